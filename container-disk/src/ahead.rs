@@ -1,8 +1,8 @@
-//! A reader on a thread of its own, a few pieces ahead: one core reads and hashes while another decodes. Holds at most
-//! 1.5 MiB. Ends by itself once it is dropped. The thread can open nothing ([`guard::confine::parser`]).
+//! Read-ahead on a second thread. One core reads and hashes while another decodes. The thread holds at most
+//! 1.5 MiB, ends when the reader is dropped, and cannot open files or sockets ([`guard::confine::parser`]).
 //!
-//! The thread starts behind the first [`BEGINNING`]: a program that only looks at what a layer begins with reads no more
-//! than it looks at.
+//! The thread starts after the first [`BEGINNING`] bytes. A program that only needs the first bytes of a
+//! layer reads no more than those.
 
 use crate::{Error, Result};
 use std::io::{self, Read};
@@ -12,18 +12,18 @@ use std::thread;
 const PIECE: usize = 256 << 10;
 const PIECES: usize = 4;
 
-/// Bytes that are read without a thread.
+/// Bytes that are read on the caller's thread.
 const BEGINNING: u64 = 256 << 10;
 
-/// The reader.
+/// Reader with a few pieces read in advance.
 pub(crate) enum Ahead {
     Beginning(io::Take<Box<dyn Read + Send>>),
     Running(Running),
-    /// An error was told.
+    /// The end or an error was reported. Every further read returns 0 bytes.
     Ended,
 }
 
-/// The end of the thread that reads pieces.
+/// The receiving side of the thread that reads pieces.
 pub(crate) struct Running {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: SyncSender<Vec<u8>>,
@@ -75,15 +75,15 @@ impl Running {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.piece.len() && !self.ended {
             let next = self.full.recv();
-            let ended = "the thread that reads has ended before its work; this is a fault of the program";
+            let ended = "the read-ahead thread ended too early; this is a bug, please report it";
             let next = next.map_err(|_| io::Error::from(Error::failed(ended)))?;
-            // An error is told once; who reads on sees an end, never bytes after it.
+            // An error is returned once. Later reads report the end, and never bytes that follow the error.
             self.ended = true;
             let next = next?;
             self.ended = next.is_empty();
             let old = std::mem::replace(&mut self.piece, next);
             self.at = 0;
-            // The thread may have ended already, and needs no more pieces then.
+            // The thread may have ended already. It needs no more buffers then.
             let _ = self.empty.try_send(old);
         }
         let n = out.len().min(self.piece.len() - self.at);
@@ -93,7 +93,7 @@ impl Running {
     }
 }
 
-/// Sends pieces; an empty one is the end.
+/// Sends pieces until the end of `inner`. An empty piece marks the end.
 fn run(mut inner: impl Read, to: &SyncSender<io::Result<Vec<u8>>>, from: &Receiver<Vec<u8>>) {
     loop {
         let mut piece = from.try_recv().unwrap_or_default();
@@ -105,7 +105,8 @@ fn run(mut inner: impl Read, to: &SyncSender<io::Result<Vec<u8>>>, from: &Receiv
     }
 }
 
-/// Fills a piece, or stops at the end. An error hides the bytes before it in the same piece, which nobody misses.
+/// Fills a piece, or stops at the end. An error discards the bytes before it in the same piece. The read
+/// fails anyway.
 fn fill(inner: &mut impl Read, piece: &mut Vec<u8>) -> io::Result<usize> {
     piece.clear();
     piece.reserve_exact(PIECE);

@@ -1,8 +1,10 @@
-//! Foreign bytes are looked at by a thread that can do nothing else ([`guard::confine::apart`]).
+//! Parsing of foreign bytes on a confined thread, which cannot open files or sockets
+//! ([`guard::confine::run_confined`]).
 
 use crate::{Error, Result};
 
-/// Runs `work` on such a thread.
+/// Runs `work` on a confined thread and returns its result.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
-    guard::confine::apart(work).map_err(|e| Error::io("cannot start a thread that reads foreign bytes", e))
+    guard::confine::run_confined(work)
+        .map_err(|e| Error::io("cannot start the confined thread that parses foreign bytes", e))
 }

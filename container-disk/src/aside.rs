@@ -1,5 +1,6 @@
-//! A hash on a thread of its own: one core hashes while another makes the bytes. Holds at most [`PIECES`] pieces, 1 MiB
-//! together; what fits into one piece is hashed at the end, without a thread.
+//! A hash that is computed on a second thread: one core hashes while another produces the bytes. It buffers
+//! at most [`PIECES`] pieces, 1 MiB together. Input that fits into one piece is hashed at the end, without a
+//! thread.
 
 use crate::digest::Hasher;
 use crate::{Digest, Error, Result};
@@ -10,7 +11,7 @@ use std::thread::{self, JoinHandle};
 const PIECE: usize = 256 << 10;
 const PIECES: usize = 4;
 
-/// A hash under way.
+/// A hash that is being computed.
 pub(crate) struct Aside {
     hash: Hasher,
     piece: Vec<u8>,
@@ -29,7 +30,7 @@ impl Aside {
         Aside { hash, piece: Vec::new(), running: None }
     }
 
-    /// More bytes. Waits while the other thread is behind by all pieces.
+    /// Adds bytes. Blocks while all pieces wait for the hashing thread.
     pub(crate) fn update(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let n = bytes.len().min(PIECE - self.piece.len());
@@ -57,7 +58,7 @@ impl Aside {
         running.full.send(full).map_err(|_| ended())
     }
 
-    /// What all of them hash to so far; waits for the other thread.
+    /// The digest of all bytes so far. Blocks until the hashing thread has caught up.
     pub(crate) fn digest(&mut self) -> Result<Digest> {
         if let Some(Running { full, empty, thread, .. }) = self.running.take() {
             drop((full, empty));
@@ -68,7 +69,7 @@ impl Aside {
         Ok(self.hash.clone().finish())
     }
 
-    /// What all of them hash to.
+    /// The digest of all bytes.
     pub(crate) fn finish(mut self) -> Result<Digest> {
         self.digest()
     }
@@ -82,18 +83,18 @@ fn start(mut hash: Hasher) -> Result<Running> {
         for mut piece in to_hash {
             hash.update(&piece);
             piece.clear();
-            // Nobody takes pieces back once the last one is handed over.
+            // The receiver is gone once the last piece is handed over.
             let _ = back.send(piece);
         }
         hash
     };
     let thread = thread::Builder::new().name("hash".into()).spawn(work);
-    let thread = thread.map_err(|e| Error::io("cannot start a thread that hashes", e))?;
+    let thread = thread.map_err(|e| Error::io("cannot start the hashing thread", e))?;
     Ok(Running { full, empty, thread, pieces: 1 })
 }
 
 fn ended() -> Error {
-    Error::failed("the thread that hashes has ended before its work; this is a fault of the program")
+    Error::failed("the hashing thread ended too early; this is a bug, please report it")
 }
 
 #[cfg(test)]

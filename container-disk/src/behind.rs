@@ -1,10 +1,11 @@
-//! Write-behind: while we still work, the system writes out what it holds of a file and gives that memory back.
+//! Write-behind: the kernel writes a file's dirty pages to the device, and drops them from the page cache,
+//! while the program is still writing.
 //!
-//! So the last sync is short, and a disk of any size goes through the same few pages: new ones cost more than they seem
-//! to (where a host lends its memory, far more), and what else is in the page cache stays there. Whoever reads such a
-//! file next reads it from the device. The system is told on a thread of its own: the call waits while the device's
-//! queue is full, and a writer has better things to do. (Measured on ext4, 1.9 GiB and the sync: 1.0 s, against 2.5 to
-//! 7.4 s when all of it stays in the cache.)
+//! The last sync is short then, and a disk of any size goes through the same few pages. New pages cost more
+//! than they seem to (far more on a host with memory ballooning), and other content stays in the page cache.
+//! The next reader of the file reads it from the device. The request to the kernel is made on a thread of its
+//! own, because that call blocks while the device's queue is full. Measured on ext4 with 1.9 GiB and the
+//! sync: 1.0 s, against 2.5 to 7.4 s when all of it stays in the cache.
 
 use std::fs::File;
 use std::io;
@@ -14,20 +15,22 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// Often enough that the last sync is short, seldom enough that the device gets long runs.
+/// Bytes between two requests to the kernel. Small enough for a short last sync, large enough for long
+/// sequential writes.
 const EVERY: u64 = 8 << 20;
 
 type Kick = Box<dyn Fn() + Send + Sync>;
 
-/// Starts writing out what is dirty in a file, without waiting for it, and drops what is on the device already.
-/// Only a hint: it promises nothing about durability, and a file system that does not know it writes all at the sync.
+/// Starts writing a file's dirty pages, without waiting, and drops the clean ones from the page cache. This
+/// is a hint only: it promises nothing about durability. A file system that ignores it writes everything at
+/// the sync.
 pub fn write_out(file: impl AsFd) {
     if let Err(e) = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed) {
         tracing::debug!("no write-behind: {e}");
     }
 }
 
-/// Counts what is written, and kicks the system at every 8 MiB of it.
+/// Counter of written bytes that starts the write-out at every 8 MiB.
 pub struct WriteBehind {
     written: AtomicU64,
     helper: OnceLock<Option<Helper>>,
@@ -40,19 +43,20 @@ struct Helper {
 }
 
 impl WriteBehind {
-    /// `kick` calls [`write_out`] on a file. It holds what it needs until the value is dropped, and not longer.
+    /// A counter that runs `kick` at every 8 MiB; `kick` should call [`write_out`] on the file. The closure,
+    /// and the file it owns, is dropped together with this value.
     pub fn new(kick: impl Fn() + Send + Sync + 'static) -> Self {
         let kick: Kick = Box::new(kick);
         WriteBehind { written: AtomicU64::new(0), helper: OnceLock::new(), kick: Arc::new(kick) }
     }
 
-    /// For a file that is written.
+    /// A counter for a file that is being written.
     pub fn of(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         Ok(WriteBehind::new(move || write_out(&file)))
     }
 
-    /// So many bytes more are written.
+    /// Counts `len` more written bytes.
     pub fn count(&self, len: u64) {
         let before = self.written.fetch_add(len, Ordering::Relaxed);
         if before / EVERY == (before + len) / EVERY {
@@ -60,7 +64,7 @@ impl WriteBehind {
         }
         let helper = self.helper.get_or_init(|| Helper::start(self.kick.clone()));
         if let Some(wake) = helper.as_ref().and_then(|h| h.wake.as_ref()) {
-            // Full: the helper will see this piece too when it comes to the next kick.
+            // The channel is full: the helper handles this piece at its next wake-up too.
             let _already_woken = wake.try_send(());
         }
     }
@@ -72,7 +76,8 @@ impl WriteBehind {
 }
 
 impl Helper {
-    /// Without a thread, everything is written at the sync: slower, and as right.
+    /// Starts the helper thread. If that fails, everything is written at the sync, which is slower and just
+    /// as correct.
     fn start(kick: Arc<Kick>) -> Option<Helper> {
         let (wake, woken) = sync_channel(1);
         let thread = std::thread::Builder::new().name("write-behind".into()).spawn(move || {
@@ -91,7 +96,7 @@ impl Helper {
 }
 
 impl Drop for Helper {
-    /// Waits: the thread holds the file open, and with it the lock on it.
+    /// Waits for the thread, because it holds the file open, and with the file the lock on it.
     fn drop(&mut self) {
         drop(self.wake.take());
         if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
@@ -128,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_on_the_device_leaves_the_memory() {
-        // Not where temporary files may be in memory for good.
+        // The build folder, since the folder for temporary files may be a tmpfs.
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&vec![7; 4 * EVERY as usize]).unwrap();
         file.as_file().sync_data().unwrap();

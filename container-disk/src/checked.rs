@@ -1,5 +1,4 @@
-//! A reading of a blob that is only whole where its bytes are the promised ones; also one that an earlier run has begun
-//! (`reentry.rs`).
+//! Verification of a blob while it is read, also of a read that continues an earlier run (`reentry.rs`).
 
 use crate::digest::{Digest, Hasher};
 use crate::place::Reading;
@@ -7,8 +6,8 @@ use crate::reentry::{Notes, SUMS_APART, SumAt};
 use crate::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 
-/// A reader that ends with a refusal unless its bytes have exactly the promised size and digest. It never passes on
-/// more bytes than were promised.
+/// A reader that fails at the end unless size and digest are the expected ones. It never returns more bytes
+/// than the expected size.
 pub(crate) struct Checked<R> {
     inner: R,
     name: String,
@@ -16,29 +15,30 @@ pub(crate) struct Checked<R> {
     left: u64,
     size: u64,
     hash: Option<Hasher>,
-    /// Of a reading that an earlier run has begun.
+    /// Set if this read continues an earlier run.
     later: Option<Later>,
     notes: Option<Notes>,
-    /// Where a sum was noted last.
+    /// Position of the last noted hash state.
     noted: u64,
 }
 
-/// What a reading knows of the one before it.
+/// Facts from the earlier run.
 struct Later {
-    /// What the sum was there; taken when it is met. Until then nothing is noted, so that no mark can take its place.
+    /// Hash state of the earlier run at its last position. Taken when this read reaches that position. Until
+    /// then no state is noted, so that no mark of this run replaces the earlier run's.
     sum: Option<SumAt>,
 }
 
 impl<R: Reading> Checked<R> {
-    /// `name` is for the message: "layer 1 of docker://h/r:t".
+    /// Wraps `inner`. `name` is for messages: "layer 1 of docker://h/r:t".
     pub(crate) fn new(inner: R, name: impl Into<String>, expected: Digest, size: u64) -> Self {
         let hash = Some(Hasher::like(&expected));
         let name = name.into();
         Checked { inner, name, expected, left: size, size, hash, later: None, notes: None, noted: 0 }
     }
 
-    /// The rest of a reading that an earlier run has begun: its first bytes had the sum `before`, where `inner` stands, and up
-    /// to `after` the bytes are those that the earlier run has read.
+    /// Continues a read of an earlier run. `inner` starts at the hash state `before`. The bytes up to `after`
+    /// must be those that the earlier run has read.
     pub(crate) fn later(
         inner: R,
         name: impl Into<String>,
@@ -68,7 +68,7 @@ impl<R: Reading> Checked<R> {
         })
     }
 
-    /// Notes sums on the way.
+    /// Records hash states in `notes` while reading.
     pub(crate) fn noting(mut self, notes: &Notes) -> Self {
         self.notes = Some(notes.clone());
         self.note();
@@ -87,7 +87,7 @@ impl<R: Reading> Checked<R> {
         }
     }
 
-    /// Where the earlier run's sum is known: whether it has read the same bytes.
+    /// Compares with the earlier run's hash state once its position is reached.
     fn compare(&mut self) -> Result<()> {
         let at = self.at();
         let Some(later) = &mut self.later else { return Ok(()) };
@@ -95,12 +95,14 @@ impl<R: Reading> Checked<R> {
         if self.hash.as_ref().is_some_and(|hash| hash.state() == sum.state) {
             return Ok(());
         }
-        Err(self.changed(&format!("its bytes before byte {at} are not those that an earlier run has read")))
+        Err(self
+            .changed(&format!("its bytes before byte {at} differ from those that an earlier run has read")))
     }
 
-    /// Nobody knows which of the two runs has read wrong bytes: nothing of them is gone on with.
+    /// The error for bytes that changed between two runs. Either run may have read the wrong ones, so all
+    /// work of both is discarded.
     fn changed(&self, why: &str) -> Error {
-        let what = format!("{}: {why}; now all of it is read anew", self.name);
+        let what = format!("{}: {why}; the layer is read again from its start", self.name);
         Error::new(ErrorKind::Changed, what)
     }
 
@@ -146,7 +148,8 @@ impl<R: Reading> Read for Checked<R> {
             hash.update(&out[..n]);
         }
         self.compare()?;
-        // What lies between was read by an earlier run too, perhaps otherwise: until that is known no place in it is told.
+        // An earlier run has read these bytes too, and they may have differed. No position is noted before
+        // that is ruled out.
         let is_known = self.later.as_ref().is_none_or(|later| later.sum.is_none());
         let is_far = self.left == 0 || self.at() - self.noted >= SUMS_APART;
         if self.notes.is_some() && is_known && is_far {
@@ -212,7 +215,7 @@ mod tests {
             assert_eq!(e.kind(), ErrorKind::Changed, "nobody is to blame, and all is read anew: {e}");
             assert!(e.to_string().contains(words), "{e}");
         };
-        // The earlier run wrote what it made of other bytes here, and the digest alone would not tell.
+        // The earlier run wrote data decoded from other bytes. The digest alone would not reveal that.
         let other = sum(b"abcdX");
         why(rest(b"defgh", (&before, &other), of).unwrap_err(), "before byte 5");
         why(rest(b"defgX", (&before, &after), of).unwrap_err(), "has the digest");
@@ -226,8 +229,9 @@ mod tests {
         }
     }
 
-    /// The first run was given other bytes up to `after`. A second one that is killed before it comes there must leave no mark: with
-    /// sums of its own in the journal a third one would never find out.
+    /// The first run read other bytes up to `after`. A second run that is killed before that position must
+    /// leave no mark. With the second run's hash states in the journal a third run would not notice the
+    /// difference.
     #[test]
     fn a_later_reading_tells_no_place_before_it_has_met_the_sum_of_the_earlier_one() {
         const MIB: usize = 1 << 20;
@@ -247,7 +251,7 @@ mod tests {
             let to = Arc::clone(&told);
             notes.tell(0..u64::MAX, Arc::new(move |place: Reentry| to.lock().unwrap().push(place)));
             let mut later = Checked::later(named, "the blob", expected, size, sums).unwrap().noting(&notes);
-            // Two places with sums of this run around them, had it noted any.
+            // Two positions with hash states of this run around them, if it had noted any.
             let ahead = (met - 1 - MIB / 4) as u64;
             io::copy(&mut later.by_ref().take(ahead), &mut io::sink()).unwrap();
             notes.unit(MIB as u64 + 100, MIB as u64 + 100);

@@ -1,4 +1,4 @@
-//! What an image says of itself: its documents and nothing else are read.
+//! Description of an image from its documents. No layer is read.
 
 use crate::image::{Config, choose};
 use crate::locate::{Boot, boot};
@@ -8,53 +8,54 @@ use crate::{ErrorKind, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// An image, or an index of several.
+/// Facts about an image, or about an index of several.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ImageFacts {
-    /// What the name stands for.
+    /// Digest of the document that the name refers to.
     pub digest: String,
-    /// Of that document.
+    /// Media type of that document.
     pub media_type: String,
-    /// The architectures that are to be had.
+    /// Architectures for which an image exists.
     pub architectures: Vec<String>,
-    /// The image for the architecture that was asked for, where there is one.
+    /// The image for the requested architecture. Absent if the index has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<Chosen>,
 }
 
-/// One image.
+/// The image for one architecture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Chosen {
-    /// Of its manifest.
+    /// Digest of the manifest.
     pub manifest: String,
-    /// As Go calls it.
+    /// Architecture in Go's spelling, such as `amd64`.
     pub architecture: String,
-    /// When it was made, as it says.
+    /// Creation date from the config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// Labels of its config.
     pub labels: BTreeMap<String, String>,
     /// Environment of its config.
     pub env: Vec<String>,
-    /// Lowest first.
+    /// Layers, lowest first.
     pub layers: Vec<Layer>,
-    /// The kernel, where it brings one.
+    /// The kernel, if the image has one for a direct kernel boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<Boot>,
 }
 
-/// One layer, as the manifest tells.
+/// One layer, as the manifest describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Layer {
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: String,
-    /// Bytes of the blob.
+    /// Size of the blob in bytes.
     pub size: u64,
-    /// Of the blob.
+    /// Media type of the blob.
     pub media_type: String,
 }
 
-/// Reads the documents. An index that has no image for `architecture` is described without one.
+/// Reads the documents of an image. An index without an image for `architecture` is described with `chosen`
+/// empty.
 pub fn describe(found: &FoundImage, architecture: &str) -> Result<ImageFacts> {
     let place = &*found.place;
     let top = place.document(&found.which)?;

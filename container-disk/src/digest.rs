@@ -8,22 +8,20 @@ use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-/// What bytes hash to.
+/// The digest of a blob, with its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Digest {
-    /// SHA-256.
     Sha256([u8; 32]),
-    /// SHA-512.
     Sha512([u8; 64]),
 }
 
 impl Digest {
-    /// The SHA-256 of bytes in memory.
+    /// The SHA-256 digest of bytes in memory.
     pub fn of(bytes: &[u8]) -> Digest {
         Digest::Sha256(Sha256::digest(bytes).into())
     }
 
-    /// The name of the algorithm.
+    /// The name of the algorithm, as in the text form.
     pub fn algorithm(&self) -> &'static str {
         match self {
             Digest::Sha256(_) => "sha256",
@@ -31,7 +29,7 @@ impl Digest {
         }
     }
 
-    /// The hex digits alone.
+    /// The hexadecimal digits without the algorithm.
     pub fn hex(&self) -> String {
         let bytes: &[u8] = match self {
             Digest::Sha256(bytes) => bytes,
@@ -70,22 +68,20 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     (is_lower && hex::decode_to_slice(text, &mut out).is_ok()).then_some(out)
 }
 
-/// A hash under way, of the algorithm that a digest wants.
+/// A hash that is being computed, with the algorithm of a digest.
 #[derive(Clone)]
 pub enum Hasher {
-    /// SHA-256.
     Sha256(Sha256),
-    /// SHA-512.
     Sha512(Box<Sha512>),
 }
 
 impl Hasher {
-    /// SHA-256, what new blobs are named by.
+    /// A SHA-256 hash, the algorithm of all new blobs.
     pub fn new() -> Hasher {
         Hasher::Sha256(Sha256::new())
     }
 
-    /// The algorithm of `digest`.
+    /// A hash with the algorithm of `digest`.
     pub fn like(digest: &Digest) -> Hasher {
         match digest {
             Digest::Sha256(_) => Hasher::new(),
@@ -93,7 +89,7 @@ impl Hasher {
         }
     }
 
-    /// More bytes.
+    /// Adds bytes to the hash.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Hasher::Sha256(hash) => hash.update(bytes),
@@ -101,7 +97,7 @@ impl Hasher {
         }
     }
 
-    /// Where it stands, in hex, for [`Hasher::restored`].
+    /// The internal state in hex, for [`Hasher::restored`].
     pub(crate) fn state(&self) -> String {
         match self {
             Hasher::Sha256(hash) => hex::encode(hash.serialize()),
@@ -109,7 +105,8 @@ impl Hasher {
         }
     }
 
-    /// The hash that stood so, of the algorithm of `digest`; `None` for what is not a state of it.
+    /// A hash that continues from a saved `state`, with the algorithm of `digest`. `None` if the state is not
+    /// valid.
     pub(crate) fn restored(digest: &Digest, state: &str) -> Option<Hasher> {
         fn from<H: SerializableState>(bytes: &[u8]) -> Option<H> {
             H::deserialize(bytes.try_into().ok()?).ok()
@@ -121,7 +118,7 @@ impl Hasher {
         }
     }
 
-    /// What all of them hash to.
+    /// The digest of all bytes.
     pub fn finish(self) -> Digest {
         match self {
             Hasher::Sha256(hash) => Digest::Sha256(hash.finalize().into()),
@@ -136,7 +133,7 @@ impl Default for Hasher {
     }
 }
 
-/// A writer that counts and hashes what passes.
+/// A writer that counts and hashes the bytes that pass through it.
 pub struct Counted<W> {
     inner: W,
     hash: Hasher,
@@ -144,17 +141,17 @@ pub struct Counted<W> {
 }
 
 impl<W: Write> Counted<W> {
-    /// Hashes with SHA-256.
+    /// Wraps `inner`, with SHA-256.
     pub fn new(inner: W) -> Self {
         Counted { inner, hash: Hasher::new(), size: 0 }
     }
 
-    /// What has passed hashes to.
+    /// The digest of the bytes so far.
     pub fn digest(&self) -> Digest {
         self.hash.clone().finish()
     }
 
-    /// The writer below, and the digest and size of what passed.
+    /// The inner writer, and the digest and size of the bytes that passed.
     pub fn finish(self) -> (W, Digest, u64) {
         (self.inner, self.hash.finish(), self.size)
     }

@@ -1,10 +1,10 @@
-//! A disk inside an OCI image.
+//! Disks inside OCI images.
 //!
 //! ```text
 //!  name ("docker://h/r:t", "oci:DIR", "store:N", …)  reference.rs
 //!    │ open
 //!    ▼
-//!  a Place ── document(), blob() ──► bytes           place.rs; each place is one module:
+//!  a Place ── document(), blob() ──► bytes           place.rs; one module for each kind of place:
 //!    ├── layout/     oci:, an OCI image layout in a folder
 //!    ├── store/      the user's own store: a layout with locks, partial blobs, prune
 //!    ├── archive/    oci-archive:, docker-archive:
@@ -15,10 +15,11 @@
 //!  image ──verify──► each claim, passed or failed      verify/
 //! ```
 //!
-//! **Owns** what an image is and where it is kept. **Knows nothing of** Kubernetes, VMs, terminals; what a
-//! disk's own bytes mean is `disk-format`'s. Everything here is for plain threads: calls block. What comes out of a
-//! registry or an archive is an attack until proven otherwise: documents are bounded before they are parsed, every
-//! blob's size and digest are checked as it streams, and nothing has a final name before it is whole and durable.
+//! **Owns** the format of images and the places that hold them. **Independent of** Kubernetes, VMs and
+//! terminals. The content of a disk is the task of `disk-format`. All calls block and are meant for plain
+//! threads. Bytes from a registry or an archive are treated as hostile: documents are bounded before they are
+//! parsed, each blob's size and digest are verified as it streams, and no file gets its final name before it
+//! is complete and durable.
 
 mod ahead;
 mod apart;

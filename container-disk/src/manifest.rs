@@ -1,5 +1,5 @@
-//! The documents of an image: index, manifest, config. Bounded before they are parsed, kept as the bytes that were
-//! signed for by their digest, media types checked against what the bytes say.
+//! The documents of an image: index, manifest, config. Their size is limited before they are parsed, their
+//! original bytes are kept for the digest, and their media type must match their content.
 
 use crate::{Digest, Error, Result};
 use std::io::Read;
@@ -12,47 +12,45 @@ pub use oci_distribution::manifest::{
     OciImageManifest as Manifest, Platform,
 };
 
-/// A layer compressed with zstd; oci-client names none.
+/// Media type of a zstd layer, which oci-client lacks.
 pub const IMAGE_LAYER_ZSTD_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
 
-/// No manifest, index or config is larger than this.
+/// Maximum size of a manifest, index or config.
 pub const DOCUMENT_MAX: u64 = 4 << 20;
 
-/// A manifest or an index: its bytes, and what they are.
+/// A parsed manifest or index, with its original bytes.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// Exactly what was stored; the digest is over these.
+    /// The stored bytes, over which the digest is computed.
     pub bytes: Vec<u8>,
     /// The digest of `bytes`.
     pub digest: Digest,
-    /// As the place that holds it and the document itself agree.
+    /// The media type. The place that holds the document and the document itself must agree on it.
     pub media_type: String,
-    /// What they mean.
+    /// The parsed content.
     pub content: Content,
 }
 
-/// What a document is.
+/// The kinds of documents.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// One image.
     Manifest(Box<Manifest>),
-    /// Images for several platforms.
     Index(Box<Index>),
 }
 
 impl Document {
-    /// Parses. `name` is for messages; `said` is the media type the place told, if any: where the document names its
-    /// own and they differ, it is refused.
+    /// Parses a document. `name` is for messages. `said` is the media type that the place reports, if any. A
+    /// document with a different type in its own `mediaType` field is refused.
     pub fn parse(name: &str, bytes: Vec<u8>, said: Option<&str>) -> Result<Document> {
         if bytes.len() as u64 > DOCUMENT_MAX {
             return Err(too_large(name));
         }
         let bad = |e: serde_json::Error| Error::refused(format!("{name} is not a manifest")).because(e);
-        let own: Own = serde_json::from_slice(&bytes).map_err(bad)?;
+        let own: KindFields = serde_json::from_slice(&bytes).map_err(bad)?;
         let said = said.map(essence).filter(|said| is_known(said));
         let media_type = match (own.media_type.as_deref(), said) {
             (Some(own), Some(said)) if own != said => {
-                let what = format!("{name} calls itself {own} and is served as {said}");
+                let what = format!("{name} has the mediaType {own}, but is served as {said}");
                 return Err(Error::refused(what));
             }
             (Some(own), _) => own.to_owned(),
@@ -62,7 +60,7 @@ impl Document {
         };
         let both = own.manifests.is_some() && own.layers.is_some();
         if both {
-            return Err(Error::refused(format!("{name} claims to be an index and a manifest at once")));
+            return Err(Error::refused(format!("{name} has the fields of an index and of a manifest")));
         }
         let content = match media_type.as_str() {
             OCI_IMAGE_INDEX_MEDIA_TYPE | IMAGE_MANIFEST_LIST_MEDIA_TYPE => {
@@ -78,7 +76,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Every descriptor has a size that is not negative, a digest we know, and carries no URL to follow.
+    /// Fails if a descriptor has a negative size, an unknown digest algorithm, or URLs of another place.
     fn check(&self, name: &str) -> Result<()> {
         let found: Vec<&Descriptor> = match &self.content {
             Content::Manifest(m) => std::iter::once(&m.config).chain(&m.layers).collect(),
@@ -95,7 +93,7 @@ impl Document {
             size(name, descriptor.size)?;
             if descriptor.urls.as_ref().is_some_and(|urls| !urls.is_empty()) {
                 let what = format!(
-                    "{name} keeps {} elsewhere (urls); foreign layers are never followed",
+                    "{name} refers to {} by URLs; such foreign layers are not supported",
                     descriptor.digest
                 );
                 return Err(Error::refused(what));
@@ -105,7 +103,7 @@ impl Document {
     }
 }
 
-/// Reads a document and refuses one that is too large, before it is parsed.
+/// Reads a document into memory. A document over the limit is refused before it is parsed.
 pub fn read_bounded(name: &str, from: impl Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = from.take(DOCUMENT_MAX + 1).read_to_end(&mut bytes);
@@ -113,22 +111,22 @@ pub fn read_bounded(name: &str, from: impl Read) -> Result<Vec<u8>> {
     if bytes.len() as u64 > DOCUMENT_MAX { Err(too_large(name)) } else { Ok(bytes) }
 }
 
-/// What a manifest or an index says of a blob or a document.
+/// The descriptor of a blob or document.
 pub fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Result<Descriptor> {
     let size =
-        i64::try_from(size).map_err(|_| Error::refused(format!("{digest} is too large to be named")))?;
+        i64::try_from(size).map_err(|_| Error::refused(format!("{digest} is too large for a descriptor")))?;
     let (media_type, digest) = (media_type.to_owned(), digest.to_string());
     Ok(Descriptor { media_type, digest, size, ..Descriptor::default() })
 }
 
-/// The size a descriptor promises.
+/// The size in a descriptor, which must not be negative.
 pub fn size(name: &str, size: i64) -> Result<u64> {
-    u64::try_from(size).map_err(|_| Error::refused(format!("{name} promises a blob of {size} bytes")))
+    u64::try_from(size).map_err(|_| Error::refused(format!("{name} has a descriptor with the size {size}")))
 }
 
-/// What tells which kind of document it is.
+/// The fields that distinguish a manifest from an index.
 #[derive(serde::Deserialize)]
-struct Own {
+struct KindFields {
     #[serde(rename = "mediaType")]
     media_type: Option<String>,
     manifests: Option<serde::de::IgnoredAny>,

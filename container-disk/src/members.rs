@@ -1,18 +1,18 @@
-//! The members of a layer's tar, or of an image in one tar: what [`crate::tar`] reads, in this crate's words, without what
-//! container runtimes do not unpack.
+//! The members of a layer's tar, or of an image in one tar. Wraps [`crate::tar`] with this crate's errors,
+//! and refuses members that container runtimes do not unpack.
 
 use crate::tar::{Archive, End, Fault, Member, Rules, Source, What, quoted};
 use crate::{Error, Result};
 use std::io::{self, Read};
 
-/// The end of a layer is known from its digest, and of a file from its size: neither needs the mark. An operating system
-/// has a few hundred thousand members of up to four headers each.
+/// A layer's end is given by its digest, and a file's by its size, so no end mark is needed. An operating
+/// system has a few hundred thousand members of up to four headers each.
 const RULES: Rules = Rules { end: End::Bytes, headers: 16 << 20 };
 
-/// The members of a tar. Reads as the bytes of the member that [`Members::next`] told last.
+/// The members of a tar. As a reader it returns the bytes of the member that [`Members::next`] returned last.
 pub(crate) struct Members {
     archive: Archive,
-    /// For messages: "layer 2 of docker://h/r".
+    /// Name for messages: "layer 2 of docker://h/r".
     name: String,
 }
 
@@ -21,7 +21,7 @@ impl Members {
         Members { archive: Archive::new(source, RULES), name: name.into() }
     }
 
-    /// The next member; what is left of the last one is passed over.
+    /// Moves to the next member. Unread bytes of the previous one are skipped.
     pub(crate) fn next(&mut self) -> Result<Option<Member>> {
         let member = self.archive.next_member().map_err(|fault| self.error(fault))?;
         let Some(member) = member else { return Ok(None) };
@@ -36,12 +36,14 @@ impl Members {
         Err(self.error(Fault::Refused { at: member.at, what }))
     }
 
-    /// Goes on inside the member that [`Members::next`] told last, with another source, which stands at this byte of the tar.
+    /// Continues inside the member that [`Members::next`] returned last, from another source that starts at
+    /// offset `at` of the tar.
     pub(crate) fn enter(&mut self, source: impl Source + 'static, at: u64) -> Result<()> {
         self.archive.enter(source, at).map_err(|fault| self.error(fault))
     }
 
-    /// After the last member: reads what is left, which must be zeros, so that checks at the end of the bytes are made.
+    /// Reads the bytes after the last member, which must be zeros, so that the checks at the end of the
+    /// source are made.
     pub(crate) fn drain(&mut self) -> Result<()> {
         self.archive.drain().map_err(|fault| self.error(fault))
     }

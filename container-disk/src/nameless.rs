@@ -1,7 +1,8 @@
-//! A file without a name: it is gone with its last holder, whatever happens to the process.
+//! Temporary files without a name. Such a file disappears when its last descriptor is closed, even if the
+//! process is killed.
 //!
-//! A program that gives up its rights may need some in a folder that it must not reach then, that of all temporary
-//! files: [`reserve`] makes them beforehand.
+//! A confined program may need such files in the folder for temporary files, which it can no longer reach.
+//! [`reserve`] creates them before.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::File;
@@ -10,18 +11,18 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One that is in use.
+/// An anonymous file in use.
 #[derive(Debug)]
 pub struct Nameless {
     file: File,
-    /// Where it waits again when this is dropped, if it was made beforehand.
+    /// Folder of a reserved file, to which it returns when this is dropped.
     reserved: Option<PathBuf>,
 }
 
-/// Made beforehand and not in use, each with its folder.
+/// Reserved files that are not in use, each with its folder.
 static RESERVED: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// Makes one in `folder`, or takes one that was reserved there.
+/// Takes a file that was reserved in `folder`, or creates one.
 pub fn nameless(folder: &Path) -> io::Result<Nameless> {
     let mut all = reserved();
     if let Some(at) = all.iter().position(|(of, _)| of == folder) {
@@ -32,7 +33,7 @@ pub fn nameless(folder: &Path) -> io::Result<Nameless> {
     Ok(Nameless { file: make(folder)?, reserved: None })
 }
 
-/// Makes so many in `folder` for later. Each can be used again and again.
+/// Creates `count` files in `folder` for later. Each can be used repeatedly.
 pub fn reserve(folder: &Path, count: usize) -> io::Result<()> {
     let made = (0..count).map(|_| Ok((folder.to_owned(), make(folder)?))).collect::<io::Result<Vec<_>>>()?;
     reserved().extend(made);
@@ -60,7 +61,7 @@ impl Write for Nameless {
 impl Drop for Nameless {
     fn drop(&mut self) {
         let Some(folder) = self.reserved.take() else { return };
-        // Emptied: what it took is free again now.
+        // Emptied, so that its disk space is free again.
         let emptied = self.file.set_len(0).and_then(|()| self.file.rewind());
         if let Ok(file) = emptied.and_then(|()| self.file.try_clone()) {
             reserved().push((folder, file));
@@ -81,7 +82,7 @@ fn never_named(folder: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?))
 }
 
-/// For file systems without O_TMPFILE; also gives the better error where nothing can be made.
+/// For file systems without O_TMPFILE. Also reports the clearer error if no file can be created.
 fn named_for_a_moment(folder: &Path) -> io::Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = File::options();

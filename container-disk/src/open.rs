@@ -1,4 +1,4 @@
-//! The one place where a [`Name`] becomes a place to read images from, or a sink to write them to.
+//! The only module that turns a [`Name`] into a place to read images from, or a sink to write them to.
 
 use crate::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
 use crate::layout::Layout;
@@ -11,7 +11,7 @@ use crate::{Digest, Error, Name, Result};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// All places that this user can name.
+/// All places that the user can name: the store, layouts, archives, registries.
 pub struct Places {
     store: Option<PathBuf>,
     config: Option<PathBuf>,
@@ -20,44 +20,44 @@ pub struct Places {
     registries: OnceLock<Registries>,
 }
 
-/// An image to be read.
+/// An image to read.
 pub struct FoundImage {
-    /// Where it is.
+    /// The place that holds the image.
     pub place: Arc<dyn Place>,
-    /// Which one of those that are there.
+    /// The reference of the image in that place.
     pub which: Which,
 }
 
 impl FoundImage {
-    /// The document of this digest, wherever the name leads by now.
+    /// The same image by the digest of its document, even if the tag has moved.
     pub fn exactly(self, digest: Digest) -> FoundImage {
         FoundImage { which: Which::Digest(digest), ..self }
     }
 }
 
-/// A name to be written.
+/// A destination for an image.
 pub struct Goal {
-    /// Where it goes.
+    /// The sink to write to.
     pub sink: Arc<dyn Sink>,
-    /// The tag it gets there.
+    /// The tag for the image.
     pub tag: Option<String>,
-    /// The registry, where it is one: blobs may be mounted there.
+    /// The registry, if the sink is one. Blobs may be mounted there from other repositories.
     pub registry: Option<Arc<Registry>>,
 }
 
 impl Places {
-    /// Registries as this file says, or else the user's and the system's, and the user's own store. None of these is
-    /// looked at before a name needs it.
+    /// Uses the registry settings of the file `config`, or else those of the user and the system, and the
+    /// user's own store. All of them are loaded when a name needs them.
     pub fn new(config: Option<PathBuf>) -> Places {
         Places { store: None, config, own: None, readers: Readers::User, registries: OnceLock::new() }
     }
 
-    /// The same places, for other readers of what is said of registries.
+    /// The same places, with registry errors worded for other readers.
     pub fn read_by(self, readers: Readers) -> Places {
         Places { readers, ..self }
     }
 
-    /// The same places, with what the user of a registry says of it; nothing that these have learnt.
+    /// The same places with registry settings of one user for `host`, and without cached state.
     pub fn for_user_of(&self, host: &str, own: Own) -> Places {
         let own = Some((host.to_owned(), own));
         Places {
@@ -69,13 +69,13 @@ impl Places {
         }
     }
 
-    /// Another folder for the store.
+    /// The same places with another folder for the store.
     pub fn with_store(mut self, folder: PathBuf) -> Places {
         self.store = Some(folder);
         self
     }
 
-    /// The registries.
+    /// The registry client, with its settings loaded.
     pub fn registries(&self) -> Result<&Registries> {
         if let Some(registries) = self.registries.get() {
             return Ok(registries);
@@ -87,8 +87,9 @@ impl Places {
         Ok(self.registries.get_or_init(|| Registries::new(config)))
     }
 
-    /// Looks up everything on this host that a registry of this name needs, before the program gives up its rights:
-    /// settings, and who we are, for which a program may be started. Gives the files that are read later: certificates.
+    /// Loads everything on this host that the registry of `name` needs, before the program is confined:
+    /// settings and credentials, for which a helper program may be run. Returns the files that are read
+    /// later: certificates.
     pub fn ready(&self, name: &Name) -> Result<Vec<PathBuf>> {
         match name {
             Name::Registry(remote) => self.registries()?.ready(remote),
@@ -96,7 +97,7 @@ impl Places {
         }
     }
 
-    /// What all transfers with registries came to.
+    /// Totals of all transfers with registries.
     pub fn counted(&self) -> Counted {
         self.registries.get().map(|registries| registries.counters().now()).unwrap_or_default()
     }
@@ -106,24 +107,24 @@ impl Places {
         self.store.clone().map_or_else(store::folder, Ok)
     }
 
-    /// The same, made where it does not exist.
+    /// The folder of the store, created if it does not exist.
     pub fn make_store_folder(&self) -> Result<PathBuf> {
         let folder = self.store_folder()?;
         store::make(&folder)?;
         Ok(folder)
     }
 
-    /// The store, made where it does not exist.
+    /// Opens the store, and creates it if it does not exist.
     pub fn store(&self) -> Result<Store> {
         Store::open(&self.store_folder()?)
     }
 
-    /// The store as it is; an error where there is none.
+    /// Opens the existing store. Fails if there is none.
     pub fn store_to_read(&self) -> Result<Store> {
         Store::read(&self.store_folder()?)
     }
 
-    /// An image that exists by this name. Registries are not asked before a document is wanted.
+    /// Opens the place of an existing image. A registry is not contacted before a document is read.
     pub fn find(&self, name: &Name) -> Result<FoundImage> {
         let found = |place: Arc<dyn Place>, which| Ok(FoundImage { place, which });
         match name {
@@ -147,13 +148,13 @@ impl Places {
         }
     }
 
-    /// A sink for this name.
+    /// Opens a sink for this name.
     pub fn goal(&self, name: &Name) -> Result<Goal> {
         let goal = |sink: Arc<dyn Sink>, tag| Ok(Goal { sink, tag, registry: None });
         match name {
-            Name::Registry(remote) if remote.digest.is_some() => {
-                Err(Error::usage(format!("{name}: a digest cannot be chosen; give a tag")))
-            }
+            Name::Registry(remote) if remote.digest.is_some() => Err(Error::usage(format!(
+                "{name}: an image cannot be written under a given digest; give a tag"
+            ))),
             Name::Registry(remote) => {
                 let registry = Arc::new(self.registries()?.open(remote)?);
                 let sink: Arc<dyn Sink> = match registry.wants_digest_first() {
@@ -170,7 +171,7 @@ impl Places {
     }
 }
 
-/// An image without a name in its layout could not be told from the next one.
+/// The tag, `latest` by default. Without a tag an image could not be distinguished from others in the layout.
 fn named(tag: &Option<String>) -> Option<String> {
     Some(tag.clone().unwrap_or_else(|| "latest".to_owned()))
 }

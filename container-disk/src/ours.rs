@@ -1,12 +1,14 @@
-//! Whether a file that was found under one of our names is one that we made.
+//! Check that a file found under one of our names was made by us.
 //!
-//! In a folder that others may write to (`/tmp`, a volume that several pods share) somebody can put a file under the name
-//! that a program will use for its half-written work, and keep it open. Such a file is never written to: it would hold
-//! their bytes, and they could change ours after we have checked them. Nor is what it says believed.
+//! In a folder that others may write to (`/tmp`, a volume that several pods share), another user can create a
+//! file under the name that a program will use for its unfinished work, and keep it open. Such a file is
+//! neither written to nor trusted. It would hold that user's bytes, and the user could change ours after they
+//! were verified.
 //!
-//! **Some file systems choose the owner and the mode** of every file: an NFS server that maps users, CIFS, FAT. There no
-//! file is ever this user's by its owner. So where one looks strange, another is made beside it, and if the file system
-//! gives that one the same owner and lets the same users write to it, the found file is as much ours as any that we can
+//! **Some file systems choose the owner and the mode** of every file: an NFS server that maps users, CIFS,
+//! FAT. There no file is ever owned by this user. So when a file looks foreign, another is created next to
+//! it. If the file system gives that one the same owner and the same writers, the found file is as safe as
+//! any that we can create: a user who could have created it can write to all of them.
 //! make: who could have put it there can write to all of them.
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -15,27 +17,27 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Why a file is not ours alone, as the end of a sentence; `None` where it is: a plain file of this user, with one name,
-/// that nobody else may write to; or one that its file system gives to whom it gives all our files in `folder`, which is
-/// where the file lies.
+/// The reason why a file may not be ours alone, as the end of a sentence. `None` if it is: a plain file of
+/// this user, with one name, that no other user may write to; or a file with the owner and mode that its file
+/// system gives to all our files in `folder`, the folder of the file.
 pub fn strange(file: &File, folder: impl AsFd) -> io::Result<Option<String>> {
     let (found, me) = (rustix::fs::fstat(file)?, rustix::process::geteuid().as_raw());
     if let Some(why) = judge_form(&found) {
         return Ok(Some(why));
     }
     let Some(why) = judge_owner(&found, me) else { return Ok(None) };
-    // Where none can be made, nothing tells.
+    // If no file can be created, there is nothing to compare with.
     let Ok(new) = made_in(folder) else { return Ok(Some(why)) };
     Ok(Some(why).filter(|_| judge(&new, me).is_none() || !is_alike(&found, &new)))
 }
 
-/// Whether whoever could have made or changed the one can do so with the other.
+/// True if all users who could have created or changed the found file can do so with the new one.
 fn is_alike(found: &Stat, new: &Stat) -> bool {
     let writers = |stat: &Stat| stat.st_mode & OTHERS;
     found.st_uid == new.st_uid && found.st_gid == new.st_gid && writers(found) & !writers(new) == 0
 }
 
-/// What a private file that we make in this folder looks like.
+/// Attributes of a private file that this process creates in the folder.
 fn made_in(folder: impl AsFd) -> io::Result<Stat> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let (folder, private) = (folder.as_fd(), Mode::RUSR | Mode::WUSR);
@@ -50,16 +52,16 @@ fn made_in(folder: impl AsFd) -> io::Result<Stat> {
     Ok(looked?)
 }
 
-/// Who else may write to it.
+/// Write permission for other users.
 const OTHERS: u32 = Mode::WGRP.union(Mode::WOTH).as_raw_mode();
 
-/// What is wrong with it on any file system.
+/// A defect that matters on any file system.
 fn judge_form(stat: &Stat) -> Option<String> {
     match stat {
         _ if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
             Some("it is not a plain file".to_owned())
         }
-        // What is written to it is written to the file of that other name, whoever gave it this one.
+        // Writing to this file would write to the same file under its other name.
         _ if stat.st_nlink > 1 => Some(format!("it has {} names", stat.st_nlink)),
         _ => None,
     }
@@ -69,7 +71,7 @@ fn judge(stat: &Stat, me: u32) -> Option<String> {
     judge_form(stat).or_else(|| judge_owner(stat, me))
 }
 
-/// What is wrong with it on a file system that leaves the owner and the mode to who makes a file.
+/// A defect on a file system that sets owner and mode from the creating process.
 fn judge_owner(stat: &Stat, me: u32) -> Option<String> {
     match stat {
         _ if stat.st_uid != me => Some(format!("it belongs to user {}, and this is user {me}", stat.st_uid)),
@@ -135,7 +137,7 @@ mod tests {
             assert!(strange(&ours, &here).unwrap().unwrap().contains("2 names"));
             assert_eq!(strange(&local, &here).unwrap(), None, "it is ours in any case");
         });
-        // Where nobody maps users, the same file is another user's.
+        // On a file system that does not map users, the same file belongs to another user.
         std::fs::remove_file(at("second")).unwrap();
         let mapped = File::open(at("mapped")).unwrap();
         assert!(strange(&mapped, &here).unwrap().unwrap().contains("belongs to user 65534"));

@@ -1,15 +1,17 @@
-//! The tar inside a layer's blob. How it is compressed is told twice, by the media type and by its first bytes; where
-//! they differ, the image is refused, since two readers would see two different things.
+//! The tar inside a layer's blob. Both the media type and the first bytes of the blob tell its compression.
+//! If they differ, the image is refused, since two readers would see two different contents.
 //!
 //! ```text
 //!  blob.stream(0) ──► reading thread ──► decoder ──► limit ──► the tar
-//!  (size, digest)     ahead.rs                       ends a bomb
+//!  (size, digest)     read_ahead.rs                  ends a decompression bomb
 //! ```
 //!
-//! A layer that a later run may read on ([`Peeled`]) is decoded unit by unit (`units.rs`), and its reading noted (`reentry.rs`).
+//! A layer that a later run may resume ([`Peeled`]) is decoded unit by unit (`units.rs`), with notes of the
+//! positions (`reentry.rs`).
 //!
-//! Who reads to the end has had the blob's size and digest checked, and the decoder's own sums. What a decoder refuses
-//! is read to its end nevertheless: if these are not the bytes that were promised, that is the reason.
+//! A reader that reaches the end has had the blob's size and digest verified, and the checksums of the
+//! compression. After a decoder error the rest of the blob is read nevertheless: if its digest is wrong, that
+//! is the error to report.
 
 use crate::ahead::Ahead;
 use crate::checked::Checked;
@@ -26,7 +28,7 @@ use crate::{Digest, Error, Result};
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A layer's tar in order. `limit`: bytes of tar after which it counts as a bomb.
+/// Opens a layer's tar. `limit` is the number of bytes of tar after which it counts as a decompression bomb.
 pub(crate) fn open(
     name: &str,
     descriptor: &Descriptor,
@@ -43,7 +45,7 @@ pub(crate) fn open(
     Ok(Box::new(tar))
 }
 
-/// A layer whose reading may be gone on with by a later run.
+/// A layer whose reading a later run may resume.
 pub(crate) struct Peeled<'a> {
     pub(crate) name: &'a str,
     pub(crate) descriptor: &'a Descriptor,
@@ -54,7 +56,7 @@ pub(crate) struct Peeled<'a> {
 }
 
 impl Peeled<'_> {
-    /// Its tar from the beginning.
+    /// Opens the tar from its beginning.
     pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>> {
         let reading = self.blob.reading(0)?;
         let checked = Checked::new(reading, self.name, self.digest, self.blob.size());
@@ -64,7 +66,7 @@ impl Peeled<'_> {
         Ok(self.tar(compression, Cursor::new(head).chain(bytes), (0, 0)))
     }
 
-    /// Its tar from a place on, which lies at the byte `tar` of it.
+    /// Opens the tar at a position of an earlier run. `tar` is the position's offset in the tar.
     pub(crate) fn enter(
         &self,
         compression: Compression,
@@ -104,31 +106,33 @@ impl Peeled<'_> {
     }
 }
 
-/// How a layer that begins with `head` is compressed, if its media type says the same.
+/// The compression of a layer that begins with `head`. Fails if the media type differs.
 pub(crate) fn compression(name: &str, media_type: &str, head: &[u8]) -> Result<Compression> {
     let told = told(name, media_type)?;
     let seen = seen(name, head)?;
     if told == seen {
         return Ok(seen);
     }
-    let what = format!("{name} calls itself {media_type}, and its bytes are {}", said(seen));
+    let what = format!("{name} has the media type {media_type}, but its bytes are {}", said(seen));
     Err(Error::refused(what))
 }
 
-/// How bytes that begin with `head` are compressed; no tar at all is refused.
+/// The compression of bytes that begin with `head`. Fails if they are not a tar, compressed or not.
 pub(crate) fn seen(name: &str, head: &[u8]) -> Result<Compression> {
     match head {
         [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
-        // A frame, or one that is to be skipped.
+        // A frame, or a skippable frame.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Ok(Compression::Zstd),
         head if begins_as_tar(head) => Ok(Compression::None),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Err(unsupported(name, "xz")),
         [b'B', b'Z', b'h', ..] => Err(unsupported(name, "bzip2")),
-        _ => Err(Error::refused(format!("{name} is no tar, neither plain nor compressed with gzip or zstd"))),
+        _ => Err(Error::refused(format!(
+            "{name} is not a tar, neither plain nor compressed with gzip or zstd"
+        ))),
     }
 }
 
-/// Takes a compression off.
+/// Decompresses a stream.
 pub(crate) fn decode(
     name: &str,
     compression: Compression,
@@ -140,7 +144,7 @@ pub(crate) fn decode(
         Compression::None => return Ok(rest),
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
         Compression::Zstd => {
-            let cannot = |e| Error::io("cannot begin to decode zstd", e);
+            let cannot = |e| Error::io("cannot start the zstd decoder", e);
             let mut decoder = zstd::Decoder::new(bytes).map_err(cannot)?;
             decoder.window_log_max(WINDOW_LOG).map_err(cannot)?;
             Box::new(decoder)
@@ -149,9 +153,9 @@ pub(crate) fn decode(
     Ok(Box::new(Decoded { inner: decoder, rest, name: name.to_owned(), compression }))
 }
 
-/// What a media type says.
+/// The compression that a media type stands for.
 pub(crate) fn told(name: &str, media_type: &str) -> Result<Compression> {
-    // Which layers may be passed on does not change what is in them.
+    // Layers with distribution restrictions have the same content.
     let plain = media_type.replace("layer.nondistributable.", "layer.").replace("rootfs.foreign.", "rootfs.");
     match plain.as_str() {
         IMAGE_LAYER_MEDIA_TYPE | IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE => Ok(Compression::None),
@@ -162,7 +166,7 @@ pub(crate) fn told(name: &str, media_type: &str) -> Result<Compression> {
     }
 }
 
-/// As many bytes as tell how a layer is compressed, or all there are.
+/// The first bytes, as many as identify the compression, or all if there are fewer.
 fn front(name: &str, bytes: &mut impl Read) -> Result<Vec<u8>> {
     let mut head = Vec::with_capacity(BLOCK);
     let read = bytes.take(BLOCK as u64).read_to_end(&mut head);
@@ -184,7 +188,7 @@ fn unsupported(name: &str, what: &str) -> Error {
     ))
 }
 
-/// Errors below the decoder: the blob could not be read.
+/// Names the blob in errors of reading it.
 struct Named<R> {
     inner: R,
     name: String,
@@ -196,10 +200,10 @@ impl<R: Read> Read for Named<R> {
     }
 }
 
-/// Errors of the decoder: what it was given is broken.
+/// Names the layer in errors of the decoder.
 struct Decoded {
     inner: Box<dyn Read + Send>,
-    /// What the decoder reads.
+    /// The input of the decoder.
     rest: Box<dyn Read + Send>,
     name: String,
     compression: Compression,
@@ -211,7 +215,7 @@ impl Read for Decoded {
             Ok(ours) => ours.into(),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => e,
             Err(e) => {
-                // Perhaps not even the bytes that were promised: their end tells.
+                // The bytes themselves may be wrong. The digest at their end shows that.
                 if let Err(e) = io::copy(&mut self.rest, &mut io::sink()) {
                     return e;
                 }
@@ -222,7 +226,7 @@ impl Read for Decoded {
     }
 }
 
-/// A reader in two hands.
+/// A reader with two owners.
 struct Shared<R>(Arc<Mutex<R>>);
 
 impl<R> Clone for Shared<R> {
@@ -237,7 +241,7 @@ impl<R: Read> Read for Shared<R> {
     }
 }
 
-/// Ends a bomb.
+/// Stops a decompression bomb.
 struct Limited {
     inner: Box<dyn Read + Send>,
     name: String,
@@ -252,7 +256,7 @@ impl Read for Limited {
             Some(left) => self.left = left,
             None => {
                 let what =
-                    format!("{} unpacks to more than the {} bytes that are allowed", self.name, self.limit);
+                    format!("{} decompresses to more than the allowed {} bytes", self.name, self.limit);
                 return Err(Error::refused(what).into());
             }
         }

@@ -1,4 +1,5 @@
-//! A place that keeps images: the two small traits that stores, archives and registries share.
+//! The traits for places that keep images: reading (`Place`) and writing (`Sink`). Stores, archives and
+//! registries implement them.
 
 use crate::manifest::{Descriptor, Document};
 use crate::{Digest, Error, Result};
@@ -6,54 +7,56 @@ use disk_format::ReadAt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// Which document of a repository.
+/// Reference of a document in a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Which {
-    /// By a name that may move.
+    /// A tag, which may move to another document.
     Tag(String),
-    /// By what it is.
+    /// The digest of the document.
     Digest(Digest),
 }
 
-/// Images can be read from here.
+/// A place from which images can be read.
 pub trait Place: Send + Sync {
-    /// What a person calls it: `docker://h/r`, `oci:DIR`.
+    /// The name for messages: `docker://h/r`, `oci:DIR`.
     fn name(&self) -> &str;
 
-    /// A manifest or an index. One asked for by digest has that digest.
+    /// Reads a manifest or an index. With a reference by digest, the document's digest is verified.
     fn document(&self, which: &Which) -> Result<Document>;
 
-    /// A blob (a config or a layer) that a manifest of this place promises.
+    /// Opens a blob (a config or a layer) that a manifest of this place lists.
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>>;
 }
 
-/// A blob that exists and may be read.
+/// A blob that exists and can be read.
 pub trait Blob: Send + Sync {
-    /// Its size, as its descriptor promises.
+    /// The size in the blob's descriptor, in bytes.
     fn size(&self) -> u64;
 
-    /// Its bytes from an offset on; from 0, size and digest are checked, and a reader of all bytes sees a refusal at
-    /// their end where they differ. What breaks inside is gone on with at the byte, from another mirror if need be.
+    /// Reads the bytes from an offset on. From 0, size and digest are verified, and a mismatch is an error at
+    /// the end of the stream. A transfer that breaks is resumed at the same byte, from another mirror if
+    /// necessary.
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
 
-    /// The same without a check of the digest, for a caller who computes the digest anyway.
+    /// Like `stream`, without verifying the digest, for a caller that computes the digest anyway.
     fn reading(&self, from: u64) -> Result<Box<dyn Reading>> {
         Ok(Box::new(Plain(self.stream(from)?)))
     }
 
-    /// Its bytes at any offset, where the place can do that. No digest is checked.
+    /// The bytes at any offset, if the place supports that. No digest is verified.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
 
-    /// Whether a reading of it came to its end and was refused, and another one would bring its bytes from elsewhere.
+    /// True if an earlier read ended with a wrong digest, and the next one would use another mirror.
     fn is_elsewhere(&self) -> bool {
         false
     }
 }
 
-/// One reading of a blob whose digest the caller computes.
+/// A read of a blob whose digest the caller verifies.
 pub trait Reading: Read + Send {
-    /// All bytes were read from the first one on, and this is what they hash to, which is not what was promised: the
-    /// refusal. A place that knows who gave the bytes says so in it, and asks others first from now on.
+    /// The error to return when all bytes from the first one on have the digest `actual` instead of the
+    /// expected one. A place with several mirrors names the ones that sent the bytes, and asks other mirrors
+    /// first from now on.
     fn wrong(&mut self, actual: &Digest) -> Error;
 }
 
@@ -63,7 +66,7 @@ impl<R: Reading + ?Sized> Reading for Box<R> {
     }
 }
 
-/// Bytes of a place that knows nothing else of them.
+/// A reader of a place that keeps no record of the origin of bytes.
 struct Plain(Box<dyn Read + Send>);
 
 impl Read for Plain {
@@ -74,11 +77,11 @@ impl Read for Plain {
 
 impl Reading for Plain {
     fn wrong(&mut self, actual: &Digest) -> Error {
-        Error::refused(format!("a blob has the digest {actual}, which is not the promised one"))
+        Error::refused(format!("a blob has the digest {actual}, which differs from its descriptor"))
     }
 }
 
-/// A reading of bytes that have a name.
+/// A reader with a name and an expected digest, for the error message.
 pub struct Named<R> {
     pub(crate) inner: R,
     pub(crate) name: String,
@@ -97,55 +100,57 @@ impl<R: Read + Send> Reading for Named<R> {
     }
 }
 
-/// Images can be written here.
+/// A place to which images can be written.
 pub trait Sink: Send + Sync {
-    /// Whether it has a blob of this digest and size already. May also bring it here cheaply (a mount from another
-    /// repository of the same registry).
+    /// True if the sink has a blob of this digest and size already. A registry may also mount it from another
+    /// of its repositories.
     fn has(&self, descriptor: &Descriptor) -> Result<bool>;
 
-    /// Begins a blob whose digest is known (`Some`: a copy) or only at its end (`None`: a build).
+    /// Starts a blob. `promised` is its descriptor, if known (a copy). The digest of a new blob is known only
+    /// at its end.
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>>;
 
-    /// The same for a blob whose digest is known, going on where an earlier attempt was cut short: how many of its
-    /// bytes are here already, and a writer for the rest. A place that keeps no half blobs begins at 0.
+    /// Resumes a blob of an earlier attempt. Returns the number of bytes that the sink has, and a writer for
+    /// the rest. A sink without partial blobs starts at 0.
     fn resume(&self, promised: &Descriptor) -> Result<(u64, Box<dyn BlobWriter + '_>)> {
         Ok((0, self.begin(Some(promised))?))
     }
 
-    /// Stores a document, whose blobs are all here, and gives it a tag.
+    /// Stores a document and sets a tag on it. All its blobs must be in the sink already.
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()>;
 
-    /// What was written, to be read, where that is possible before it has a name.
+    /// The sink as a place, if the written images can be read before they have a name.
     fn as_place(&self) -> Option<&dyn Place> {
         None
     }
 
-    /// All images are put. Where the whole is one file, only now it gets its name; elsewhere nothing is left to do.
+    /// Completes the sink after the last image. An archive gets its file name now; other sinks have nothing
+    /// left to do.
     fn close(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A blob on its way. Dropped without [`BlobWriter::finish`], nothing of it remains but what [`Sink::resume`] goes on
-/// with.
+/// A blob that is being written. Dropping it without [`BlobWriter::finish`] keeps only the partial blob that
+/// [`Sink::resume`] continues.
 pub trait BlobWriter: Write + Send {
-    /// All bytes are written: waits until they have arrived. What fails here may still be gone on with.
+    /// Waits until all written bytes have arrived. After an error here the upload may still be resumed.
     fn arrive(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// All bytes are written: what they hash to, by the algorithm of what was promised.
+    /// The digest of all written bytes, with the algorithm of the expected digest.
     fn digest(&mut self) -> Result<Digest>;
 
-    /// After an error, the byte from which it may be gone on with, if whoever writes can give the bytes again from
-    /// there; `None` when it is over. What is written next begins at that byte.
+    /// After an error, returns the position from which the caller must write the bytes again. `None` if the
+    /// blob cannot be resumed.
     fn rewind(&mut self) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// What was written is wrong: nothing of it is kept, not even for another attempt.
+    /// Marks the written bytes as wrong. Nothing of them is kept, not even for another attempt.
     fn spoil(&mut self) {}
 
-    /// All bytes are written: checks what was promised, makes the blob durable under its digest.
+    /// Verifies size and digest, and makes the blob durable under its digest.
     fn finish(self: Box<Self>) -> Result<(Digest, u64)>;
 }

@@ -1,10 +1,10 @@
-//! What a descriptor promises of a blob that is on its way: every place that takes one holds it to that.
+//! Digest and size that a descriptor lists for a blob. Every sink verifies them.
 
 use crate::digest::Hasher;
 use crate::manifest::{self, Descriptor};
 use crate::{Digest, Error, Result};
 
-/// A digest and a size.
+/// The expected digest and size of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Promise {
     pub(crate) digest: Digest,
@@ -12,17 +12,17 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// `name` is for messages: who reads the descriptor.
+    /// The values of a descriptor. `name` is the place, for messages.
     pub(crate) fn of(name: &str, descriptor: &Descriptor) -> Result<Promise> {
         Ok(Promise { digest: descriptor.digest.parse()?, size: manifest::size(name, descriptor.size)? })
     }
 
-    /// A hash of the algorithm that is promised, or the usual one.
+    /// A hash with the expected digest's algorithm, or SHA-256 if none is known.
     pub(crate) fn hasher(promised: Option<&Promise>) -> Hasher {
         promised.map_or_else(Hasher::new, |promised| Hasher::like(&promised.digest))
     }
 
-    /// So many bytes are not more than promised.
+    /// Fails if the blob has grown beyond its expected size.
     pub(crate) fn allow(&self, size: u64) -> Result<()> {
         if size <= self.size {
             return Ok(());
@@ -30,7 +30,7 @@ impl Promise {
         Err(Error::refused(format!("the blob {} is longer than its {} bytes", self.digest, self.size)))
     }
 
-    /// That is all of it, and it is kept.
+    /// Fails unless the complete blob has the expected size and digest.
     pub(crate) fn check(&self, digest: &Digest, size: u64) -> Result<()> {
         if size != self.size {
             let what = format!("the blob {} ends after {size} of its {} bytes", self.digest, self.size);

@@ -1,16 +1,18 @@
-//! Giving a whole file its final name, and taking that name from nobody.
+//! Renaming a complete file to its final name without replacing a file of another program.
 //!
-//! A run looks at the final name when it begins, which may be hours before its end. Where nothing stood there, whatever
-//! stands there at the end is another program's, which may be using it, and is not replaced. Where a file stood there,
-//! that file is replaced and no other.
+//! A run examines the final name at its beginning, which may be hours before its end. If the name was free
+//! then, a file that has it at the end belongs to another program, which may be using it, and is not
+//! replaced. If a file had the name, only that same file is replaced.
 //!
 //! ```text
-//!  Standing::look ─┬─ None ─► publish: renameat2(RENAME_NOREPLACE); where the file system lacks it, link and unlink;
-//!                  │                   where it lacks links too (FAT, some FUSE ones), a look and a rename
-//!                  └─ Some ─► publish: a look, whether the name still leads to that file, and a rename
+//!  Standing::look ─┬─ None ─► publish: renameat2(RENAME_NOREPLACE); if the file system lacks it, link and
+//! unlink;
+//!                  │                   if it lacks links too (FAT, some FUSE ones), stat and rename
+//!                  └─ Some ─► publish: stat, to compare with that file, and rename
 //! ```
 //!
-//! Between a look and the rename behind it another program's file can still be lost: no call replaces one certain file.
+//! A file that another program creates between stat and rename can still be lost: no system call replaces one
+//! particular file.
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -18,15 +20,16 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The file that stood under a final name. It is held by its path, not opened: no other file can get its inode number
-/// meanwhile, a network or FUSE file system does not give it another one, and no server sees it in use.
+/// The file that had the final name at the beginning. An `O_PATH` descriptor holds it without opening it: no
+/// other file can get its inode number meanwhile, a network or FUSE file system does not change the number,
+/// and no file server sees it in use.
 pub struct Standing {
     stat: Stat,
     _held: OwnedFd,
 }
 
 impl Standing {
-    /// What stands under that name; a link is not followed.
+    /// Examines the file of that name. `None` if there is none. A symbolic link is not followed.
     pub fn look(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option<Standing>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(folder, name, flags, Mode::empty()) {
@@ -36,19 +39,20 @@ impl Standing {
         }
     }
 
-    /// This file.
+    /// Examines an open file.
     pub fn of(held: OwnedFd) -> rustix::io::Result<Standing> {
         Ok(Standing { stat: rustix::fs::fstat(&held)?, _held: held })
     }
 
-    /// What it was when it was looked at.
+    /// Attributes of the file at the time it was examined.
     pub fn stat(&self) -> &Stat {
         &self.stat
     }
 }
 
-/// Gives the file `from` the name `to` in the same folder: in place of `over`, or where nothing has that name. Where
-/// another file has it by now, that is an error of the kind `AlreadyExists`, and both files stay as they are.
+/// Renames `from` to `to` in the same folder. The name must be free, or belong to the file `over`, which is
+/// replaced. If another file has the name by now, the error is `AlreadyExists`, and both files stay as they
+/// are.
 pub fn publish(folder: impl AsFd, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()> {
     let folder = folder.as_fd();
     let Some(over) = over else { return Ok(take_free(folder, from, to)?) };
@@ -60,7 +64,8 @@ pub fn publish(folder: impl AsFd, from: &OsStr, to: &OsStr, over: Option<&Standi
     }
 }
 
-/// Makes the names in a folder durable. Some FUSE and network file systems have nothing to sync in a folder, and say so.
+/// Syncs a folder, which makes its names durable. Some FUSE and network file systems have nothing to sync in
+/// a folder and return an error, which is ignored.
 pub fn sync_folder(folder: impl AsFd) -> rustix::io::Result<()> {
     match rustix::fs::fsync(folder) {
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
@@ -68,11 +73,11 @@ pub fn sync_folder(folder: impl AsFd) -> rustix::io::Result<()> {
     }
 }
 
-/// Takes a name that nobody has.
+/// Renames to a name that is free.
 fn take_free(folder: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
     for way in [rename, link] {
         match way(folder, from, to) {
-            // What kernels and file systems say that do not know a flag or a link.
+            // Errors of kernels and file systems that lack the flag or hard links.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM | Errno::MLINK) => {}
             done => return done,
         }
@@ -87,7 +92,7 @@ fn rename(folder: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> rustix::io::Resul
 fn link(folder: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
     let stat = |name| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match rustix::fs::linkat(folder, from, folder, to, AtFlags::empty()) {
-        // An NFS server may have done it, and been asked once more since its answer was lost.
+        // The server may have created the link, lost its answer, and received the request again.
         Err(Errno::EXIST) if is_same(&stat(from)?, &stat(to)?) => {}
         done => done?,
     }
@@ -111,7 +116,7 @@ mod tests {
     use super::*;
     use std::fs::{self, File};
 
-    /// A folder of /proc answers EINVAL.
+    /// `fsync` of a folder in /proc returns EINVAL.
     #[test]
     fn a_folder_that_has_nothing_to_sync_is_durable() {
         let folder = File::open("/proc/self/fd").unwrap();
@@ -134,7 +139,7 @@ mod tests {
 
         fn write(&self, text: &str) {
             let path = self.at.path().join("disk");
-            // Not in place: another program's file.
+            // Another program's file is not replaced.
             let _ = fs::remove_file(&path);
             fs::write(path, text).unwrap();
         }
@@ -147,7 +152,7 @@ mod tests {
             publish(&self.folder, OsStr::new("new"), OsStr::new("disk"), over)
         }
 
-        /// What stands under both names.
+        /// The content under both names.
         fn holds(&self, new: Option<&str>, disk: &str) {
             assert_eq!(fs::read_to_string(self.at.path().join("new")).ok().as_deref(), new);
             assert_eq!(fs::read_to_string(self.at.path().join("disk")).unwrap(), disk);

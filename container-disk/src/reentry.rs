@@ -1,20 +1,22 @@
-//! Where a layer that is read in order can be read on by a later run, after the end of this one.
+//! Positions from which a later run can resume reading a layer that is read in order.
 //!
 //! ```text
 //!  blob   ├────────── read, hashed ──────────┤ before ├─ hashed again ─┤ input ├── decoded ──┤ after ├── … ──┤ digest
-//!                                            (a sum)                   a unit begins         (a sum)
+//!                                            (a sum)                   start of a unit       (a sum)
 //! ```
 //!
-//! A unit is what can be decoded by itself: a member of gzip, a frame of zstd, any place of what is not compressed. A layer in one
-//! unit (as most programs write gzip) has no such place.
+//! A sum is the saved state of the hash. A unit can be decoded on its own: a gzip member, a zstd frame, or
+//! any position of an uncompressed layer. A layer that is a single unit (as most programs write gzip) has no
+//! such position.
 //!
-//! **Guarantee.** The digest that the manifest promises is over the bytes of both runs. The later run goes on from the sum
-//! `before`; where it has come to `after` its sum has to be what it was in the earlier run. So the bytes that were decoded in either
-//! run are those that were hashed, whoever gave them: a registry that lies to one of two runs is found out.
+//! **Guarantee.** The digest in the manifest covers the bytes of both runs. The later run continues from the
+//! sum `before`. When it reaches `after`, its sum must equal the one of the earlier run. So the decoded bytes
+//! of both runs are the hashed ones, whichever server sent them, and a registry that sends different bytes to
+//! the two runs is detected.
 //!
-//! Until it has come to `after`, a later run notes no sum but `before` (`checked.rs`), so it tells no place: a place with sums of
-//! its own would take the place of the earlier one in the journal, and `after` would never be compared. A chain of runs, each of
-//! which is cut short, hides no lie.
+//! Until it reaches `after`, a later run notes no sum but `before` (`verifying_reader.rs`), and so reports no
+//! position. A position with sums of its own would replace the earlier one in the journal, and `after` would
+//! never be compared. So even a chain of interrupted runs hides no difference.
 
 use crate::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
@@ -24,78 +26,79 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of the blob between two sums.
 pub(crate) const SUMS_APART: u64 = 1 << 20;
-/// Sums that are kept; where there are more, every second one goes.
+/// Limit of sums that are kept. Beyond it, every second one is dropped.
 const SUMS: usize = 256;
-/// Bytes of the disk between two places.
+/// Bytes of the disk between two positions.
 pub(crate) const UNITS_APART: u64 = 1 << 20;
-/// Units that wait for the next sum; of more, the oldest go.
+/// Limit of units that wait for the next sum. Beyond it, the oldest are dropped.
 const UNITS: usize = 256;
 
-/// What a journal says of a place is not one: whoever reads on begins anew.
+/// The error for a position in a journal that cannot be valid. The caller reads the layer again from its
+/// start.
 pub(crate) fn odd(name: &str) -> Error {
     let what =
-        format!("what was kept of an earlier reading of {name} makes no sense; all of it is read anew");
+        format!("the journal has an invalid position for {name}; the layer is read again from its start");
     Error::new(ErrorKind::Changed, what)
 }
 
-/// The sum of the first bytes of a blob.
+/// The saved state of the hash after the first bytes of a blob.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SumAt {
-    /// How many bytes.
+    /// Number of bytes hashed.
     pub(crate) at: u64,
-    /// The state of the hash.
+    /// State of the hash, in hex.
     pub(crate) state: String,
 }
 
-/// A place inside a disk from which its layer can be read on.
+/// A position inside a disk from which its layer can be read by a later run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reentry {
-    /// The byte of the disk's file.
+    /// Offset in the disk's file.
     pub disk: u64,
-    /// The byte of the blob where the unit begins.
+    /// Offset in the blob at which the unit begins.
     pub(crate) input: u64,
-    /// The last sum that is not behind it.
+    /// The last sum at or before `input`.
     pub(crate) before: SumAt,
-    /// The first sum that is not before it.
+    /// The first sum at or after `input`.
     pub(crate) after: SumAt,
 }
 
-/// Told each place, in order.
+/// Callback that receives each position, in order.
 pub type OnReentry = Arc<dyn Fn(Reentry) + Send + Sync>;
 
-/// What the threads that read and decode one layer learn of such places.
+/// Shared record of the positions found by the threads that read and decode one layer.
 #[derive(Clone, Default)]
 pub(crate) struct Notes(Arc<Mutex<Noted>>);
 
 #[derive(Default)]
 struct Noted {
-    /// Where in the tar the disk lies, and who is told.
+    /// Range of the disk in the tar, and the callback.
     disk: Option<(Range<u64>, OnReentry)>,
-    /// Those that a unit to come may need, in order.
+    /// Sums that a later unit may need, in order.
     sums: VecDeque<SumAt>,
-    /// Behind all sums as yet, in order.
+    /// Units after all known sums, in order.
     waiting: VecDeque<Unit>,
-    /// The byte of the tar where the last unit began that was taken.
+    /// Offset in the tar of the last unit that was used.
     last: u64,
 }
 
-/// A unit that begins inside the disk.
+/// The start of a unit inside the disk.
 struct Unit {
     input: u64,
-    /// In the disk's file.
+    /// Offset in the disk's file.
     disk: u64,
     before: SumAt,
 }
 
 impl Notes {
-    /// The disk lies there in the tar, and its places are told to `to`.
+    /// Sets the range of the disk in the tar and the callback for its positions.
     pub(crate) fn tell(&self, disk: Range<u64>, to: OnReentry) {
         self.lock().disk = Some((disk, to));
     }
 
-    /// Who reads the blob has this sum.
+    /// Adds a sum from the reading thread.
     pub(crate) fn sum(&self, sum: SumAt) {
         let mut noted = self.lock();
         while noted.waiting.front().is_some_and(|unit| unit.input <= sum.at) {
@@ -112,7 +115,8 @@ impl Notes {
         noted.sums.push_back(sum);
     }
 
-    /// Who decodes stands where a unit begins, at these bytes of the blob and of the tar; all before them were handed on.
+    /// Adds the start of a unit from the decoding thread, at these offsets of the blob and the tar. All bytes
+    /// before it must have been passed on.
     pub(crate) fn unit(&self, input: u64, tar: u64) {
         let mut noted = self.lock();
         let Some((range, _)) = &noted.disk else { return };

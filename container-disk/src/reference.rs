@@ -1,66 +1,66 @@
 //! Names of images.
 //!
-//! | name | what |
+//! | name | place |
 //! |---|---|
 //! | `docker://HOST[:PORT]/REPO[:TAG][@DIGEST]` | a registry |
 //! | `oci:DIR[:TAG]` | an OCI image layout in a folder |
-//! | `oci-archive:FILE[:TAG]` | the same in a tar file |
-//! | `docker-archive:FILE[:TAG]` | what `docker save` writes |
+//! | `oci-archive:FILE[:TAG]` | an OCI image layout in a tar file |
+//! | `docker-archive:FILE[:TAG]` | a tar file of `docker save` |
 //! | `store:NAME[:TAG]` | the user's own store |
 //!
-//! A verb on images takes a name without scheme for the store; a verb on disks takes an existing path first (see
-//! [`Name::of_image`], [`Name::with_scheme`]).
+//! A command for images takes a name without a scheme as one in the store. A command for disks takes it as a
+//! path if that exists (see [`Name::of_image`], [`Name::with_scheme`]).
 
 use crate::place::Which;
 use crate::{Digest, Error, Result};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where an image is, and which one.
+/// The name of an image: its place and its reference there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Name {
-    /// In a registry.
+    /// An image in a registry.
     Registry(Remote),
-    /// In an OCI layout: a folder.
+    /// An image in an OCI layout, a folder.
     Layout(PathBuf, Option<String>),
-    /// In an OCI layout inside a tar file.
+    /// An image in an OCI layout inside a tar file.
     OciArchive(PathBuf, Option<String>),
-    /// In a file that `docker save` writes.
+    /// An image in a tar file of `docker save`.
     DockerArchive(PathBuf, Option<String>),
-    /// In the user's store.
+    /// An image in the user's store.
     Store(Local),
 }
 
-/// A repository of a registry, and which image of it.
+/// The name of an image in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Remote {
     /// `host` or `host:port`, lower case.
     pub host: String,
-    /// `group/name`.
+    /// Path of the repository, such as `group/name`.
     pub repository: String,
-    /// The tag; `latest` where neither tag nor digest is given.
+    /// The tag. `latest` if neither tag nor digest is given.
     pub tag: Option<String>,
-    /// Where both are given, the digest decides.
+    /// The digest. It takes precedence over a tag.
     pub digest: Option<Digest>,
 }
 
-/// A name in the store.
+/// The name of an image in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Local {
-    /// `group/name`.
+    /// Name without the tag, such as `group/name`.
     pub name: String,
-    /// `latest` where none is given.
+    /// The tag. Default: `latest`.
     pub tag: String,
 }
 
 impl Name {
-    /// A name with one of the schemes; `None` when it has none of them.
+    /// Parses a name with one of the schemes. `None` if the text has no known scheme.
     pub fn with_scheme(text: &str) -> Option<Result<Name>> {
         let (scheme, rest) = text.split_once(':')?;
         Some(match scheme {
             "docker" => match rest.strip_prefix("//") {
                 Some(rest) => Remote::parse(rest).map(Name::Registry),
-                None => Err(Error::usage(format!("{text:?}: write docker://HOST/REPO"))),
+                None => Err(Error::usage(format!("{text:?}: a registry is written docker://HOST/REPO"))),
             },
             "store" => Local::parse(rest).map(Name::Store),
             "oci" => path_and_tag(text, rest).map(|(path, tag)| Name::Layout(path, tag)),
@@ -70,7 +70,7 @@ impl Name {
         })
     }
 
-    /// What a verb on images means: without a scheme, the store.
+    /// Parses a name for a command on images. Without a scheme it is one in the store.
     pub fn of_image(text: &str) -> Result<Name> {
         Name::with_scheme(text).unwrap_or_else(|| Local::parse(text).map(Name::Store))
     }
@@ -91,7 +91,8 @@ impl fmt::Display for Name {
 }
 
 impl Remote {
-    /// `HOST[:PORT]/REPO[:TAG][@DIGEST]`, as after `docker://`. A host is always named: nothing is guessed.
+    /// Parses `HOST[:PORT]/REPO[:TAG][@DIGEST]`, the part after `docker://`. The host is required; there is
+    /// no default registry.
     pub fn parse(text: &str) -> Result<Remote> {
         let bad = |why: &str| Error::usage(format!("docker://{text}: {why}"));
         let (host, rest) = text.split_once('/').ok_or_else(|| bad("write docker://HOST/REPO[:TAG]"))?;
@@ -114,7 +115,7 @@ impl Remote {
         Ok(Remote { host, repository: repository.to_owned(), tag, digest })
     }
 
-    /// What to ask the registry for.
+    /// The reference to request from the registry.
     pub fn which(&self) -> Which {
         match (self.digest, &self.tag) {
             (Some(digest), _) => Which::Digest(digest),
@@ -135,7 +136,7 @@ impl fmt::Display for Remote {
 }
 
 impl Local {
-    /// `NAME[:TAG]`.
+    /// Parses `NAME[:TAG]`.
     pub fn parse(text: &str) -> Result<Local> {
         let bad = |why: &str| Error::usage(format!("store:{text}: {why}"));
         let (name, tag) = text.split_once(':').unwrap_or((text, "latest"));
@@ -144,7 +145,7 @@ impl Local {
         Ok(Local { name: name.to_owned(), tag: tag.to_owned() })
     }
 
-    /// What to ask the store for.
+    /// The reference to look up in the store.
     pub fn which(&self) -> Which {
         Which::Tag(self.to_string())
     }
@@ -156,14 +157,15 @@ impl fmt::Display for Local {
     }
 }
 
-/// A path may hold colons; what follows the last one is a tag if it can be one and holds no slash.
+/// Splits a path from its tag. A path may contain colons; the text after the last one is the tag if it is a
+/// valid one without a slash.
 fn path_and_tag(text: &str, rest: &str) -> Result<(PathBuf, Option<String>)> {
     let (path, tag) = match rest.rsplit_once(':') {
         Some((path, tag)) if check_tag(tag).is_ok() => (path, Some(tag.to_owned())),
         _ => (rest, None),
     };
     if path.is_empty() {
-        Err(Error::usage(format!("{text:?} names no file")))
+        Err(Error::usage(format!("{text:?} has no path after the scheme")))
     } else {
         Ok((path.into(), tag))
     }
@@ -183,7 +185,7 @@ pub(crate) fn is_host(host: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label) && is_port(port)
 }
 
-/// Nothing, or `:` and a number.
+/// True for no port, or `:` and a number.
 fn is_port(text: &str) -> bool {
     text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
 }

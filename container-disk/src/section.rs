@@ -1,11 +1,11 @@
-//! A part of bytes that can be read at any offset, and such bytes read in order.
+//! A section of bytes that can be read at any offset, and a reader that reads them in order.
 
 use crate::Error;
 use disk_format::ReadAt;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// `size` bytes from `from` on.
+/// `size` bytes from offset `from` on.
 pub(crate) struct Section {
     of: Arc<dyn ReadAt>,
     from: u64,
@@ -13,10 +13,10 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Refused where it does not lie inside.
+    /// Fails if the section does not lie inside `of`. `name` is for the message.
     pub(crate) fn new(name: &str, of: Arc<dyn ReadAt>, from: u64, size: u64) -> crate::Result<Section> {
         if from.checked_add(size).is_none_or(|end| end > of.size()) {
-            let what = format!("{name} ends past its container's {} bytes: it is truncated", of.size());
+            let what = format!("{name} ends after the {} bytes of its file, which is truncated", of.size());
             return Err(Error::refused(what));
         }
         Ok(Section { of, from, size })
@@ -36,7 +36,7 @@ impl ReadAt for Section {
     }
 }
 
-/// Reads in order.
+/// Reads bytes in order, from an offset on.
 pub(crate) struct Cursor {
     of: Arc<dyn ReadAt>,
     at: u64,

@@ -1,5 +1,5 @@
-//! A sink for places that want to know a blob's digest before its first byte: what is being built waits in a file
-//! without a name until its digest is known. What is copied goes straight through.
+//! A sink for registries that require a blob's digest before its first byte. A new blob is buffered in an
+//! anonymous file until its digest is known. A copied blob, whose digest is known, is passed on directly.
 
 use crate::digest::Counted;
 use crate::manifest::{Descriptor, Document, IMAGE_LAYER_MEDIA_TYPE, descriptor};
@@ -10,14 +10,14 @@ use std::io::{self, Seek, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Such a sink.
+/// A sink that buffers new blobs.
 pub(crate) struct Spooled {
     sink: Arc<dyn Sink>,
     folder: PathBuf,
 }
 
 impl Spooled {
-    /// What waits does so in `folder`, which is made if need be.
+    /// Buffers in `folder`, which is created if it does not exist.
     pub(crate) fn new(sink: Arc<dyn Sink>, folder: PathBuf) -> Spooled {
         Spooled { sink, folder }
     }
@@ -37,7 +37,7 @@ impl Sink for Spooled {
         if promised.is_some() {
             return self.sink.begin(promised);
         }
-        let cannot = |e| Error::io(format!("cannot make a spool in {}", self.folder.display()), e);
+        let cannot = |e| Error::io(format!("cannot create a spool file in {}", self.folder.display()), e);
         fs::create_dir_all(&self.folder).map_err(cannot)?;
         let file = nameless(&self.folder).map_err(cannot)?;
         Ok(Box::new(Writer { sink: &*self.sink, spool: Counted::new(file) }))
@@ -74,12 +74,13 @@ impl BlobWriter for Writer<'_> {
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
         let (file, digest, size) = self.spool.finish();
         let mut file = &*file;
-        let cannot = |e| Error::io("cannot read the spool of a blob again", e);
+        let cannot = |e| Error::io("cannot read the spool file of a blob", e);
         file.rewind().map_err(cannot)?;
         let promised = descriptor(IMAGE_LAYER_MEDIA_TYPE, &digest, size)?;
         if !self.sink.has(&promised)? {
             let mut writer = self.sink.begin(Some(&promised))?;
-            io::copy(&mut file, &mut writer).map_err(|e| Error::io(format!("cannot send {digest}"), e))?;
+            io::copy(&mut file, &mut writer)
+                .map_err(|e| Error::io(format!("cannot upload the blob {digest}"), e))?;
             writer.finish()?;
         }
         Ok((digest, size))

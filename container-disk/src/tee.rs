@@ -1,7 +1,7 @@
-//! Several sinks as one: an image goes to all of them in one pass.
+//! Several sinks as one: an image is written to all of them in one pass.
 //!
-//! The first one leads: what fails there fails for all. Another one that fails falls behind and is left out from then
-//! on; [`Tee::fallen`] tells which, so that the image can be brought there from the first afterwards.
+//! An error of the leading sink ends the write. Any other sink that fails is left out from then on.
+//! [`Tee::fallen`] returns these, so that the image can be copied to them from the leading sink afterwards.
 
 use crate::manifest::{Descriptor, Document};
 use crate::place::{BlobWriter, Sink};
@@ -9,30 +9,30 @@ use crate::{Digest, Error, Result};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is written here is written to each.
+/// A sink that writes to several sinks.
 pub struct Tee(Vec<Member>);
 
 struct Member {
     sink: Arc<dyn Sink>,
-    /// May not fail.
+    /// An error of this sink ends the write.
     leads: bool,
     fallen: Mutex<Option<Error>>,
 }
 
 impl Tee {
-    /// Of these, `leading` may not fail; the others may fall behind.
+    /// Combines sinks. `leading` tells by index which of them must not fail.
     pub fn new(sinks: Vec<Arc<dyn Sink>>, leading: impl Fn(usize) -> bool) -> Tee {
         let member = |(at, sink)| Member { sink, leads: leading(at), fallen: Mutex::default() };
         Tee(sinks.into_iter().enumerate().map(member).collect())
     }
 
-    /// Which have fallen behind, and why.
+    /// Indexes of the sinks that have failed, with their errors. Each is returned once.
     pub fn fallen(&self) -> Vec<(usize, Error)> {
         let fallen = self.0.iter().enumerate().filter_map(|(at, member)| Some((at, member.fallen().take()?)));
         fallen.collect()
     }
 
-    /// The sinks that have not fallen behind, each with what is done to it.
+    /// Calls `with` for each sink that has not failed.
     fn each(&self, mut with: impl FnMut(&dyn Sink) -> Result<()>) -> Result<()> {
         self.0
             .iter()
@@ -50,11 +50,11 @@ impl Member {
         self.fallen().is_none()
     }
 
-    /// Falls behind where that may be.
+    /// Records an error of a sink that is not leading. Returns the error of a leading sink.
     fn judge<T>(&self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Err(e) if !self.leads => {
-                tracing::warn!("{e}; the image is sent there again when it is whole");
+                tracing::warn!("{e}; the image is copied there again at the end");
                 self.fallen().get_or_insert(e);
                 Ok(None)
             }
@@ -130,7 +130,7 @@ impl BlobWriter for Writers<'_> {
             digest = Some(writer.digest()?);
             Ok(())
         })?;
-        digest.ok_or_else(|| Error::failed("a blob was written nowhere"))
+        digest.ok_or_else(|| Error::failed("no sink accepted the blob"))
     }
 
     fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
@@ -139,11 +139,14 @@ impl BlobWriter for Writers<'_> {
             let Some(writer) = writer else { continue };
             let Some(one) = member.judge(writer.finish())? else { continue };
             if made.is_some_and(|other| other != one) {
-                return Err(Error::failed(format!("{} was written differently to two places", one.0)));
+                return Err(Error::failed(format!(
+                    "{} has different digests or sizes in two sinks; this is a bug, please report it",
+                    one.0
+                )));
             }
             made = Some(one);
         }
-        made.ok_or_else(|| Error::failed("a blob was written nowhere"))
+        made.ok_or_else(|| Error::failed("no sink accepted the blob"))
     }
 }
 

@@ -1,28 +1,29 @@
-//! A layer decoded unit by unit, so that it is known where each begins: members of gzip, frames of zstd, any place of what is not
-//! compressed. What comes out is what `peel.rs` decodes in one go; the bounds are the same.
+//! Decoding of a layer unit by unit, with the position of each unit: gzip members, zstd frames, or any
+//! position of an uncompressed layer. The output and its limits are the same as those of `layer_decoder.rs`,
+//! which decodes in one go.
 
 use crate::pack::Compression;
 use crate::reentry::{Notes, UNITS_APART};
 use crate::{Error, Result};
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The largest zstd window that is decoded, as for all tools by default: 128 MiB.
+/// Maximum zstd window, the default of all tools: 128 MiB.
 pub(crate) const WINDOW_LOG: u32 = 27;
-/// Bytes that are read at a time.
+/// Bytes of one read.
 const INPUT: usize = 256 << 10;
 
-/// The reader. It tells `notes` each unit when all before it was handed on.
+/// A decoder that reports each unit to `notes` once all bytes before it have been returned.
 pub(crate) struct Units<R: Read> {
     state: State<R>,
     compression: Compression,
     notes: Notes,
-    /// Bytes of the tar before those to come.
+    /// Offset of the next byte in the tar.
     tar: u64,
 }
 
 enum State<R: Read> {
     Between(Input<R>),
-    /// What is not compressed, and the byte of the tar that was told last.
+    /// An uncompressed layer, and the offset in the tar that was reported last.
     Plain(Input<R>, u64),
     Gzip(Box<flate2::bufread::GzDecoder<Input<R>>>),
     Zstd(Box<zstd::Decoder<'static, Input<R>>>),
@@ -31,7 +32,7 @@ enum State<R: Read> {
 }
 
 impl<R: Read> Units<R> {
-    /// `bytes` stand at the byte `input` of the blob, where a unit begins that unpacks to the byte `tar` of the tar and on.
+    /// Decodes `bytes`, which begin with a unit at offset `input` of the blob and `tar` of the tar.
     pub(crate) fn new(
         bytes: R,
         compression: Compression,
@@ -42,7 +43,7 @@ impl<R: Read> Units<R> {
         Units { state: State::Between(bytes), compression, notes: notes.clone(), tar }
     }
 
-    /// The next unit, or the end.
+    /// Starts the next unit, if there is one.
     fn next(&mut self, mut input: Input<R>) -> io::Result<State<R>> {
         if input.fill_buf()?.is_empty() {
             return Ok(State::Ended);
@@ -59,7 +60,7 @@ impl<R: Read> Units<R> {
         loop {
             match &mut self.state {
                 State::Ended => return Ok(0),
-                State::Failed => return Err(io::Error::other("the layer has already failed")),
+                State::Failed => return Err(io::Error::other("the layer failed in an earlier read")),
                 State::Plain(input, told) => {
                     if self.tar.saturating_sub(*told) >= UNITS_APART {
                         *told = self.tar;
@@ -88,7 +89,7 @@ impl<R: Read> Units<R> {
 }
 
 fn frame<R: Read>(input: Input<R>) -> Result<zstd::Decoder<'static, Input<R>>> {
-    let cannot = |e| Error::io("cannot begin to decode zstd", e);
+    let cannot = |e| Error::io("cannot start the zstd decoder", e);
     let mut decoder = zstd::Decoder::with_buffer(input).map_err(cannot)?.single_frame();
     decoder.window_log_max(WINDOW_LOG).map_err(cannot)?;
     Ok(decoder)
@@ -105,7 +106,7 @@ impl<R: Read> Read for Units<R> {
     }
 }
 
-/// Bytes with their place in the blob.
+/// A reader that counts its position in the blob.
 struct Input<R: Read> {
     inner: BufReader<R>,
     at: u64,
@@ -150,7 +151,7 @@ mod tests {
         bytes.to_vec()
     }
 
-    /// What comes out of `packed` from a place on, and the places that are told: of the disk, and of the blob.
+    /// The output of `packed` from a position on, and the reported positions in the disk and in the blob.
     fn read(packed: &[u8], how: Compression, from: (u64, u64)) -> (io::Result<Vec<u8>>, Vec<(u64, u64)>) {
         let (notes, list) = (Notes::default(), Arc::new(Mutex::new(vec![])));
         let to = Arc::clone(&list);

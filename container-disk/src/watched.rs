@@ -1,4 +1,4 @@
-//! A place whose blobs are counted as they are read, for those who wait.
+//! Progress of reading an image: a place that counts the bytes of its blobs.
 
 use crate::manifest::{Descriptor, Document};
 use crate::place::{Blob, Place, Reading, Which};
@@ -8,23 +8,23 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How far a piece of work is.
+/// Counters of a running transfer.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Bytes of all blobs.
     pub total: AtomicU64,
-    /// Bytes that are done, or were there.
+    /// Bytes that are transferred or existed already.
     pub done: AtomicU64,
 }
 
-/// The same place; whatever is opened adds to what there is to do, whatever is streamed to what is done.
+/// A place that adds each opened blob's size to the total, and each byte read to the done ones.
 pub struct Watched<'a> {
     place: &'a dyn Place,
     progress: Arc<Progress>,
 }
 
 impl<'a> Watched<'a> {
-    /// Counts into `progress`.
+    /// Wraps a place.
     pub fn new(place: &'a dyn Place, progress: Arc<Progress>) -> Watched<'a> {
         Watched { place, progress }
     }

@@ -1,4 +1,4 @@
-//! What a tar file holds, by name.
+//! The members of a tar file, by name.
 
 use crate::manifest::read_bounded;
 use crate::members::Members;
@@ -12,12 +12,12 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Members of one archive; an image has a handful.
+/// Limit of members. An image archive has a handful.
 const MOST: usize = 1 << 16;
 
-/// An archive, open.
+/// An open archive and the positions of its members.
 pub(super) struct Contents {
-    /// `oci-archive:FILE`.
+    /// Name for messages: `oci-archive:FILE`.
     pub(super) name: String,
     bytes: Arc<dyn ReadAt>,
     members: BTreeMap<String, Located>,
@@ -28,7 +28,7 @@ enum Located {
         at: u64,
         size: u64,
     },
-    /// The name it leads to, below the root of the archive.
+    /// Target of the symbolic link, as a path from the root of the archive.
     Link(String),
 }
 
@@ -63,7 +63,9 @@ impl Contents {
                 }
             };
             if members.len() == MOST {
-                return Err(Error::refused(format!("{name} holds more than {MOST} files: it is no image")));
+                return Err(Error::refused(format!(
+                    "{name} holds more than {MOST} files: an image archive has fewer"
+                )));
             }
             if members.insert(member.name.clone(), place).is_some() {
                 return Err(Error::refused(format!("{name} holds {} twice", quoted(&member.name))));
@@ -72,7 +74,8 @@ impl Contents {
         Ok(Contents { name, bytes, members })
     }
 
-    /// A file's bytes at any offset; of a link, those of the file it leads to. `None` if there is none.
+    /// A file's bytes at any offset. A link returns its target's bytes. `None` if the archive has no member
+    /// `path`.
     pub(super) fn file(&self, path: &str) -> Result<Option<Arc<dyn ReadAt>>> {
         let found = match self.members.get(path) {
             Some(Located::Link(to)) => self.members.get(to),
@@ -90,7 +93,7 @@ impl Contents {
         }
     }
 
-    /// A small file whole. One that is missing is `NotFound`.
+    /// Reads a small file into memory. A missing file is an error of kind `NotFound`.
     pub(super) fn document(&self, path: &str) -> Result<Vec<u8>> {
         let Some(file) = self.file(path)? else {
             return Err(Error::new(
@@ -102,7 +105,7 @@ impl Contents {
     }
 }
 
-/// Where a link leads that is written in a file of this name; `None` if out of the archive.
+/// Resolves the link `to` of the member `name`. `None` if it leads out of the archive.
 fn beside(name: &str, to: &str) -> Option<String> {
     let mut parts: Vec<&str> = name.split('/').collect();
     parts.pop();

@@ -1,8 +1,8 @@
-//! `docker-archive:FILE`, to read. Such an archive has no manifest: one is made from `manifest.json`, the config and
-//! the layers, so that what is read from it looks like any other image.
+//! Reader for `docker-archive:FILE`. Such an archive has no OCI manifest. This module makes one from
+//! `manifest.json`, the config and the layers, so that all other code sees an image like any other.
 //!
-//! The digest of a layer that is not compressed is its diff-id, which the config tells and every reader checks. One
-//! that is compressed (some tools write such) is read once to learn its digest.
+//! The digest of an uncompressed layer is its diff-id, which the config lists and every reader verifies. A
+//! compressed layer (some tools write them) is read once to compute its digest.
 
 use super::contents::Contents;
 use crate::aside::Aside;
@@ -24,10 +24,10 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The list of images in it.
+/// The archive's list of images.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// One image in that list.
+/// One image in `manifest.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Item {
@@ -38,7 +38,7 @@ pub(super) struct Item {
     pub(super) layers: Option<Vec<String>>,
 }
 
-/// What `docker save` writes.
+/// An open archive in the format of `docker save`.
 pub struct DockerArchive {
     name: String,
     images: Vec<Image>,
@@ -51,7 +51,7 @@ struct Image {
 }
 
 impl DockerArchive {
-    /// Reads the archive's headers, its list, and the configs.
+    /// Opens the archive and reads its member headers, `manifest.json` and the configs.
     pub fn open(path: &Path) -> Result<DockerArchive> {
         DockerArchive::of(&Contents::open("docker-archive", path)?)
     }
@@ -60,7 +60,7 @@ impl DockerArchive {
         let name = contents.name.clone();
         let list = contents.document(MANIFEST).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
-                Error::refused(format!("{name} is no docker archive: it has no {MANIFEST}")).because(e)
+                Error::refused(format!("{name} is not a docker archive: it has no {MANIFEST}")).because(e)
             }
             _ => e,
         })?;
@@ -74,15 +74,18 @@ impl DockerArchive {
         Ok(archive)
     }
 
-    /// What a person means who names a tag (`NAME:TAG`, or `TAG` alone), or none where there is but one image.
+    /// The reference for a tag that the user gave (`NAME:TAG`, or `TAG` alone). Without a tag the archive
+    /// must hold exactly one image.
     pub fn which(&self, tag: Option<&str>) -> Result<Which> {
         match (tag, self.images.as_slice()) {
             (Some(tag), _) => Ok(Which::Tag(tag.to_owned())),
             (None, [one]) => Ok(Which::Digest(one.document.digest)),
             (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{} holds no image", self.name))),
-            (None, _) => {
-                Err(Error::usage(format!("{} holds several images; say which: {}", self.name, self.known())))
-            }
+            (None, _) => Err(Error::usage(format!(
+                "{} holds several images; choose one of the tags: {}",
+                self.name,
+                self.known()
+            ))),
         }
     }
 
@@ -92,7 +95,7 @@ impl DockerArchive {
         let files = item.layers.as_deref().unwrap_or_default();
         if files.len() != config.rootfs.diff_ids.len() {
             let what = format!(
-                "{} lists {} layers, and their config tells {}",
+                "{} lists {} layers, but their config has {} diff-ids",
                 self.name,
                 files.len(),
                 config.rootfs.diff_ids.len()
@@ -119,7 +122,7 @@ impl DockerArchive {
         let name = format!("layer {} of {}", quoted(file), self.name);
         let Some(bytes) = contents.file(file)? else {
             return Err(Error::refused(format!(
-                "{} lists a layer {}, which it lacks",
+                "{} lists the layer {}, but does not contain it",
                 self.name,
                 quoted(file)
             )));
@@ -153,7 +156,7 @@ impl DockerArchive {
     }
 }
 
-/// A name as people write it: tools put the host in front that they would have asked, or their own.
+/// Image name without the default host. Tools prepend `docker.io/library/` or `localhost/`.
 fn short(name: &str) -> &str {
     match name.strip_prefix("docker.io/") {
         Some(name) => name.strip_prefix("library/").unwrap_or(name),

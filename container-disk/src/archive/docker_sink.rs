@@ -1,5 +1,5 @@
-//! `docker-archive:FILE`, to write: `manifest.json`, configs, and layers that are not compressed, as `docker load`
-//! and every other reader of such files takes them. A layer that comes compressed is unpacked on its way.
+//! Writer for `docker-archive:FILE`: `manifest.json`, configs and uncompressed layers, as `docker load` and
+//! other readers of such files expect. Compressed layers are decompressed while they are written.
 
 use super::docker::{Item, MANIFEST};
 use super::growing::{Growing, Growth};
@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A new file of the kind that `docker load` reads. An older file of that name is replaced when this one is closed.
+/// A new archive in the format of `docker load`. `close` replaces an older file of the same name.
 pub struct DockerArchiveSink {
     name: String,
     file: Growing,
@@ -26,26 +26,26 @@ pub struct DockerArchiveSink {
 
 #[derive(Default)]
 struct Known {
-    /// By the digest they came with.
+    /// Blobs by the digest under which they were added.
     blobs: BTreeMap<Digest, Stored>,
-    /// By their names in the archive, whatever they came with.
+    /// Names of the members in the archive.
     names: BTreeSet<String>,
     items: Vec<Item>,
 }
 
 #[derive(Clone)]
 struct Stored {
-    /// Bytes as they came.
+    /// Size of the blob as it was added, before decompression.
     size: u64,
     name: String,
-    /// Of a layer.
+    /// Digest of the uncompressed layer.
     diff_id: Digest,
-    /// Of a config.
+    /// Content, for a blob that is a config.
     config: Option<Vec<u8>>,
 }
 
 impl DockerArchiveSink {
-    /// Begins `FILE.partial`.
+    /// Creates `FILE.partial`. `close` renames it to `FILE`.
     pub fn create(file: &Path) -> Result<DockerArchiveSink> {
         let name = format!("docker-archive:{}", file.display());
         Ok(DockerArchiveSink { name, file: Growing::create(file)?, known: Mutex::default() })
@@ -60,20 +60,29 @@ impl DockerArchiveSink {
         let find = |d: &Descriptor| -> Result<Stored> {
             let stored = known.blobs.get(&d.digest.parse()?).cloned();
             stored.ok_or_else(|| {
-                Error::failed(format!("the image needs {}, which {} lacks", d.digest, self.name))
+                Error::failed(format!(
+                    "the image needs the blob {}, but {} does not contain it",
+                    d.digest, self.name
+                ))
             })
         };
         let stored = find(&manifest.config)?;
         let config = stored.config.ok_or_else(|| {
-            Error::refused(format!("the config {} of the image is a layer", manifest.config.digest))
+            Error::refused(format!(
+                "the blob {} is the config of the image, but holds a layer",
+                manifest.config.digest
+            ))
         })?;
         let config = Config::parse(&format!("the config {}", manifest.config.digest), &config)?;
         let mut layers = vec![];
         for (at, d) in manifest.layers.iter().enumerate() {
             let layer = find(d)?;
             if config.diff_id(at)? != layer.diff_id {
-                let what =
-                    format!("layer {} has the diff-id {}, not what its config tells", at + 1, layer.diff_id);
+                let what = format!(
+                    "layer {} has the diff-id {}, but the config of the image lists another one",
+                    at + 1,
+                    layer.diff_id
+                );
                 return Err(Error::refused(what));
             }
             layers.push(layer.name);
@@ -100,7 +109,7 @@ impl Sink for DockerArchiveSink {
         }))
     }
 
-    /// `tag` is `NAME:TAG`, or `TAG` alone: then the image is called after the file.
+    /// Adds the image. `tag` is `NAME:TAG`, or `TAG` alone, which takes the image name from the file name.
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
         let Content::Manifest(manifest) = &document.content else {
             let what = format!("{} cannot hold several architectures; choose one by --arch", self.name);
@@ -130,7 +139,7 @@ impl Sink for DockerArchiveSink {
     }
 }
 
-/// Docker knows no tag without a name.
+/// The tag with an image name. `docker load` ignores tags without one.
 fn full_name(archive: &str, tag: &str) -> String {
     if tag.contains(':') {
         return tag.to_owned();
@@ -142,12 +151,12 @@ fn full_name(archive: &str, tag: &str) -> String {
     format!("localhost/{}:{tag}", if stem.is_empty() { "image" } else { stem })
 }
 
-/// A blob on its way. What it is, its first bytes tell.
+/// A blob that is being written. Its first bytes tell whether it is a layer or a config.
 struct Blob<'a> {
     sink: &'a DockerArchiveSink,
     promised: Option<Promise>,
     size: u64,
-    /// Of the bytes as they come.
+    /// Hash of the blob as it was added.
     hash: Aside,
     head: Vec<u8>,
     body: Body<'a>,
@@ -155,7 +164,7 @@ struct Blob<'a> {
 
 enum Body<'a> {
     Undecided,
-    /// Kept in memory, within the bound of documents.
+    /// Kept in memory, limited to the size of documents.
     Config(Vec<u8>),
     Plain(Box<Layer<'a>>),
     Gzip(Box<flate2::write::MultiGzDecoder<Layer<'a>>>),
@@ -266,13 +275,13 @@ impl BlobWriter for Blob<'_> {
 }
 
 impl DockerArchiveSink {
-    /// Whether nothing of that name is in the archive; from now on there is.
+    /// Records the member name. True if the archive did not have it before.
     fn is_new(&self, name: &str) -> bool {
         self.known().names.insert(name.to_owned())
     }
 }
 
-/// The layer's tar.
+/// A layer's uncompressed tar, on its way into the archive.
 struct Layer<'a> {
     growth: Growth<'a>,
     hash: Aside,

@@ -1,7 +1,9 @@
-//! An archive that is being written: `FILE.partial`, then `FILE`, unless another program has taken that name meanwhile.
+//! An archive that is being written. It grows in `FILE.partial` and is renamed to `FILE` at the end, unless
+//! another program has created or replaced `FILE` in the meantime.
 //!
-//! A member is begun with room for its header, and the header is filled in at its end. While one member grows at the
-//! end of the file, others are written into files without a name and wait there for their turn.
+//! Each member starts with space for its header, which is filled in when the member ends. One member at a
+//! time grows at the end of the file. Members that are written at the same time go to anonymous files and are
+//! appended later.
 
 use crate::behind::WriteBehind;
 use crate::digest::Hasher;
@@ -16,27 +18,28 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The archive.
+/// The archive file and its state.
 pub(super) struct Growing {
     folder: Folder,
     name: String,
     // Before the file: its thread holds the file, and with it the lock on it.
     behind: WriteBehind,
     file: Locked,
-    /// What it replaces.
+    /// The file that the archive replaces.
     over: Option<Standing>,
     state: Mutex<State>,
 }
 
 struct State {
-    /// Where the next member begins.
+    /// Offset of the next member.
     end: u64,
-    /// One grows there.
+    /// A member grows at the end of the file.
     busy: bool,
     waiting: Vec<Waiting>,
-    /// A member or a sync failed: a second attempt might succeed without the bytes.
+    /// Writing a member or syncing has failed. A later `close` could succeed without the lost bytes, so it is
+    /// refused.
     broken: bool,
-    /// Nothing is missing but its name; it stays, whatever comes of that.
+    /// All bytes are durable; only the rename is missing. `FILE.partial` then stays even if the rename fails.
     whole: bool,
     closed: bool,
 }
@@ -48,11 +51,11 @@ struct Waiting {
     digest: Digest,
 }
 
-/// A member on its way. Dropped before it has a name, it was never there.
+/// A member that is being written. Dropping it without `finish` leaves no trace in the archive.
 pub(super) struct Growth<'a> {
     archive: &'a Growing,
     size: u64,
-    /// Where it grows in the archive, or the file it waits in.
+    /// Offset in the archive, or the anonymous file that buffers the member.
     at: Result<u64, File>,
     done: bool,
 }
@@ -89,7 +92,7 @@ impl Growing {
         Ok(Growing { folder, name: name.to_owned(), behind, file, over, state })
     }
 
-    /// Begins a member.
+    /// Starts a member: at the end of the archive if that is free, otherwise in an anonymous file.
     pub(super) fn begin(&self) -> Result<Growth<'_>> {
         let mut state = self.state();
         if state.whole {
@@ -104,7 +107,7 @@ impl Growing {
         Ok(Growth { archive: self, size: 0, at, done: false })
     }
 
-    /// A whole small member; a name with a slash at its end is a folder.
+    /// Adds a small member. A name that ends in a slash is a folder.
     pub(super) fn add(&self, name: &str, bytes: &[u8]) -> Result<()> {
         if name.ends_with('/') {
             let mut state = self.state();
@@ -118,7 +121,7 @@ impl Growing {
         growth.finish(name, Digest::of(bytes))
     }
 
-    /// Ends the archive with some last members, and gives it its name.
+    /// Appends the last members, syncs the file and renames it to its final name.
     pub(super) fn close(&self, last: &[(&str, &[u8])]) -> Result<()> {
         let mut state = self.state();
         if state.closed {
@@ -132,7 +135,7 @@ impl Growing {
         }
         if state.broken {
             return Err(Error::failed(format!(
-                "{} lacks bytes that could not be written; write it anew",
+                "{} is incomplete because a write failed; write the archive again",
                 self.shown()
             )));
         }
@@ -145,7 +148,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Everything that is in it, durable.
+    /// Appends all that is pending and makes the file durable.
     fn end(&self, state: &mut State, last: &[(&str, &[u8])]) -> Result<()> {
         self.settle(state)?;
         for (name, bytes) in last {
@@ -158,7 +161,7 @@ impl Growing {
         self.file.sync_all().map_err(cannot)
     }
 
-    /// Appends what has waited, if nothing grows at the end.
+    /// Appends buffered members, unless a member grows at the end.
     fn settle(&self, state: &mut State) -> Result<()> {
         while !state.busy
             && let Some(Waiting { name, file, size, digest }) = state.waiting.pop()
@@ -174,10 +177,9 @@ impl Growing {
                 self.write(&piece[..n], state.end + BLOCK as u64 + at)?;
                 at += n as u64;
             }
-            // A disk that could not take it reports that at a sync alone, and there was none.
+            // A full or failing disk may report the error only at a sync, and the buffer file was not synced.
             if hash.finish() != digest {
-                let what =
-                    format!("a part of {} was lost in the file beside it where it waited", self.shown());
+                let what = format!("a part of {} was damaged in its temporary buffer file", self.shown());
                 return Err(Error::failed(format!("{what}; the disk fails or is full")));
             }
             self.seal(state, &name, size)?;
@@ -185,7 +187,7 @@ impl Growing {
         Ok(())
     }
 
-    /// The member at the end has all its bytes: header, padding.
+    /// Completes the member at the end: writes its header and padding.
     fn seal(&self, state: &mut State, name: &str, size: u64) -> Result<()> {
         let data = state.end + BLOCK as u64;
         let end = data.checked_add(size).ok_or_else(|| Error::usage("an archive cannot be that large"))?;
@@ -195,7 +197,7 @@ impl Growing {
         Ok(())
     }
 
-    /// A file that goes with its last holder.
+    /// A file without a name. It disappears when it is closed.
     fn nameless(&self) -> Result<File> {
         for n in 0..10_000 {
             let name = format!("{}.{n}", partial(&self.name));
@@ -204,7 +206,7 @@ impl Growing {
                 return Ok(file);
             }
         }
-        Err(Error::failed(format!("cannot make a file beside {}", self.shown())))
+        Err(Error::failed(format!("cannot create a temporary file beside {}", self.shown())))
     }
 
     fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
@@ -255,7 +257,7 @@ impl Growth<'_> {
         Ok(())
     }
 
-    /// All bytes are here: this is its name, and what they hash to.
+    /// Completes the member under its name. `digest` guards the copy of a buffered member.
     pub(super) fn finish(mut self, name: &str, digest: Digest) -> Result<()> {
         let mut state = self.archive.state();
         match std::mem::replace(&mut self.at, Ok(0)) {
@@ -274,14 +276,14 @@ impl Growth<'_> {
 
 impl Drop for Growth<'_> {
     fn drop(&mut self) {
-        // What it wrote is written over by the next.
+        // The next member overwrites these bytes.
         if !self.done && self.at.is_ok() {
             self.archive.state().busy = false;
         }
     }
 }
 
-/// The file to write to, empty and ours alone.
+/// The empty `.partial` file, locked for this process.
 fn begun(folder: &Folder, partial: &str) -> Result<Locked> {
     folder.fresh_file(partial)?.ok_or_else(|| {
         Error::failed(format!("another process is writing {}; wait for it to end", folder.shown(partial)))

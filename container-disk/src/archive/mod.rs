@@ -1,5 +1,5 @@
-//! Images in one tar file: `oci-archive:FILE[:TAG]`, a layout in a tar, and `docker-archive:FILE`, what `docker save`
-//! writes.
+//! Images in one tar file: `oci-archive:FILE[:TAG]`, an OCI image layout in a tar, and `docker-archive:FILE`,
+//! the format of `docker save`.
 //!
 //! ```text
 //!  read    FILE ──index once──► names, offsets (contents.rs) ──► documents and blobs, at any offset
@@ -8,13 +8,13 @@
 //!                                                         oci_sink.rs, docker_sink.rs
 //! ```
 //!
-//! Reading costs no copy: a blob is a section of the file. An archive that two programs could read in two ways is
-//! refused (`tar/`), and no name in it is used to open anything.
+//! Reading makes no copy: a blob is a section of the file. An archive that two programs could read in two
+//! ways is refused (`tar/`), and no name in it is used to open a file.
 //!
-//! Writing keeps no second copy either: a blob's header is filled in when its digest and size are known. Only blobs
-//! that are written at the same time as another wait in a file without a name. [`crate::place::Sink::close`] makes the
-//! whole durable and gives it its name; without it, nothing is left. The same blobs in the same order give the same
-//! archive.
+//! Writing makes no second copy either: a blob's header is filled in when its digest and size are known. Only
+//! blobs that are written at the same time as another are buffered in anonymous files.
+//! [`crate::place::Sink::close`] makes the archive durable and gives it its name. Without that call no file
+//! is left. The same blobs in the same order give the same archive.
 
 mod contents;
 mod docker;

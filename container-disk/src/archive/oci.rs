@@ -1,4 +1,4 @@
-//! `oci-archive:FILE[:TAG]`, to read.
+//! Reader for `oci-archive:FILE[:TAG]`.
 
 use super::contents::Contents;
 use crate::layout::blobs::Held;
@@ -18,7 +18,7 @@ pub struct OciArchive {
 }
 
 impl OciArchive {
-    /// Reads the archive's headers and its index.
+    /// Opens the archive and reads its member headers and its index.
     pub fn open(path: &Path) -> Result<OciArchive> {
         OciArchive::of(Contents::open("oci-archive", path)?)
     }
@@ -32,7 +32,7 @@ impl OciArchive {
         Ok(OciArchive { contents, index })
     }
 
-    /// What a person means who names a tag, or none where there is but one image.
+    /// The reference for a tag that the user gave. Without a tag the archive must hold exactly one image.
     pub fn which(&self, tag: Option<&str>) -> Result<Which> {
         self.index.which(self.name(), tag)
     }
@@ -70,7 +70,7 @@ impl Place for OciArchive {
     }
 }
 
-/// Where a blob is in the archive.
+/// Name of a blob's member in the archive.
 pub(super) fn path(digest: &Digest) -> String {
     format!("blobs/{}/{}", digest.algorithm(), digest.hex())
 }
@@ -78,7 +78,7 @@ pub(super) fn path(digest: &Digest) -> String {
 fn no_archive(name: &str, e: Error) -> Error {
     match e.kind() {
         ErrorKind::NotFound => {
-            let what = format!("{name} is no OCI archive ({} is missing)", quoted(OCI_LAYOUT));
+            let what = format!("{name} is not an OCI archive: {} is missing", quoted(OCI_LAYOUT));
             Error::refused(what).because(e)
         }
         _ => e,

@@ -1,4 +1,4 @@
-//! `oci-archive:FILE[:TAG]`, to write.
+//! Writer for `oci-archive:FILE[:TAG]`.
 
 use super::growing::{Growing, Growth};
 use super::oci::path;
@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A new image layout in a tar file. An older file of that name is replaced when this one is closed.
+/// A new OCI image layout in a tar file. `close` replaces an older file of the same name.
 pub struct OciArchiveSink {
     name: String,
     file: Growing,
@@ -27,7 +27,7 @@ struct Known {
 }
 
 impl OciArchiveSink {
-    /// Begins `FILE.partial`.
+    /// Creates `FILE.partial`. `close` renames it to `FILE`.
     pub fn create(file: &Path) -> Result<OciArchiveSink> {
         let known = Mutex::new(Known { blobs: BTreeMap::new(), index: Index::new() });
         let name = format!("oci-archive:{}", file.display());
@@ -60,8 +60,10 @@ impl Sink for OciArchiveSink {
             for (digest, size) in needs(document) {
                 let here = known.blobs.get(&digest.parse()?);
                 if here.is_none_or(|here| i64::try_from(*here) != Ok(size)) {
-                    let what =
-                        format!("{} needs {digest}, which {} does not hold", document.digest, self.name);
+                    let what = format!(
+                        "{} needs the blob {digest}, but {} does not contain it",
+                        document.digest, self.name
+                    );
                     return Err(Error::failed(what));
                 }
             }
@@ -85,7 +87,7 @@ impl Sink for OciArchiveSink {
     }
 }
 
-/// A blob on its way into the archive.
+/// A blob that is being written into the archive.
 struct Blob<'a> {
     sink: &'a OciArchiveSink,
     growth: Growth<'a>,
@@ -119,7 +121,7 @@ impl BlobWriter for Blob<'_> {
         if let Some(promised) = &promised {
             promised.check(&digest, size)?;
         }
-        // Twice the same blob is written once.
+        // A blob that was added twice is stored once.
         if sink.known().blobs.insert(digest, size).is_none() {
             growth.finish(&path(&digest), digest)?;
         }

@@ -141,7 +141,7 @@ fn a_file_that_another_program_made_meanwhile_is_not_replaced() {
             fs::rename(folder.path().join("theirs"), &path).unwrap();
             let e = sink.close().unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Failed);
-            assert!(e.to_string().contains("by another program meanwhile and is left as it is"), "{e}");
+            assert!(e.to_string().contains("by another program in the meantime and is kept"), "{e}");
             assert!(e.to_string().contains("x.tar.partial: rename that"), "{e}");
             drop(sink);
             assert_eq!(fs::read(&path).unwrap(), b"theirs");
@@ -287,7 +287,7 @@ fn hostile_archives_are_refused_with_the_reason() {
         t().with("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).with("index.json", index).end()
     };
     for (why, e) in [
-        ("no docker archive", docker(t().end())),
+        ("is not a docker archive", docker(t().end())),
         ("cannot be read", docker(with(b"{}"))),
         ("has no file \"d.json\"", docker(with(br#"[{"Config":"d.json"}]"#))),
         ("lists 0 layers", docker(with(br#"[{"Config":"c.json","Layers":[]}]"#))),
@@ -305,8 +305,8 @@ fn hostile_archives_are_refused_with_the_reason() {
             ),
         ),
         ("unpack it first: gunzip", docker(vec![0x1f, 0x8b, 8, 0])),
-        ("no OCI archive", oci(t().end())),
-        ("no OCI archive", oci(t().with("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).end())),
+        ("is not an OCI archive", oci(t().end())),
+        ("is not an OCI archive", oci(t().with("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).end())),
         ("version", oci(t().with("oci-layout", br#"{"imageLayoutVersion":"9"}"#).end())),
         ("not the index", oci(layout(b"[]"))),
         ("digest", oci(layout(br#"{"schemaVersion":2,"manifests":[{"digest":"../../etc","size":1}]}"#))),

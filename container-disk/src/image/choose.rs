@@ -1,14 +1,14 @@
-//! One image out of an index.
+//! Choice of one image from an index, by architecture.
 
 use crate::manifest::{Content, Document, Index, IndexEntry};
 use crate::place::{Place, Which};
 use crate::{Error, ErrorKind, Result};
 
-/// How deep an index may lie in another.
+/// Maximum nesting of indexes.
 const DEPTH: usize = 4;
 
-/// The manifest of an image for an architecture (`amd64`, or `arm64/v8`). A name that leads to one image leads to it
-/// whatever its architecture; of an index, the one that fits is taken.
+/// The manifest of the image for `architecture` (`amd64`, or `arm64/v8`). A reference to a single image
+/// returns that image, whatever its architecture.
 pub fn manifest(place: &dyn Place, which: &Which, architecture: &str) -> Result<Document> {
     let mut document = place.document(which)?;
     for _ in 0..DEPTH {
@@ -25,7 +25,8 @@ pub fn manifest(place: &dyn Place, which: &Which, architecture: &str) -> Result<
     Err(Error::refused(format!("{} has indexes in indexes, more than {DEPTH} deep", place.name())))
 }
 
-/// The first entry for that architecture; entries without a platform count for any, after those with one.
+/// The first entry for the architecture. Entries without a platform match any architecture, with lower
+/// priority.
 pub(crate) fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> Result<&'a IndexEntry> {
     let (wanted, variant) = match architecture.split_once('/') {
         Some((wanted, variant)) => (wanted, Some(variant)),
@@ -47,7 +48,7 @@ pub(crate) fn fitting<'a>(name: &str, index: &'a Index, architecture: &str) -> R
     })
 }
 
-/// `arm64/v8`, if it tells.
+/// The platform as text, such as `arm64/v8`. `None` if the entry has no platform.
 pub(crate) fn platform(entry: &IndexEntry) -> Option<String> {
     let p = entry.platform.as_ref()?;
     Some(match &p.variant {

@@ -1,5 +1,5 @@
-//! The config of an image: what it is for, and the digests of its layers' contents. Read leniently (others write `null`
-//! where they mean nothing), written without what is empty.
+//! The config of an image: architecture, labels, environment, and the digests of the uncompressed layers.
+//! Parsing is lenient, since other tools write `null` for absent values. Writing omits empty values.
 
 use super::{ManifestFormat, Recipe, time};
 use crate::manifest::{self, DOCUMENT_MAX, Manifest};
@@ -8,51 +8,50 @@ use crate::{Digest, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A config.
+/// An OCI or Docker image config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
-    /// RFC 3339.
+    /// Creation date, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// As Go calls it.
+    /// Architecture in Go's spelling, such as `amd64`.
     #[serde(default)]
     pub architecture: String,
-    /// `v8` and the like.
+    /// Variant of the architecture, such as `v8`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// `linux`: disks have no other, since a Linux container brings them.
+    /// Operating system. Always `linux`, since a Linux container transports the disk.
     #[serde(default)]
     pub os: String,
-    /// Labels and environment.
+    /// Labels, environment and entrypoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Runtime>,
-    /// The layers' contents.
+    /// Digests of the uncompressed layers.
     #[serde(default)]
     pub rootfs: RootFs,
-    /// How the layers came about.
+    /// Origin of each layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<History>>,
 }
 
-/// What a runtime would go by.
+/// Settings for a container runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Runtime {
-    /// `NAME=VALUE`.
+    /// Environment variables, as `NAME=VALUE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<String>>,
-    /// A containerDisk has nothing to run.
+    /// Program of the container. A containerDisk has none to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint: Option<Vec<String>>,
-    /// Names and values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// The layers' contents.
+/// Digests of the uncompressed layers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootFs {
-    /// `layers`.
+    /// Always `layers`.
     #[serde(rename = "type", default)]
     pub kind: String,
     /// The digest of each layer's tar, lowest first.
@@ -60,24 +59,24 @@ pub struct RootFs {
     pub diff_ids: Vec<String>,
 }
 
-/// How a layer came about.
+/// Origin of one layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// RFC 3339.
+    /// Date, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// The command.
+    /// Command that made the layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// It made no layer.
+    /// True for a step that made no layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_layer: Option<bool>,
 }
 
 impl Config {
-    /// The config of a recipe.
+    /// The config for the image of a recipe.
     pub fn of(recipe: &Recipe) -> Config {
-        // Docker wants a date, and means by this one that there is none.
+        // Docker requires a date. The epoch stands for an unknown one.
         let seconds = recipe.created.or((recipe.kind == ManifestFormat::Docker).then_some(0));
         let created = seconds.map(time::rfc3339);
         let env: Vec<String> = recipe.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -89,7 +88,7 @@ impl Config {
             os: "linux".into(),
             config: Some(Runtime {
                 env: (!env.is_empty()).then_some(env),
-                // Some runtimes refuse an image without one, though nothing of it is ever run.
+                // Some runtimes refuse an image without an entrypoint, although it is never run.
                 entrypoint: Some(vec!["no-entrypoint".into()]),
                 labels: (!recipe.labels.is_empty()).then(|| recipe.labels.clone()),
             }),
@@ -102,18 +101,18 @@ impl Config {
         }
     }
 
-    /// Its bytes.
+    /// The config as JSON.
     pub fn bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("text keys and values can be written")
     }
 
-    /// Parses; `name` is for messages.
+    /// Parses a config; `name` is for messages.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Config> {
         serde_json::from_slice(bytes)
             .map_err(|e| Error::refused(format!("{name} is not the config of an image")).because(e))
     }
 
-    /// The config of an image, its digest checked.
+    /// Reads the config of an image and verifies its digest.
     pub fn read(place: &dyn Place, manifest: &Manifest) -> Result<Config> {
         let name = format!("the config {} of {}", manifest.config.digest, place.name());
         if manifest::size(&name, manifest.config.size)? > DOCUMENT_MAX {
@@ -123,16 +122,16 @@ impl Config {
         Config::parse(&name, &manifest::read_bounded(&name, blob.stream(0)?)?)
     }
 
-    /// A label, if it has that one.
+    /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.config.as_ref()?.labels.as_ref()?.get(name).map(String::as_str)
     }
 
-    /// The digest of the tar in layer `at`.
+    /// The diff-id of layer `at`: the digest of its uncompressed tar.
     pub fn diff_id(&self, at: usize) -> Result<Digest> {
         let told = self.rootfs.diff_ids.get(at);
         let told =
-            told.ok_or_else(|| Error::refused(format!("the config tells no diff-id for layer {}", at + 1)))?;
+            told.ok_or_else(|| Error::refused(format!("the config has no diff-id for layer {}", at + 1)))?;
         told.parse()
     }
 }

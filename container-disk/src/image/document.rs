@@ -1,4 +1,4 @@
-//! Manifests and indexes.
+//! Construction of manifests and indexes.
 
 use super::{Config, Recipe};
 use crate::manifest::{
@@ -9,20 +9,19 @@ use crate::manifest::{
 use crate::pack::Compression;
 use crate::{Digest, Error, Result};
 
-/// Whose documents. Containers read both.
+/// Format of the documents. Container runtimes read both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ManifestFormat {
-    /// The Open Container Initiative's.
+    /// Format of the Open Container Initiative.
     Oci,
-    /// Docker's schema 2. It knows neither zstd nor annotations.
+    /// Docker's manifest schema 2. It has neither zstd layers nor annotations.
     Docker,
 }
 
-/// The type of a layer in Docker's manifests: as an uncompressed one is called there is not agreed upon, this is what
-/// clients read.
+/// Media type of an uncompressed layer in Docker's manifests. Docker specifies none; clients accept this one.
 const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar";
 
-/// The config and the manifest of a recipe.
+/// The config (as JSON) and the manifest for the image of a recipe.
 pub fn manifest(recipe: &Recipe) -> Result<(Vec<u8>, Document)> {
     let (own, config_type) = match recipe.kind {
         ManifestFormat::Oci => (OCI_IMAGE_MEDIA_TYPE, IMAGE_CONFIG_MEDIA_TYPE),
@@ -63,8 +62,8 @@ pub fn index(manifest: &Document, architecture: &str, variant: Option<&str>) -> 
     joined(empty, manifest, architecture, variant)
 }
 
-/// The index with this image in it, in place of the one it had for that architecture and variant. Entries are sorted,
-/// so the order of joining does not change the digest.
+/// The index with this image added. An image for the same architecture and variant is replaced. Entries are
+/// sorted, so the order of calls does not change the digest.
 pub fn join(
     index: &Document,
     manifest: &Document,
@@ -74,7 +73,8 @@ pub fn join(
     match &index.content {
         Content::Index(index) => joined((**index).clone(), manifest, architecture, variant),
         Content::Manifest(_) => {
-            let what = format!("{} is one image, not an index that others could join", index.digest);
+            let what =
+                format!("{} is a single image, not an index to which images can be added", index.digest);
             Err(Error::usage(what))
         }
     }
@@ -87,7 +87,10 @@ fn joined(
     variant: Option<&str>,
 ) -> Result<Document> {
     if !matches!(manifest.content, Content::Manifest(_)) {
-        return Err(Error::usage(format!("{} is an index; only an image can join another", manifest.digest)));
+        return Err(Error::usage(format!(
+            "{} is an index; only an image can be added to another index",
+            manifest.digest
+        )));
     }
     let d = descriptor(&manifest.media_type, &manifest.digest, manifest.bytes.len() as u64)?;
     let platform = Platform {
@@ -133,5 +136,5 @@ fn layer_type(kind: ManifestFormat, compression: Compression) -> Result<&'static
 
 fn document(value: &impl serde::Serialize) -> Result<Document> {
     let bytes = serde_json::to_vec(value).expect("text keys and values can be written");
-    Document::parse("what we have just written", bytes, None)
+    Document::parse("the new document", bytes, None)
 }

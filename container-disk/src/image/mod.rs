@@ -1,5 +1,5 @@
-//! The documents that make layers an image: config, manifest, index. Everything but [`write()`] is pure, and the same
-//! recipe gives the same bytes.
+//! The documents that turn layers into an image: config, manifest, index. Everything but [`write()`] and
+//! [`put()`] is pure, and the same recipe gives the same bytes.
 //!
 //! ```text
 //!   layers + Recipe ──► config   (config.rs)   architecture, labels, diff-ids
@@ -25,29 +25,29 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-/// What an image shall be.
+/// The properties of an image to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
     /// OCI, or Docker's schema 2.
     pub kind: ManifestFormat,
-    /// As Go calls it: `amd64`, `arm64`.
+    /// Architecture in Go's spelling: `amd64`, `arm64`.
     pub architecture: String,
-    /// `v8` and the like.
+    /// Variant of the architecture, such as `v8`.
     pub variant: Option<String>,
-    /// Seconds since 1970; without it, no date is written.
+    /// Creation date in seconds since 1970. Unset: no date is written.
     pub created: Option<u64>,
     /// Labels of the config.
     pub labels: BTreeMap<String, String>,
-    /// Environment of the config: hints for those who import the disk (see [`hint`]).
+    /// Environment of the config: hints for importers of the disk (see [`hint`]).
     pub env: BTreeMap<String, String>,
-    /// Annotations of the manifest; Docker's schema has none.
+    /// Annotations of the manifest. Docker's schema has none.
     pub annotations: BTreeMap<String, String>,
     /// The layers, lowest first.
     pub layers: Vec<Layer>,
 }
 
 impl Recipe {
-    /// An image of these layers and no more.
+    /// A recipe with these layers and no other properties.
     pub fn new(architecture: &str, layers: Vec<Layer>) -> Recipe {
         Recipe {
             kind: ManifestFormat::Oci,
@@ -69,27 +69,30 @@ pub const INITRD: &str = "io.coracle.initrd";
 /// The label of the kernel's command line.
 pub const CMDLINE: &str = "io.coracle.cmdline";
 
-/// The name of the environment variable that tells importers a label of the object they make:
+/// Environment variable that passes a label to importers. Importers set the label on the PVC or DataVolume:
 /// `instancetype.kubevirt.io/default-instancetype` becomes `INSTANCETYPE_KUBEVIRT_IO_DEFAULT_INSTANCETYPE`.
 pub fn hint(label: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     label.chars().map(plain).collect()
 }
 
-/// The environment that tells importers those labels that are meant for them: labels of KubeVirt's domains.
+/// Environment variables for all labels of KubeVirt's domains.
 pub fn hints(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let told = labels.iter().filter(|(name, _)| name.contains(HINTS));
     told.map(|(name, value)| (hint(name), value.clone())).collect()
 }
 
-/// Labels of this kind are told to importers through the environment, too.
+/// Domain of the labels that are passed to importers as environment variables.
 pub const HINTS: &str = "kubevirt.io/";
 
-/// Stores config and manifest of layers that the sink holds already, and gives the manifest each of the tags.
+/// Stores config and manifest in the sink, which must hold the layers already, and sets each of the tags on
+/// the manifest.
 pub fn write(sink: &dyn Sink, recipe: &Recipe, tags: &[&str]) -> Result<Document> {
     let (config, document) = manifest(recipe)?;
     let Content::Manifest(parsed) = &document.content else {
-        return Err(Error::failed("a manifest that is none"));
+        return Err(Error::failed(
+            "the new manifest was parsed as an index; this is a bug, please report it",
+        ));
     };
     if !sink.has(&parsed.config)? {
         let mut blob = sink.begin(Some(&parsed.config))?;
@@ -100,7 +103,7 @@ pub fn write(sink: &dyn Sink, recipe: &Recipe, tags: &[&str]) -> Result<Document
     Ok(document)
 }
 
-/// Stores a document under each of the tags, or under none.
+/// Stores a document under each of the tags, or without a tag if there is none.
 pub fn put(sink: &dyn Sink, document: &Document, tags: &[&str]) -> Result<()> {
     if tags.is_empty() {
         return sink.put(document, None);

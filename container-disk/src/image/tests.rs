@@ -95,7 +95,7 @@ fn an_index_is_the_same_in_whatever_order_it_is_joined() {
     let platforms: Vec<String> =
         content.manifests.iter().map(|m| m.platform.as_ref().map(shown).unwrap()).collect();
     assert_eq!(platforms, ["linux/amd64/", "linux/arm64/v8", "linux/s390x/"]);
-    assert!(join(&amd, &arm, "arm64", None).unwrap_err().to_string().contains("one image"));
+    assert!(join(&amd, &arm, "arm64", None).unwrap_err().to_string().contains("a single image"));
     assert!(join(&first, &other, "arm64", None).unwrap_err().to_string().contains("is an index"));
 }
 

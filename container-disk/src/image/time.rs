@@ -1,9 +1,10 @@
-//! Dates as the documents write them: RFC 3339, in UTC.
+//! Dates in image documents: RFC 3339, in UTC.
 
 use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
 
-/// `1970-01-01T00:00:00Z` for 0. Dates after the year 9999 are shown as its last second.
+/// The date of a number of seconds since 1970: `1970-01-01T00:00:00Z` for 0. Dates after the year 9999 become
+/// its last second.
 pub fn rfc3339(seconds: u64) -> String {
     let since = i64::try_from(seconds).map_or(SignedDuration::MAX, SignedDuration::from_secs);
     let last = date(9999, 12, 31).at(23, 59, 59, 0);
@@ -11,14 +12,14 @@ pub fn rfc3339(seconds: u64) -> String {
     format!("{moment}Z")
 }
 
-/// The seconds since 1970 of such a date; `None` where it is none, lies before 1970, or has another zone than `Z`.
-/// Fractions of a second are passed over.
+/// The seconds since 1970 of an RFC 3339 date. `None` if the text is not a date, lies before 1970, or has
+/// another zone than `Z`. Fractions of a second are ignored.
 pub fn seconds(text: &str) -> Option<u64> {
     let text = text.strip_suffix('Z')?;
     let whole = text.split_once('.').map_or(text, |(whole, _)| whole);
     let moment: DateTime = whole.parse().ok()?;
     let seconds = u64::try_from(moment.duration_since(beginning()).as_secs()).ok()?;
-    // The parser takes other forms of ISO 8601 too.
+    // The parser accepts other forms of ISO 8601 too.
     (rfc3339(seconds).strip_suffix('Z') == Some(whole)).then_some(seconds)
 }
 

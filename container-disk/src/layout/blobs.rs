@@ -1,4 +1,5 @@
-//! `blobs/ALGORITHM/HEX`: read by their digest, written under it once they are whole.
+//! Blobs of a layout, in `blobs/ALGORITHM/HEX`: read by digest, renamed into place when complete and
+//! verified.
 
 use super::folder::Folder;
 use super::ingest::{PART, Temp};
@@ -24,12 +25,12 @@ pub(crate) fn folder(top: &Folder, algorithm: &str) -> Result<Option<Folder>> {
     top.sub(BLOBS)?.map_or(Ok(None), |blobs| blobs.sub(algorithm))
 }
 
-/// A blob's file and size.
+/// Opens a blob's file and returns its size.
 pub(crate) fn open(top: &Folder, digest: &Digest) -> Result<Option<(File, u64)>> {
     folder(top, digest.algorithm())?.map_or(Ok(None), |folder| folder.trusted_file(&digest.hex()))
 }
 
-/// A blob that a descriptor promises.
+/// Opens the blob of a descriptor and compares the size.
 pub(crate) fn blob(top: &Folder, name: &str, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
     let digest: Digest = descriptor.digest.parse()?;
     let promised = manifest::size(name, descriptor.size)?;
@@ -45,7 +46,7 @@ pub(crate) fn blob(top: &Folder, name: &str, descriptor: &Descriptor) -> Result<
     Ok(Arc::new(Held { name, digest, bytes: Arc::new(FileAt::new(file, size)) }))
 }
 
-/// A blob held open, in whatever holds it.
+/// An open blob in a layout or an archive.
 pub(crate) struct Held {
     pub(crate) name: String,
     pub(crate) digest: Digest,
@@ -81,7 +82,7 @@ impl Blob for Held {
     }
 }
 
-/// A blob on its way into a layout.
+/// A blob that is being written into a layout.
 pub(crate) struct Writer<'a> {
     top: &'a Folder,
     // Before the file: its thread holds the file, and with it the lock on it.
@@ -90,12 +91,12 @@ pub(crate) struct Writer<'a> {
     hash: Aside,
     size: u64,
     promised: Option<Promise>,
-    /// Bytes that an earlier attempt had brought.
+    /// Bytes from an earlier attempt.
     found: u64,
 }
 
 impl<'a> Writer<'a> {
-    /// A new one.
+    /// Starts a new blob.
     pub(crate) fn new(top: &'a Folder, promised: Option<&Descriptor>) -> Result<Writer<'a>> {
         let promised = promised.map(|d| promise(top, d)).transpose()?;
         let hash = Aside::new(Promise::hasher(promised.as_ref()));
@@ -103,8 +104,9 @@ impl<'a> Writer<'a> {
         Ok(Writer { top, behind: behind(&temp)?, temp, hash, size: 0, promised, found: 0 })
     }
 
-    /// One that goes on where an earlier attempt was cut short, and how many bytes that had; begun anew while another
-    /// process is at it, and where the disk does not hold or does not give back what was written.
+    /// Resumes a blob from an earlier attempt, and returns the number of bytes that are there already. Starts
+    /// a new blob while another process writes this one, and if the disk does not return the bytes that were
+    /// written.
     pub(crate) fn resume(top: &'a Folder, promised: &Descriptor) -> Result<(u64, Writer<'a>)> {
         let promise = promise(top, promised)?;
         let Some(mut temp) = Temp::half(top, half_name(&promise.digest))? else {
@@ -119,7 +121,7 @@ impl<'a> Writer<'a> {
                 ))
             }
             Err(e) => {
-                tracing::warn!("{e}; the blob is brought anew");
+                tracing::warn!("{e}; the blob is downloaded again from its start");
                 temp.spoil();
                 drop(temp);
                 Ok((0, Writer::new(top, Some(promised))?))
@@ -128,7 +130,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What an earlier attempt has left of a blob: its size, and the hash of the bytes that the disk holds.
+/// The size of a partial blob from an earlier attempt, and the hash of the bytes that the disk holds.
 fn hash_half(temp: &Temp, promise: &Promise) -> Result<(u64, Aside)> {
     let cannot = |e| Error::io(format!("cannot go on with {}", temp.path()), e);
     let mut hash = Aside::new(Promise::hasher(Some(promise)));
@@ -185,14 +187,18 @@ impl BlobWriter for Writer<'_> {
         if let Some(promised) = promised
             && let Err(e) = promised.check(&digest, size)
         {
-            // A half blob may be gone on with; one that is whole and wrong may not.
+            // A partial blob can be resumed. A complete one with the wrong digest is deleted.
             if promised.size == size {
                 temp.spoil();
                 if found > 0 {
-                    // A cut of the power may have spoilt what an earlier attempt had brought.
-                    let what =
-                        format!("the blob {} was gone on with at byte {found} and is wrong", promised.digest);
-                    return Err(Error::failed(format!("{what}; nothing of it is kept, try again")).because(e));
+                    // A power failure may have damaged the bytes of the earlier attempt.
+                    let what = format!(
+                        "the blob {} was resumed at byte {found} and has a wrong digest",
+                        promised.digest
+                    );
+                    return Err(
+                        Error::failed(format!("{what}; the partial blob is deleted, try again")).because(e)
+                    );
                 }
             }
             return Err(e);
@@ -207,7 +213,7 @@ fn behind(temp: &Temp) -> Result<WriteBehind> {
     WriteBehind::of(&temp.file).map_err(|e| Error::io(format!("cannot write {}", temp.path()), e))
 }
 
-/// What a half blob is called.
+/// File name of a partial blob.
 pub(crate) fn half_name(digest: &Digest) -> String {
     format!("{PART}{}-{}", digest.algorithm(), digest.hex())
 }

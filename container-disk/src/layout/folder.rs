@@ -1,6 +1,6 @@
-//! A folder held open: everything in it is opened by its own name below it, and no link is followed on the way, so
-//! nothing that somebody put into an image layout leads out of it. In a store a folder, or a file that is believed, must be
-//! of the store's owner too (`owner.rs`).
+//! A folder that is held open. Every entry is opened by its own name below the folder, and no symbolic link
+//! is followed, so no entry of an image layout can lead out of it. In a store, folders and trusted files must
+//! also belong to the store's owner (`owner.rs`).
 
 use super::lock::{Keeps, Locked};
 use super::owner::Owner;
@@ -15,60 +15,63 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// An open folder.
+/// An open folder of an image layout or store.
 pub(crate) struct Folder {
     fd: OwnedFd,
     path: PathBuf,
-    /// Whose everything in it must be; `None`: anybody's.
+    /// Required owner of the entries. `None` if any owner is accepted.
     owner: Option<Owner>,
 }
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Does not wait for the other end, should it be a pipe.
+/// Flags to open a file. `NONBLOCK` keeps the open of a pipe from waiting for its other end.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-/// Read by all, less the umask, and written by us alone: who else may write to a blob can change it after it was checked.
+/// Mode of new files: readable for all, less the umask, and writable for this user alone. Other users with
+/// write access could change a blob after it was verified.
 const NEW: Mode = Mode::from_raw_mode(0o644);
-/// Never written by anybody, whatever the umask: who may write to a folder chooses what is read from it.
+/// Mode of new folders. Never writable for others, whatever the umask: write access to a folder means control
+/// over the files that are read from it.
 const NEW_FOLDER: u32 = 0o775;
-/// For its owner alone.
+/// Mode of new folders of a store.
 const NEW_OWN_FOLDER: u32 = 0o700;
-/// A file that is held locked: whoever can open it can hold it.
+/// Mode of lock files. A user who can open a lock file can hold the lock.
 const NEW_LOCK: Mode = Mode::from_raw_mode(0o600);
 
 impl Folder {
-    /// The folder a person named; here alone links are followed.
+    /// Opens the folder at a path from the user. Only here symbolic links are followed.
     pub(crate) fn open(path: &Path) -> Result<Folder> {
         let fd = rustix::fs::openat(CWD, path, FOLDER, Mode::empty());
         let fd = fd.map_err(|e| cannot("open the folder", path, e))?;
         Ok(Folder { fd, path: path.to_owned(), owner: None })
     }
 
-    /// The same; made where it does not exist, with the folders on the way.
+    /// Opens the folder, and creates it with its parents if it does not exist.
     pub(crate) fn create(path: &Path) -> Result<Folder> {
         make(path, NEW_FOLDER)?;
         Folder::open(path)
     }
 
-    /// The folder of a store, in which nothing is believed that another user has put there.
+    /// Opens the folder of a store, in which files of other users are not trusted.
     pub(crate) fn open_owned(path: &Path) -> Result<Folder> {
         let folder = Folder::open(path)?;
         let owner = Some(Owner::of(&folder.fd, path)?);
         Ok(Folder { owner, ..folder })
     }
 
-    /// The same; made where it does not exist, with the folders on the way, for this user alone.
+    /// Opens the folder of a store, and creates it with its parents, for this user alone, if it does not
+    /// exist.
     pub(crate) fn create_owned(path: &Path) -> Result<Folder> {
         make(path, NEW_OWN_FOLDER)?;
         Folder::open_owned(path)
     }
 
-    /// Where it is, for messages.
+    /// The path, for messages.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A folder in it.
+    /// Opens a subfolder.
     pub(crate) fn sub(&self, name: &str) -> Result<Option<Folder>> {
         let path = self.path.join(name);
         match rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
@@ -86,9 +89,9 @@ impl Folder {
         }
     }
 
-    /// A folder in it, made where it does not exist.
+    /// Opens a subfolder, and creates it if it does not exist.
     pub(crate) fn make_sub(&self, name: &str) -> Result<Folder> {
-        // Somebody else may remove an empty one between the two calls.
+        // Another process may remove an empty folder between the two calls.
         for _ in 0..8 {
             if let Some(sub) = self.sub(name)? {
                 return Ok(sub);
@@ -99,15 +102,18 @@ impl Folder {
                 Err(e) => return Err(cannot("make the folder", &self.path.join(name), e)),
             }
         }
-        Err(Error::failed(format!("the folder {} vanishes again and again", self.path.join(name).display())))
+        Err(Error::failed(format!(
+            "the folder {} was removed repeatedly by another process; end that process",
+            self.path.join(name).display()
+        )))
     }
 
-    /// Refuses what another user has put here, where that counts.
+    /// Fails if the entry belongs to another user and this folder requires an owner.
     fn judge(&self, found: impl AsFd, path: &Path) -> Result<()> {
         self.owner.map_or(Ok(()), |owner| owner.judge(found, path))
     }
 
-    /// A regular file in it that is believed, and its size.
+    /// Opens a regular file whose owner is checked, and returns its size.
     pub(crate) fn trusted_file(&self, name: &str) -> Result<Option<(File, u64)>> {
         let found = self.file(name)?;
         if let Some((file, _)) = &found {
@@ -116,7 +122,7 @@ impl Folder {
         Ok(found)
     }
 
-    /// A regular file in it, whosever it is, and its size.
+    /// Opens a regular file of any owner, and returns its size.
     pub(crate) fn file(&self, name: &str) -> Result<Option<(File, u64)>> {
         let path = self.path.join(name);
         match rustix::fs::openat(&self.fd, name, FILE | OFlags::RDONLY, Mode::empty()) {
@@ -134,8 +140,8 @@ impl Folder {
         }
     }
 
-    /// A regular file in it that is believed, to lock; made where it does not exist, and closed to others where it is ours
-    /// and was made by a version that left it open.
+    /// Opens or creates a regular file to lock, with its owner checked. Older versions left such files open
+    /// to other users; the mode of this user's own file is corrected.
     pub(crate) fn make_lock(&self, name: &str) -> Result<File> {
         let file = self.make_file(name, NEW_LOCK)?;
         self.judge(&file, &self.path.join(name))?;
@@ -146,13 +152,13 @@ impl Folder {
             && facts.uid() == rustix::process::geteuid().as_raw()
             && let Err(e) = set_attributes(&file, Attributes::Mode(NEW_LOCK.as_raw_mode()))
         {
-            // A file system that chooses the modes.
+            // Some file systems do not support a change of the mode.
             tracing::debug!("other users can hold {}: {e}", self.shown(name));
         }
         Ok(file)
     }
 
-    /// A regular file in it, made where it does not exist. Another user's is opened for reading.
+    /// Opens or creates a regular file. The file of another user is opened for reading.
     fn make_file(&self, name: &str, mode: Mode) -> Result<File> {
         let path = self.path.join(name);
         let fd = match rustix::fs::openat(&self.fd, name, FILE | OFlags::RDWR | OFlags::CREATE, mode) {
@@ -164,8 +170,9 @@ impl Folder {
         Ok(file)
     }
 
-    /// A regular file in it to write to, for us alone: made where it does not exist, and made anew where it is not this
-    /// user's alone, since somebody put it there. `None` while another process holds it.
+    /// Opens a regular file for writing, locked for this process, and creates it if it does not exist. A file
+    /// that another user could have prepared (owner, mode, hard links) is replaced. `None` while another
+    /// process holds the lock.
     pub(crate) fn own_file(&self, name: &str) -> Result<Option<Locked>> {
         let cannot = |what: &str, e| Error::io(format!("cannot {what} {}", self.shown(name)), e);
         for _ in 0..100 {
@@ -175,11 +182,11 @@ impl Folder {
             let Some(file) = Locked::at_once(file, Keeps::All).map_err(|e| cannot("lock", e))? else {
                 return Ok(None);
             };
-            // Whoever held it until now may have given it its final name.
+            // The previous holder may have renamed it to its final name.
             if !self.leads_to(name, &file)? {
                 continue;
             }
-            // The owner and the mode of a file that was made here are those that the file system gives to all.
+            // Owner and mode of a file that was created here come from the file system and need no check.
             let why = if is_made {
                 None
             } else {
@@ -188,19 +195,23 @@ impl Folder {
             let Some(why) = why else {
                 return Ok(Some(file));
             };
-            tracing::warn!("{} is not one of ours and is replaced: {why}", self.shown(name));
+            tracing::warn!("{} was not created by this program and is replaced: {why}", self.shown(name));
             self.remove(name).map_err(|e| {
-                let what = format!("{} is in the way: {why}; let its owner remove it", self.shown(name));
+                let what =
+                    format!("{} blocks the new file: {why}; ask its owner to remove it", self.shown(name));
                 Error::failed(what).because(e)
             })?;
         }
-        Err(Error::failed(format!("others write {} again and again", self.shown(name))))
+        Err(Error::failed(format!(
+            "other processes replaced {} repeatedly; end them and try again",
+            self.shown(name)
+        )))
     }
 
-    /// The same, always made anew: who made one that is there may have it open still. `None` while another process has
-    /// it.
+    /// Like `own_file`, but always creates a new file, since an existing one may still be open in the process
+    /// that created it. `None` while another process holds the lock.
     pub(crate) fn fresh_file(&self, name: &str) -> Result<Option<Locked>> {
-        // Held until the new one is there, so that nobody who writes it loses it.
+        // The old file stays locked until the new one exists, so that no writer loses its file.
         let Some(_found) = self.own_file(name)? else { return Ok(None) };
         self.remove(name)?;
         let Some(file) = self.new_file(name)? else { return Ok(None) };
@@ -208,7 +219,7 @@ impl Folder {
             .map_err(|e| Error::io(format!("cannot lock {}", self.shown(name)), e))
     }
 
-    /// A file that must not exist yet; `None` if it does.
+    /// Creates a file. `None` if the name exists.
     pub(crate) fn new_file(&self, name: &str) -> Result<Option<File>> {
         let flags = FILE | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         match rustix::fs::openat(&self.fd, name, flags, NEW) {
@@ -218,38 +229,38 @@ impl Folder {
         }
     }
 
-    /// Gives a file of this folder another name, in `to`, and makes that durable.
+    /// Moves a file of this folder to `name` in `to`, and makes the rename durable.
     pub(crate) fn rename(&self, from: &str, to: &Folder, name: &str) -> Result<()> {
         let moved = rustix::fs::renameat(&self.fd, from, &to.fd, name);
         moved.map_err(|e| cannot("rename a whole file to", &to.path.join(name), e))?;
         to.sync()
     }
 
-    /// A whole file gets its final name, in place of what stood there when it was begun and of nothing else.
+    /// Gives a complete file its final name. Only the file `over`, seen there at the start, is replaced.
     pub(crate) fn publish(&self, from: &str, name: &str, over: Option<&Standing>) -> Result<()> {
         publish(&self.fd, from.as_ref(), name.as_ref(), over).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => {
                 let (shown, partial) = (self.shown(name), self.shown(from));
                 let how = if over.is_some() { "replaced" } else { "made" };
                 Error::failed(format!(
-                    "{shown} was {how} by another program meanwhile and is left as it is; what was to stand there is \
-                     whole in {partial}: rename that, or give the same command again, which replaces {shown}"
+                    "{shown} was {how} by another program in the meantime and is kept; the new content is complete in \
+                         {partial}: rename that file, or run the same command again, which replaces {shown}"
                 ))
             }
             _ => {
-                let what = format!("{} is whole, but cannot be renamed to {name}", self.shown(from));
+                let what = format!("{} is complete, but cannot be renamed to {name}", self.shown(from));
                 Error::io(what, e)
             }
         })?;
         self.sync()
     }
 
-    /// What stands under that name now, to be replaced when the file that is begun is whole.
+    /// The file that has this name now, and which the new one may replace.
     pub(crate) fn standing(&self, name: &str) -> Result<Option<Standing>> {
         Standing::look(&self.fd, name.as_ref()).map_err(|e| cannot("examine", &self.path.join(name), e))
     }
 
-    /// Removes a file; whether it was there.
+    /// Removes a file. True if it existed.
     pub(crate) fn remove(&self, name: &str) -> Result<bool> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
@@ -258,12 +269,12 @@ impl Folder {
         }
     }
 
-    /// Removes a folder of it if that is empty.
+    /// Removes a subfolder if it is empty.
     pub(crate) fn remove_empty(&self, name: &str) {
         let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
     }
 
-    /// The names in it that are text, sorted.
+    /// The names of all entries that are UTF-8, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let listed = Dir::read_from(&self.fd).and_then(Iterator::collect::<rustix::io::Result<Vec<_>>>);
         let listed = listed.map_err(|e| cannot("list", &self.path, e))?;
@@ -273,12 +284,12 @@ impl Folder {
         Ok(names)
     }
 
-    /// Makes the names in it durable.
+    /// Syncs the folder, which makes its names durable.
     pub(crate) fn sync(&self) -> Result<()> {
         sync_folder(&self.fd).map_err(|e| cannot("make durable the folder", &self.path, e))
     }
 
-    /// Whether that name leads to this very file: it may have been renamed, removed or replaced since it was opened.
+    /// True if the name still refers to the open `file`. It may have been renamed, removed or replaced.
     pub(crate) fn leads_to(&self, name: &str, file: &File) -> Result<bool> {
         let id = |file: &File| -> Result<(u64, u64)> {
             let facts = file.metadata();
@@ -291,7 +302,7 @@ impl Folder {
         }
     }
 
-    /// Excludes every other holder until the result is dropped. Waits.
+    /// Locks the folder until the result is dropped. Blocks while another process holds the lock.
     pub(crate) fn lock(&self) -> Result<Locked> {
         let again = self.sub(".")?.map(|folder| File::from(folder.fd));
         let again = again.ok_or_else(|| cannot("open the folder", &self.path, Errno::NOENT))?;
@@ -300,7 +311,7 @@ impl Folder {
             .map_err(|e| Error::io(format!("cannot lock {}", self.path.display()), e))
     }
 
-    /// A name in it, for messages.
+    /// The path of an entry, for messages.
     pub(crate) fn shown(&self, name: &str) -> String {
         self.path.join(name).display().to_string()
     }

@@ -1,5 +1,5 @@
-//! `index.json`: which documents a layout holds, and their names. What other tools wrote into it and we do not know is
-//! kept. It is changed under a lock, and replaced as a whole.
+//! `index.json`: the documents of a layout and their tags. Fields that other tools wrote and this program
+//! does not know are kept. Changes happen under a lock and replace the whole file.
 
 use super::folder::Folder;
 use super::ingest::Temp;
@@ -11,11 +11,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// The annotation that holds the name.
+/// The annotation that holds the tag.
 pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 pub(crate) const INDEX: &str = "index.json";
 
-/// The whole file.
+/// The content of `index.json`.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Index {
@@ -26,7 +26,7 @@ pub(crate) struct Index {
     other: BTreeMap<String, Value>,
 }
 
-/// One document.
+/// One document in the index.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Entry {
@@ -41,19 +41,19 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Its name, if it has one.
+    /// The tag of the document, if it has one.
     pub(crate) fn tag(&self) -> Option<&str> {
         self.annotations.as_ref()?.get(REF_NAME).map(String::as_str)
     }
 }
 
 impl Index {
-    /// Nothing yet.
+    /// An empty index.
     pub(crate) fn new() -> Index {
         Index { schema_version: 2, manifests: vec![], other: BTreeMap::new() }
     }
 
-    /// Parses; `name` is for messages.
+    /// Parses an index; `name` is for messages.
     pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Index> {
         let index: Index = serde_json::from_slice(bytes)
             .map_err(|e| Error::refused(format!("{name} is not the index of an image layout")).because(e))?;
@@ -68,14 +68,14 @@ impl Index {
         serde_json::to_vec(self).expect("text keys and values can be written")
     }
 
-    /// What a person means who names a tag, or none.
+    /// The reference for a tag that the user gave. Without a tag the index must hold exactly one image.
     pub(crate) fn which(&self, name: &str, tag: Option<&str>) -> Result<Which> {
         match (tag, self.manifests.as_slice()) {
             (Some(tag), _) => Ok(Which::Tag(tag.to_owned())),
             (None, [one]) => Ok(Which::Digest(one.digest.parse()?)),
             (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{name} holds no image"))),
             (None, _) => {
-                let what = format!("{name} holds several images; say which: {}", self.known());
+                let what = format!("{name} holds several images; choose one of the tags: {}", self.known());
                 Err(Error::usage(what))
             }
         }
@@ -94,7 +94,7 @@ impl Index {
         Ok(first)
     }
 
-    /// Gives a document a tag, and takes that away from any other.
+    /// Sets a tag on a document, and removes the tag from any other.
     pub(crate) fn set(&mut self, tag: &str, document: &Document) {
         let entry = Entry {
             media_type: Some(document.media_type.clone()),
@@ -106,7 +106,7 @@ impl Index {
         self.put(tag, entry);
     }
 
-    /// Gives what `from` names the further name `to`.
+    /// Adds the tag `to` to the document with the tag `from`.
     pub(crate) fn copy(&mut self, name: &str, from: &str, to: &str) -> Result<()> {
         let mut entry = self.find(name, from)?.clone();
         entry.annotations.get_or_insert_default().insert(REF_NAME.to_owned(), to.to_owned());
@@ -114,7 +114,7 @@ impl Index {
         Ok(())
     }
 
-    /// Takes a name away; whether it was there.
+    /// Removes a tag. True if it existed.
     pub(crate) fn remove(&mut self, tag: &str) -> bool {
         let before = self.manifests.len();
         self.manifests.retain(|entry| entry.tag() != Some(tag));
@@ -132,7 +132,7 @@ impl Index {
         }
     }
 
-    /// The names it has, for messages.
+    /// The tags in the index, for messages.
     fn known(&self) -> String {
         const SHOWN: usize = 8;
         let mut names: Vec<&str> = self.manifests.iter().filter_map(Entry::tag).collect();
@@ -152,11 +152,12 @@ pub(crate) fn read(top: &Folder) -> Result<Index> {
     let name = top.path().join(INDEX).display().to_string();
     match top.trusted_file(INDEX)? {
         Some((file, _)) => Index::parse(&name, &manifest::read_bounded(&name, file)?),
-        None => Err(Error::refused(format!("{name} is missing: this is no whole image layout"))),
+        None => Err(Error::refused(format!("{name} is missing: this is not a complete image layout"))),
     }
 }
 
-/// Changes the index of a layout: nobody sees it half changed, and no change of another process is lost.
+/// Changes the index of a layout under its lock. Readers see the old or the new file, and no change of
+/// another process is lost.
 pub(crate) fn change<T>(top: &Folder, change: impl FnOnce(&mut Index) -> Result<T>) -> Result<T> {
     let _alone = top.lock()?;
     let mut index = match top.file(INDEX)? {
@@ -173,7 +174,7 @@ pub(crate) fn change<T>(top: &Folder, change: impl FnOnce(&mut Index) -> Result<
     Ok(result)
 }
 
-/// Replaces a small file of a layout as a whole.
+/// Replaces a small file of a layout atomically.
 pub(crate) fn write(top: &Folder, name: &str, bytes: &[u8]) -> Result<()> {
     let temp = Temp::new(top)?;
     let written = (&*temp.file).write_all(bytes);

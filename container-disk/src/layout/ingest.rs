@@ -1,15 +1,16 @@
-//! Files on their way to a final name.
+//! Files that are being written and have no final name yet.
 //!
 //! ```text
 //!  ingest/PID-N      new, held by a lock ──write──► fsync ──rename──► blobs/sha256/HEX ──fsync of the folder
-//!  ingest/part-HEX   a half blob that a later process goes on with        (store only)
+//!  ingest/part-HEX   a partial blob that a later process resumes          (store only)
 //! ```
 //!
-//! A file here belongs to whoever holds its lock (flock; it ends with the process). One that nobody holds is what a
-//! process left that was killed: [`clear`] removes it.
+//! A file here belongs to the process that holds its lock (flock), which ends with the process. A file
+//! without a lock is left over from a killed process, and [`clear`] removes it.
 //!
-//! Linux reports a write-back error once, and the page cache keeps what the disk never got. So a file whose sync failed is
-//! removed, and a half blob is judged by the bytes that come back from the disk ([`Temp::settle`]).
+//! Linux reports a write-back error once, and the page cache keeps bytes that the disk never received. So a
+//! file whose sync failed is removed, and a partial blob is verified by the bytes that the disk returns
+//! ([`Temp::settle`]).
 
 use super::folder::Folder;
 use super::lock::{Keeps, Locked};
@@ -22,12 +23,12 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The folder of such files.
+/// The folder of unfinished files.
 pub(crate) const INGEST: &str = "ingest";
-/// How the names of half blobs begin.
+/// Prefix of the names of partial blobs.
 pub(crate) const PART: &str = "part-";
 
-/// A file without its final name. Dropped, it is removed, unless it is to be kept.
+/// A file without its final name. Dropping it removes the file, unless it is kept for a later process.
 pub(crate) struct Temp {
     folder: Folder,
     name: String,
@@ -36,7 +37,7 @@ pub(crate) struct Temp {
 }
 
 impl Temp {
-    /// A new file in the ingest folder of `top`.
+    /// Creates a file in the ingest folder of `top`.
     pub(crate) fn new(top: &Folder) -> Result<Temp> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         for _ in 0..1000 {
@@ -52,45 +53,49 @@ impl Temp {
             let file = Locked::wait(file, Keeps::All, "clears up here")
                 .map_err(|e| cannot_lock(&folder, &name, e))?;
             let mut temp = Temp { folder, name, file, keep: true };
-            // Between the two calls another process may have taken it for one that nobody holds.
+            // Another process may have found the file unlocked between the two calls, and removed it as a
+            // leftover.
             if temp.is_there()? {
                 temp.keep = false;
                 return Ok(temp);
             }
         }
-        Err(Error::failed(format!("{} has no room for a new file", top.path().join(INGEST).display())))
+        Err(Error::failed(format!(
+            "{} has no free name for a new file; remove leftover files there",
+            top.path().join(INGEST).display()
+        )))
     }
 
-    /// The half file of that name, or a new one; `None` while another process is at it. One that others may write to
-    /// is not gone on with: they could change it after its digest was right.
+    /// Opens or creates the partial file `name`. `None` while another process writes it. A file that other
+    /// users can write to is replaced, since they could change it after its digest was verified.
     pub(crate) fn half(top: &Folder, name: String) -> Result<Option<Temp>> {
         let folder = top.make_sub(INGEST)?;
         let Some(file) = folder.own_file(&name)? else { return Ok(None) };
         Ok(Some(Temp { folder, name, file, keep: true }))
     }
 
-    /// For messages.
+    /// The path, for messages.
     pub(crate) fn path(&self) -> String {
         self.folder.shown(&self.name)
     }
 
-    /// It is not to be kept.
+    /// Marks the file for removal.
     pub(crate) fn spoil(&mut self) {
         self.keep = false;
     }
 
-    /// Makes what an earlier attempt has left durable, and opens it for a reading that comes from the disk. How many bytes
-    /// it has.
+    /// Syncs the bytes of an earlier attempt, and opens the file for reading from the disk instead of the
+    /// page cache. Returns the number of bytes too.
     pub(crate) fn settle(&self) -> Result<(u64, FromDisk<'_>)> {
-        let cannot = |e| Error::io(format!("cannot go on with {}", self.path()), e);
+        let cannot = |e| Error::io(format!("cannot resume {}", self.path()), e);
         self.file.sync_all().map_err(cannot)?;
-        // Synced pages leave the cache, so that later readers see what the disk holds, too.
+        // Synced pages leave the cache, so that later readers also see the bytes that the disk holds.
         write_out(&*self.file);
         Ok((self.file.metadata().map_err(cannot)?.len(), FromDisk::of(&self.file)))
     }
 
-    /// Makes it durable, and gives it its final name, durably. A file that could not be made durable is not kept: the next
-    /// sync would succeed, and its bytes be read from the page cache.
+    /// Syncs the file, renames it to its final name, and syncs the folder. After a failed sync the file is
+    /// removed: the next sync would succeed, and its bytes would be read from the page cache.
     pub(crate) fn rename(mut self, to: &Folder, name: &str) -> Result<()> {
         if let Err(e) = self.file.sync_all() {
             self.spoil();
@@ -101,7 +106,7 @@ impl Temp {
         Ok(())
     }
 
-    /// Whether its name still leads to it.
+    /// True if the name still refers to this file.
     fn is_there(&self) -> Result<bool> {
         self.folder.leads_to(&self.name, &self.file)
     }
@@ -117,16 +122,16 @@ impl Drop for Temp {
     }
 }
 
-/// A reading of a file past the page cache, where its file system permits that.
+/// A reader that bypasses the page cache, if the file system supports direct I/O.
 pub(crate) struct FromDisk<'a> {
     file: &'a File,
-    /// The flags of the file before, while it is read directly.
+    /// The file's flags before direct I/O was switched on. `None` if it is off.
     before: Option<OFlags>,
     room: Vec<u8>,
 }
 
 impl<'a> FromDisk<'a> {
-    /// Bytes that are read at once. A multiple of the blocks of all devices, as is every offset.
+    /// Bytes of one read. A multiple of the block size of all devices, as is every offset.
     const PIECE: usize = 256 << 10;
     /// Alignment in memory that all devices accept.
     const ALIGNED: usize = 4096;
@@ -137,7 +142,7 @@ impl<'a> FromDisk<'a> {
         FromDisk { file, before, room: vec![0; Self::PIECE + Self::ALIGNED] }
     }
 
-    /// The bytes from `at` on, a piece at most; `at` is the end of the piece before.
+    /// Reads up to one piece from `at`, which must be the end of the previous piece.
     pub(crate) fn piece(&mut self, at: u64) -> io::Result<&[u8]> {
         let begin = self.room.as_ptr().align_offset(Self::ALIGNED).min(Self::ALIGNED);
         let room = begin..begin + Self::PIECE;
@@ -147,7 +152,7 @@ impl<'a> FromDisk<'a> {
                 Ok(0) => break,
                 Ok(more) => n += more,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // A file system that takes the flag and cannot read so, or an end that is not that of a block.
+                // The file system accepts the flag and rejects the read, or the file ends inside a block.
                 Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) && self.before.is_some() => {
                     self.undo()
                 }
@@ -161,7 +166,7 @@ impl<'a> FromDisk<'a> {
         if let Some(before) = self.before.take()
             && let Err(e) = fcntl_setfl(self.file, before)
         {
-            tracing::debug!("a file stays open for direct reads: {e}");
+            tracing::debug!("cannot switch off direct I/O for a partial blob: {e}");
         }
     }
 }
@@ -172,7 +177,8 @@ impl Drop for FromDisk<'_> {
     }
 }
 
-/// Removes what nobody holds; half blobs only when asked to. How many bytes that were.
+/// Removes files without a lock, and partial blobs only if asked to. Returns the number of bytes that were
+/// freed.
 pub(crate) fn clear(top: &Folder, half_blobs_too: bool) -> Result<u64> {
     let Some(folder) = top.sub(INGEST)? else { return Ok(0) };
     let mut freed = 0;

@@ -1,28 +1,29 @@
-//! A lock on an open file or folder (flock). It ends with its holder or its process, whichever is first.
+//! A lock on an open file or folder (flock). It ends with the lock's value or with the process, whichever
+//! comes first.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::ops::Deref;
 
-/// Whom it keeps out.
+/// The kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeps {
-    /// Everybody else.
+    /// Exclusive: no other lock is granted.
     All,
-    /// Those who would keep out all: a shared lock.
+    /// Shared: no exclusive lock is granted.
     Exclusive,
 }
 
-/// A file, locked until this is dropped.
+/// An open file with a lock. The lock ends when this is dropped.
 pub(crate) struct Locked(File);
 
 impl Locked {
-    /// `None` while others hold it.
+    /// Locks without waiting. `None` while another process holds a conflicting lock.
     pub(crate) fn at_once(file: File, keeps: Keeps) -> io::Result<Option<Locked>> {
         Ok(try_lock(&file, keeps)?.then_some(Locked(file)))
     }
 
-    /// Waits for those who hold it, and says for whom ("changes x") in the log.
+    /// Waits for a conflicting lock to end. `who` describes its holder in the log ("changes x").
     pub(crate) fn wait(file: File, keeps: Keeps, who: &str) -> io::Result<Locked> {
         if !try_lock(&file, keeps)? {
             tracing::info!("waiting for another process that {who}");
@@ -56,11 +57,13 @@ impl Deref for Locked {
 }
 
 impl Drop for Locked {
-    /// Closing is not enough: a child process that is just being started has a copy of the descriptor, and with it the
-    /// lock, until it runs its own program.
+    /// Unlocks explicitly. Closing is not enough: a child process that is being started holds a copy of the
+    /// descriptor, and with it the lock, until it executes its program.
     fn drop(&mut self) {
         if let Err(e) = self.0.unlock() {
-            tracing::warn!("a lock stays until its file is closed: {e}");
+            tracing::warn!(
+                "cannot unlock a file; its lock ends when all copies of the descriptor are closed: {e}"
+            );
         }
     }
 }

@@ -2,18 +2,20 @@
 //!
 //! ```text
 //!  DIR/oci-layout                        {"imageLayoutVersion":"1.0.0"}
-//!  DIR/index.json                        documents, and their names            index.rs
+//!  DIR/index.json                        documents, and their tags             index.rs
 //!  DIR/blobs/sha256/HEX                  documents, configs, layers            blobs.rs
-//!  DIR/ingest/…                          on their way; gone when nobody writes ingest.rs
+//!  DIR/ingest/…                          unfinished files; removed at the end  ingest.rs
 //! ```
 //!
-//! A blob is written into the ingest folder, synced, renamed; only then a document that needs it may be put, and only
-//! then the index names that document. So a cut at any moment leaves blobs that nobody needs, never a name that leads
-//! nowhere. Two processes may write at once: the index is changed under a lock of the folder.
+//! A blob is written into the ingest folder, synced and renamed. Only then a document that needs it may be
+//! added, and only then the index may list that document. So a crash at any moment leaves at most unused
+//! blobs, and never a dangling name. Two processes may write at once: the index is changed under a lock of
+//! the folder.
 //!
-//! A layout that others made is read with care: documents are bounded and have the digest they are asked for by, a
-//! blob's digest is checked as it streams, and no link inside the folder is followed (`folder.rs`). Where anybody may
-//! write to one of its folders, a warning says so: that person chooses the images in it.
+//! A layout from other tools is not trusted. Documents are bounded and must have the requested digest, a
+//! blob's digest is verified as it streams, and no link inside the folder is followed (`folder.rs`). If every
+//! user may write to one of its folders, a warning is logged, since any user can then replace the images in
+//! it.
 
 pub(crate) mod blobs;
 pub(crate) mod folder;
@@ -29,7 +31,7 @@ use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Sink, Which};
 use crate::{Digest, Error, ErrorKind, Result};
 use folder::Folder;
-use guard::folder::Refused;
+use guard::folder::FolderError;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,16 +39,16 @@ use std::sync::Arc;
 pub(crate) const OCI_LAYOUT: &str = "oci-layout";
 pub(crate) const LAYOUT_VERSION: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// A layout, to read and to write.
+/// An image layout, to read and to write.
 pub struct Layout {
     pub(crate) top: Folder,
     name: String,
-    /// Whether the ingest folder belongs to it for good.
+    /// A store keeps its ingest folder, for partial blobs.
     is_store: bool,
 }
 
 impl Layout {
-    /// One that exists.
+    /// Opens an existing layout.
     pub fn open(path: &Path) -> Result<Layout> {
         let layout = Layout::open_as(path, format!("oci:{}", path.display()), false)?;
         layout.warn_if_open();
@@ -59,12 +61,12 @@ impl Layout {
             let what = format!("{} is not an image layout: it has no file {OCI_LAYOUT}", path.display());
             return Err(Error::refused(what));
         };
-        let said = manifest::read_bounded(&name, file)?;
-        check_version(&name, &said)?;
+        let version = manifest::read_bounded(&name, file)?;
+        check_version(&name, &version)?;
         Ok(Layout { top, name, is_store })
     }
 
-    /// One that exists, or a new one in a folder that is empty or does not exist.
+    /// Opens a layout, or creates one in a folder that is empty or does not exist.
     pub fn create(path: &Path) -> Result<Layout> {
         let layout = Layout::create_as(path, format!("oci:{}", path.display()), false)?;
         layout.warn_if_open();
@@ -74,11 +76,11 @@ impl Layout {
     pub(crate) fn create_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
         let top = if is_store { Folder::create_owned(path) } else { Folder::create(path) }?;
         if top.trusted_file(OCI_LAYOUT)?.is_none() {
-            // Another process may be making the same layout, and may have come to its last file by now.
+            // Another process may be creating the same layout, and may have written its last file by now.
             let known = [OCI_LAYOUT, index::INDEX, blobs::BLOBS, ingest::INGEST, "lock"];
             if let Some(other) = top.names()?.iter().find(|n| !known.contains(&n.as_str())) {
                 let what = format!(
-                    "{} holds {other:?} and is no image layout; name an empty folder",
+                    "{} holds {other:?} and is not an image layout; name an empty folder",
                     path.display()
                 );
                 return Err(Error::usage(what));
@@ -93,25 +95,25 @@ impl Layout {
         Ok(layout)
     }
 
-    /// A folder that a person named is used as any file that they name; what others may do to it is theirs to know.
+    /// Warns if every user may write to the folder. The user chose this folder, so it is used all the same.
     fn warn_if_open(&self) {
         if let Err(open) = closed(self.top.path()) {
             tracing::warn!("{}: {open}", self.name);
         }
     }
 
-    /// What a person means who names a tag, or none where there is but one image.
+    /// The reference for a tag that the user gave. Without a tag the layout must hold exactly one image.
     pub fn which(&self, tag: Option<&str>) -> Result<Which> {
         index::read(&self.top)?.which(&self.name, tag)
     }
 
-    /// Its names, in the order of the index.
+    /// All tags, in the order of the index.
     pub fn tags(&self) -> Result<Vec<String>> {
         let index = index::read(&self.top)?;
         Ok(index.manifests.iter().filter_map(|entry| entry.tag().map(str::to_owned)).collect())
     }
 
-    /// A document by digest; `said` is the media type its index told.
+    /// Reads a document by digest. `said` is the media type in the index.
     fn by_digest(&self, digest: &Digest, said: Option<&str>) -> Result<Document> {
         let name = format!("{digest} of {}", self.name);
         let Some((file, _)) = blobs::open(&self.top, digest)? else {
@@ -121,12 +123,15 @@ impl Layout {
         checked(&name, digest, bytes, said)
     }
 
-    /// Everything a document needs is here.
+    /// Fails unless the layout holds every document and blob that the document lists.
     fn check_whole(&self, document: &Document) -> Result<()> {
         for (digest, size) in needs(document) {
             let here = blobs::open(&self.top, &digest.parse()?)?;
             if here.is_none_or(|(_, here)| i64::try_from(here) != Ok(size)) {
-                let what = format!("{} needs {digest}, which {} does not hold", document.digest, self.name);
+                let what = format!(
+                    "{} needs the blob {digest}, but {} does not contain it",
+                    document.digest, self.name
+                );
                 return Err(Error::failed(what));
             }
         }
@@ -207,25 +212,27 @@ impl Drop for Layout {
     }
 }
 
-/// Refuses a layout in which anybody may write to one of the folders.
-pub(crate) fn closed(top: &Path) -> Result<(), Refused> {
+/// Fails if every user may write to one of the layout's folders.
+pub(crate) fn closed(top: &Path) -> Result<(), FolderError> {
     let below = [blobs::BLOBS, "blobs/sha256", "blobs/sha512", ingest::INGEST].map(|name| top.join(name));
-    guard::folder::closed(top)?;
-    below.iter().try_for_each(|folder| guard::folder::closed(folder))
+    guard::folder::refuse_shared(top)?;
+    below.iter().try_for_each(|folder| guard::folder::refuse_shared(folder))
 }
 
-/// A document that has the digest it was asked for by.
+/// Parses a document and verifies that it has the requested digest.
 pub(crate) fn checked(name: &str, digest: &Digest, bytes: Vec<u8>, said: Option<&str>) -> Result<Document> {
     let mut hash = Hasher::like(digest);
     hash.update(&bytes);
     let actual = hash.finish();
     if actual != *digest {
-        return Err(Error::refused(format!("the document {name} has the digest {actual}: it was changed")));
+        return Err(Error::refused(format!(
+            "the document {name} has the digest {actual}; its bytes were changed"
+        )));
     }
     Document::parse(name, bytes, said)
 }
 
-/// The documents and blobs that a document needs, with the sizes it promises.
+/// Digests and sizes of the documents and blobs that a document lists.
 pub(crate) fn needs(document: &Document) -> Vec<(&str, i64)> {
     match &document.content {
         Content::Manifest(m) => {
@@ -235,18 +242,20 @@ pub(crate) fn needs(document: &Document) -> Vec<(&str, i64)> {
     }
 }
 
-/// Version 1 of the layout is all there is.
+/// Fails unless the layout has version 1, the only one that exists.
 pub(crate) fn check_version(name: &str, oci_layout: &[u8]) -> Result<()> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Said {
+    struct LayoutFile {
         image_layout_version: String,
     }
-    let said: Said = serde_json::from_slice(oci_layout)
+    let file: LayoutFile = serde_json::from_slice(oci_layout)
         .map_err(|e| Error::refused(format!("the file {OCI_LAYOUT} of {name} cannot be read")).because(e))?;
-    if said.image_layout_version.starts_with("1.") {
+    if file.image_layout_version.starts_with("1.") {
         return Ok(());
     }
-    let version = said.image_layout_version;
-    Err(Error::refused(format!("{name} is an image layout of version {version:?}; only 1.0.0 is known")))
+    let version = file.image_layout_version;
+    Err(Error::refused(format!(
+        "{name} is an image layout of version {version:?}; only 1.x versions are supported"
+    )))
 }

@@ -1,7 +1,8 @@
-//! Whose the files of a store are.
+//! The owner of a store's files.
 //!
-//! A layer that is not compressed is read at any place, and so without its digest. Whoever could write to a folder of the
-//! store for a moment has put files there that they can still change when its mode is mended: the owner tells.
+//! An uncompressed layer is read at any offset, and so without its digest. A user who could write to a folder
+//! of the store for a moment may have added files that stay writable for that user after the folder's mode is
+//! corrected. Such files are recognised by their owner.
 
 use crate::{Error, Result};
 use rustix::io::Errno;
@@ -9,17 +10,17 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// The user who has the top of a store.
+/// The user who owns the top folder of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner(u32);
 
 impl Owner {
-    /// Of this folder.
+    /// The owner of `folder`.
     pub(crate) fn of(folder: impl AsFd, path: &Path) -> Result<Owner> {
         uid(folder, path).map(Owner)
     }
 
-    /// Refuses what is neither this user's, nor root's, nor our own.
+    /// Fails if `found` belongs neither to this owner, nor to root, nor to the user of this process.
     pub(crate) fn judge(self, found: impl AsFd, path: &Path) -> Result<()> {
         let (Owner(owner), found) = (self, uid(found, path)?);
         if [owner, 0, rustix::process::geteuid().as_raw()].contains(&found) {
@@ -27,8 +28,7 @@ impl Owner {
         }
         let path = path.display();
         Err(Error::failed(format!(
-            "{path} belongs to user {found}, and the store it is in to user {owner}: user {found} chose what is in it, and \
-             can change it; remove it, and pull or build again what is missing, or give it to user {owner} if you trust \
+            "{path} belongs to user {found}, but its store to user {owner}: user {found} chose its content and can change it; \
              it (chown {owner} {path})"
         )))
     }

@@ -88,7 +88,7 @@ fn a_document_without_its_blobs_gets_no_name() {
     let manifest = manifest::Manifest { config: descriptor("x", b"gone"), ..Default::default() };
     let document = Document::parse("x", serde_json::to_vec(&manifest).unwrap(), None).unwrap();
     let e = layout.put(&document, Some("t")).unwrap_err();
-    assert!(e.to_string().contains("does not hold"), "{e}");
+    assert!(e.to_string().contains("does not contain it"), "{e}");
     assert_eq!(layout.document(&Which::Tag("t".into())).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -127,7 +127,7 @@ fn a_layout_that_was_tampered_with_is_refused_with_the_reason() {
     let hex = |d: &Digest| format!("blobs/sha256/{}", d.hex());
     type Tamper = fn(&Path, &str, &str);
     let table: [(&str, Tamper); 9] = [
-        ("was changed", |dir, document, _| fs::write(dir.join(document), "{}").unwrap()),
+        ("were changed", |dir, document, _| fs::write(dir.join(document), "{}").unwrap()),
         ("not the 5", |dir, _, layer| fs::write(dir.join(layer), "longer").unwrap()),
         ("has the digest", |dir, _, layer| fs::write(dir.join(layer), "LAYER").unwrap()),
         ("has no blob", |dir, _, layer| fs::remove_file(dir.join(layer)).unwrap()),

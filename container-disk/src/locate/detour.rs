@@ -1,19 +1,21 @@
-//! Members below links: where they go when an image is unpacked, and whether that is the disk.
+//! Members below links: their possible locations after an image is unpacked, and a check that none of them
+//! affects the disk.
 //!
-//! Programs that unpack layers differ in which links they follow. Some put a layer into the folder of those below it, and
-//! follow the links of all; some put each into a folder of its own, follow its links alone, and a folder of an upper layer
-//! hides a link below. So each link here may be followed or not, whichever layer it is of and whatever comes after it, and
-//! what could lead to the disk, to a folder that it lies in, or away from it is refused. A link that leads elsewhere is
-//! harmless: `/lib -> usr/lib`.
+//! Programs that unpack layers follow different links. Some unpack every layer into one folder, and follow
+//! the links of all layers. Others unpack each layer into a folder of its own and follow only its own links,
+//! and a folder of an upper layer hides a link below. So this module assumes that each link may be followed
+//! or not, in any layer and in any order. It refuses an image if a member could then reach the disk or one of
+//! its parent folders, or hide it. A link to another place, such as `/lib -> usr/lib`, is harmless.
 //!
 //! ```text
 //!   a/b -> ../disk        members are named a/b/…   ──► the folder a/b is also at disk      refused
 //!   a -> u, u/b -> /disk  members are named a/b/…   ──► a is also at u, a/b also at disk    refused
-//!   lib -> usr/lib        members are named lib/…   ──► lib is also at usr/lib              let be
+//!   lib -> usr/lib        members are named lib/…   ──► lib is also at usr/lib              accepted
 //! ```
 //!
-//! Targets are read as in a root of their own: `..` does not leave it. A hard link to a symbolic link is one too, and a
-//! link that lies below another link is in both places. What takes too many steps is refused.
+//! Targets are resolved inside the image's root: `..` does not leave it. A hard link to a symbolic link
+//! counts as a symbolic link, and a link that lies below another link is in both places. An image that needs
+//! too many steps is refused.
 
 use super::links::{Hash, Link, Links};
 use super::scan::OPAQUE;
@@ -22,32 +24,33 @@ use crate::tar::quoted;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps of one image: a link or a part of a target that is looked at. Those of an operating system below a link to
-/// `usr/lib` are thousands.
+/// Limit of steps for one image: links and parts of targets that are visited. An operating system with
+/// members below a link to `usr/lib` needs thousands.
 const STEPS: usize = 1 << 20;
-/// Places that one link may lead to, on the way too.
+/// Limit of places, including intermediate ones, that one link may lead to.
 const PLACES: usize = 256;
-/// Bytes of a path with all links in it written out.
+/// Limit of bytes in a path with all links expanded.
 const LONGEST: usize = 8 << 10;
-/// Bytes of names that are found on the way, and of places that links are found in.
+/// Limit of bytes of the names found in one round, and of the places of links.
 const FOUND: usize = 1 << 20;
 
-/// The links of an image.
+/// The links of an image, and the places that they lead to.
 pub(super) struct Detours<'a> {
     image: &'a str,
-    /// Each with its number.
+    /// Links of each layer, with the layer's number.
     layers: Vec<(usize, &'a Links)>,
-    /// In the order of their names.
+    /// All links with their layer, sorted by path.
     links: Vec<(usize, Link<'a>)>,
-    /// Places where links are too, by other links, and their targets.
+    /// Further places of links that are reached over other links, with the targets.
     placed: BTreeMap<String, BTreeSet<&'a str>>,
     steps: usize,
-    /// Bytes of these places, and of the folders that one round has come to.
+    /// Bytes of `placed`.
     kept: usize,
+    /// Bytes of the folders found in the current round.
     found: usize,
 }
 
-/// What is not followed to its end.
+/// The limit of steps or sizes is exceeded.
 struct Endless;
 
 impl<'a> Detours<'a> {
@@ -58,7 +61,7 @@ impl<'a> Detours<'a> {
         Detours { image, layers, links, placed: BTreeMap::new(), steps: STEPS, kept: 0, found: 0 }
     }
 
-    /// Refuses members that may be, or not be, one of these paths, below it, or what it lies in.
+    /// Fails if members below links could be one of these paths, lie below it, or hide it.
     pub(super) fn check(&mut self, leaves: &[&str]) -> Result<()> {
         let mut is_any = false;
         for (at, link) in &self.links {
@@ -66,8 +69,8 @@ impl<'a> Detours<'a> {
             is_any = true;
             if leaves.iter().any(|leaf| is_in(leaf, link.path) || is_in(link.path, leaf)) {
                 let what = format!(
-                    "{} has a link {} in layer {}, and members below it in layer {}: programs differ in what they make \
-                     of that; build the image without that link",
+                    "{} has a link {} in layer {}, and members below it in layer {}, which programs unpack in different ways; \
+                         build the image without that link",
                     self.image,
                     quoted(link.path),
                     at + 1,
@@ -76,7 +79,7 @@ impl<'a> Detours<'a> {
                 return Err(Error::refused(what));
             }
         }
-        // Nothing below any link is what nearly all images have.
+        // Nearly all images have no members below links.
         while is_any {
             let before = self.kept;
             self.round(leaves)?;
@@ -85,12 +88,12 @@ impl<'a> Detours<'a> {
         Ok(())
     }
 
-    /// Refuses members below a file, also whiteouts: for some programs it is a folder then.
+    /// Fails if the image has members or whiteouts below a file. Some programs make a folder of it.
     pub(super) fn check_file(&self, path: &str) -> Result<()> {
         let Some(layer) = self.layer_below(path) else { return Ok(()) };
         let what = format!(
-            "layer {} of {} has members below {}, which is no folder: programs differ in what they make of that; build the \
-             image without them",
+            "layer {} of {} has members below {}, which is not a folder; programs unpack that in different ways; build \
+                 the image without these members",
             layer + 1,
             self.image,
             quoted(path),
@@ -98,7 +101,7 @@ impl<'a> Detours<'a> {
         Err(Error::refused(what))
     }
 
-    /// Refuses a hard link to the disk that gives it to somebody else.
+    /// Fails if a hard link to the disk has another owner or mode than the disk.
     pub(super) fn check_owner(&mut self, path: &str, entry: &Entry) -> Result<()> {
         let base = |path: &str| path.trim_end_matches('/').rsplit('/').next().map(str::to_owned);
         let owner = (entry.uid, entry.gid, entry.mode);
@@ -116,8 +119,8 @@ impl<'a> Detours<'a> {
             let files = self.files(link.to).map_err(|Endless| self.endless(link.path))?;
             if files.contains(path) {
                 let what = format!(
-                    "layer {} of {} has {}, a hard link to the disk {} with another owner or mode: programs that unpack \
-                     it differ in whose the disk is; give both the same, or leave the link out",
+                    "layer {} of {} has {}, a hard link to the disk {} with another owner or mode, and programs differ in \
+                         which of them they use; give both the same owner and mode, or leave the link out",
                     at + 1,
                     self.image,
                     quoted(link.path),
@@ -129,7 +132,7 @@ impl<'a> Detours<'a> {
         Ok(())
     }
 
-    /// Follows all that lies below links, by the places of links that are known so far.
+    /// Follows all folders below links once, from the places of links that are known so far.
     fn round(&mut self, leaves: &[&str]) -> Result<()> {
         self.place_hard_links()?;
         self.found = 0;
@@ -148,7 +151,8 @@ impl<'a> Detours<'a> {
         Ok(())
     }
 
-    /// Folders with members whose way goes on over a link, from a folder that is named and lies so.
+    /// Folders with members that are reached over a link below the folder `is_at`, which members call
+    /// `named`.
     fn crossed(&mut self, named: &str, is_at: &str) -> Result<Vec<(String, String)>> {
         let mut looked = 0;
         let crossed: Vec<(String, String, &'a str)> = self
@@ -172,7 +176,7 @@ impl<'a> Detours<'a> {
         Ok(all)
     }
 
-    /// Symbolic links at places below a folder, and what they say.
+    /// Places and targets of the symbolic links below a folder.
     fn below(&self, folder: &str) -> impl Iterator<Item = (&str, &'a str)> {
         let written = self.written_below(folder).iter().filter(|(_, link)| link.hard.is_none());
         let written = written.map(|(_, link)| (link.path, link.to));
@@ -189,7 +193,7 @@ impl<'a> Detours<'a> {
         &left[..left.partition_point(|(_, link)| link.path.starts_with(&prefix))]
     }
 
-    /// Links whose names lie below a folder that is somewhere else too are there too.
+    /// Adds further places for the links below `named`, a folder that is also at `is_at`.
     fn place_links(&mut self, named: &str, is_at: &str) -> Result<()> {
         for (_, link) in self.written_below(named).to_vec() {
             let place = moved(link.path, named, is_at);
@@ -200,7 +204,7 @@ impl<'a> Detours<'a> {
         Ok(())
     }
 
-    /// A hard link to a symbolic one.
+    /// Adds the places of hard links to symbolic links.
     fn place_hard_links(&mut self) -> Result<()> {
         let hard: Vec<Link<'a>> =
             self.links.iter().map(|(_, link)| *link).filter(|link| link.hard.is_some()).collect();
@@ -224,7 +228,8 @@ impl<'a> Detours<'a> {
         Ok(())
     }
 
-    /// The targets of a link, as symbolic links are followed.
+    /// The targets of a link: its own if it is symbolic, else those of the symbolic links that it is a hard
+    /// link to.
     fn says(&mut self, link: &Link<'a>) -> Result<Vec<&'a str>> {
         if link.hard.is_none() {
             return Ok(vec![link.to]);
@@ -233,7 +238,7 @@ impl<'a> Detours<'a> {
         Ok(files.iter().flat_map(|file| self.targets(file)).collect())
     }
 
-    /// What symbolic links at a place say.
+    /// Targets of all symbolic links at a place.
     fn targets(&self, place: &str) -> Vec<&'a str> {
         let from = self.links.partition_point(|(_, link)| link.path < place);
         let written = self.links[from..].iter().take_while(|(_, link)| link.path == place);
@@ -241,7 +246,7 @@ impl<'a> Detours<'a> {
         written.chain(self.placed.get(place).into_iter().flatten().copied()).collect()
     }
 
-    /// The files that a hard link may be to: a link at its end is not followed.
+    /// The paths that the target of a hard link may have. A link in the last component is not followed.
     fn files(&mut self, to: &str) -> Result<BTreeSet<String>, Endless> {
         let to = to.trim_end_matches('/');
         let (folder, name) = to.rsplit_once('/').unwrap_or(("", to));
@@ -249,7 +254,7 @@ impl<'a> Detours<'a> {
         Ok(folders.into_iter().map(|folder| joined(&folder, name)).collect())
     }
 
-    /// Where a target leads from a folder, each link on the way followed or not.
+    /// All places that a target may lead to from a folder, with each link on the way followed or not.
     fn places(&mut self, from: &str, to: &str) -> Result<BTreeSet<String>, Endless> {
         let mut seen = BTreeSet::new();
         let mut ends = BTreeSet::new();
@@ -282,7 +287,7 @@ impl<'a> Detours<'a> {
         Ok(ends)
     }
 
-    /// Whether members of a folder that is named so and lies elsewhere too may change what is at a path.
+    /// True if members of the folder `named`, which is also at `is_at`, may change the file at `leaf`.
     fn touches(&self, named: &str, is_at: &str, leaf: &str) -> bool {
         if is_in(is_at, leaf) {
             return true;
@@ -295,7 +300,7 @@ impl<'a> Detours<'a> {
             self.layers.iter().any(|(_, links)| links.has_named(path))
         };
         let is_opaque = |folder: &str| has_named(&joined(folder, OPAQUE));
-        // What the leaf lies in, below that folder, by its other name.
+        // The parent folders of the leaf below `is_at`, under their other names.
         let between =
             parents(leaf).filter(|path| is_below(path, is_at)).map(|path| moved(path, is_at, named));
         let leaf = moved(leaf, is_at, named);
@@ -305,7 +310,7 @@ impl<'a> Detours<'a> {
             || self.layer_below(&leaf).is_some()
     }
 
-    /// A layer with members below a name.
+    /// Number of a layer that has members below a folder.
     fn layer_below(&self, folder: &str) -> Option<usize> {
         let folder = Hash::of(folder);
         self.layers.iter().find(|(_, links)| links.has_below(folder)).map(|(at, _)| *at)
@@ -320,8 +325,8 @@ impl<'a> Detours<'a> {
         let layer = self.layer_below(named).unwrap_or_default() + 1;
         let (named, is_at) = (quoted(named), quoted(&format!("/{is_at}")));
         Error::refused(format!(
-            "layer {layer} of {} has members below {named}, a way over a link which leads to {is_at}: programs that \
-             unpack them differ in what is {} then; build the image without members below that link",
+            "layer {layer} of {} has members below {named}, where a link leads to {is_at}; programs that unpack them differ \
+                 in the content of {}; build the image without members below that link",
             self.image,
             quoted(&format!("/{leaf}")),
         ))
@@ -329,15 +334,15 @@ impl<'a> Detours<'a> {
 
     fn endless(&self, named: &str) -> Error {
         Error::refused(format!(
-            "the links of {} lead too far to be followed, those at {} or below it: they are too many, too long or without an \
-             end; build the image without members below links",
+            "the links of {} at {} or below it cannot be followed to their end: they are too many, too long or circular; \
+             build the image without members below links",
             self.image,
             quoted(named),
         ))
     }
 }
 
-/// Where a target is followed from, and what is left to follow.
+/// The folder from which a target is resolved, and the path to resolve.
 fn begun(from: &str, target: &str) -> (String, String) {
     match target.strip_prefix('/') {
         Some(left) => (String::new(), left.to_owned()),
@@ -345,13 +350,13 @@ fn begun(from: &str, target: &str) -> (String, String) {
     }
 }
 
-/// A path below one folder, below another one.
+/// The path with the folder `from` replaced by `to`.
 fn moved(path: &str, from: &str, to: &str) -> String {
     let rest = path.strip_prefix(from).unwrap_or(path).trim_start_matches('/');
     joined(to, rest)
 }
 
-/// The folder that a path lies in.
+/// The parent folder of a path.
 fn above(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(above, _)| above)
 }
@@ -368,7 +373,7 @@ fn prefix(folder: &str) -> String {
     if folder.is_empty() { String::new() } else { format!("{folder}/") }
 }
 
-/// Whether a path is a folder, or lies in it.
+/// True if the path is the folder or lies in it.
 fn is_in(path: &str, folder: &str) -> bool {
     path == folder || is_below(path, folder)
 }

@@ -1,5 +1,6 @@
-//! What one layer has of links, kept small: each link, and as hashes the folders that its members lie in. By them
-//! [`super::detour`] tells where members lie below links, when all layers are known: they come in any order.
+//! The links of one layer in a compact form, and hashes of the folders that its members lie in.
+//! [`super::detour`] uses both to find members below links once all layers are known. Layers are scanned in
+//! any order.
 //!
 //! | kept | of | as |
 //! |---|---|---|
@@ -7,27 +8,29 @@
 //! | folders | all members and whiteouts | a hash each |
 //! | names | members and whiteouts named like a part of the disk's path | a hash each |
 //!
-//! Two names with one hash are taken for one another, which may refuse an image and never lets one pass.
+//! Two names with the same hash are treated as equal. That may refuse a valid image, and never accepts a bad
+//! one.
 
 use crate::tar::{Member, What};
 use crate::{Error, Result};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hasher as _};
 
-/// Room for all layers of an image. The base of an operating system has a few thousand links and folders.
+/// Limits for all layers of an image together. The base of an operating system has a few thousand links and
+/// folders.
 const ROOM: Room = Room { links: 1 << 15, bytes: 2 << 20, hashes: 1 << 17 };
 
-/// What may still be kept.
+/// The remaining capacity for links and folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     links: usize,
-    /// Bytes of their names and targets.
+    /// Bytes of link names and targets.
     bytes: usize,
     hashes: usize,
 }
 
 impl Room {
-    /// What other layers of the image leave.
+    /// The capacity that other layers of the image leave.
     pub(super) fn beside<'a>(others: impl Iterator<Item = &'a Links>) -> Room {
         others.fold(ROOM, |room, other| Room {
             links: room.links.saturating_sub(other.spans.len()),
@@ -37,21 +40,21 @@ impl Room {
     }
 }
 
-/// User, group and mode that a hard link tells.
+/// User, group and mode of a hard link.
 pub(super) type Owner = (u64, u64, u64);
 
-/// The links of a layer, and where its members lie.
+/// The links of a layer, and the folders of its members.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Links {
     room: Room,
-    /// Name and target of each link.
+    /// Concatenated names and targets of all links.
     text: String,
     spans: Vec<Span>,
     folders: BTreeSet<u64>,
     names: BTreeSet<u64>,
 }
 
-/// Where a link's name and target stand in the text.
+/// The positions of a link's name and target in the text.
 #[derive(Debug, PartialEq, Eq)]
 struct Span {
     at: usize,
@@ -60,12 +63,12 @@ struct Span {
     hard: Option<Box<Owner>>,
 }
 
-/// A link as it is written.
+/// A link as the layer has it, without resolving other links.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link<'a> {
     pub(super) path: &'a str,
     pub(super) to: &'a str,
-    /// Whose the target is said to be, where it is a hard link.
+    /// Owner and mode in the header, for a hard link.
     pub(super) hard: Option<&'a Owner>,
 }
 
@@ -80,7 +83,7 @@ impl Links {
         }
     }
 
-    /// One more member.
+    /// Adds a member if it is a link.
     pub(super) fn take(&mut self, layer: usize, member: &Member) -> Result<()> {
         let (to, hard) = match &member.what {
             What::Symlink(to) => (to, None),
@@ -94,17 +97,17 @@ impl Links {
         self.fits(layer)
     }
 
-    /// Something lies in this folder.
+    /// Adds a folder that contains a member.
     pub(super) fn lies_in(&mut self, layer: usize, folder: &str) -> Result<()> {
         let mut left = folder;
-        // What is known is known with all that it lies in.
+        // A known folder's parents are known too.
         while !left.is_empty() && self.folders.insert(Hash::of(left).0) {
             left = left.rsplit_once('/').map_or("", |(above, _)| above);
         }
         self.fits(layer)
     }
 
-    /// Something has this name, or is deleted by it.
+    /// Adds the path of a member or of a whiteout.
     pub(super) fn named(&mut self, layer: usize, path: &str) -> Result<()> {
         self.names.insert(Hash::of(path).0);
         self.fits(layer)
@@ -119,8 +122,8 @@ impl Links {
             return Ok(());
         }
         let what = format!(
-            "layer {} holds more links and folders than are looked through: an image has at most {} links of {} bytes, and \
-             {} folders; put the disk into an image without them",
+            "layer {} has too many links and folders: an image may have at most {} links of {} bytes, and {} folders; \
+                 put the disk into an image without them",
             layer + 1,
             ROOM.links,
             ROOM.bytes,
@@ -133,7 +136,7 @@ impl Links {
         !self.folders.is_empty()
     }
 
-    /// Whether something lies in a folder of this name, at any depth.
+    /// True if a member lies below this folder, at any depth.
     pub(super) fn has_below(&self, folder: Hash) -> bool {
         self.folders.contains(&folder.0)
     }
@@ -154,7 +157,7 @@ impl Links {
     }
 }
 
-/// Of a name.
+/// The hash of a path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hash(u64);
 

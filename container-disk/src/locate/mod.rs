@@ -1,4 +1,4 @@
-//! The one disk in an image.
+//! Search for the one disk in an image.
 //!
 //! ```text
 //!  layers, lowest first ──scan──► changes of each ──merge──► tree ──rules──► the disk ──► its bytes
@@ -6,31 +6,33 @@
 //!                         links.rs  links, folders  detour.rs  members below links that lead to the disk
 //! ```
 //!
-//! | layer | is read |
+//! | layer | reading |
 //! |---|---|
-//! | not compressed, where the place reads at any offset | headers only |
-//! | any other | as a stream, to its end |
-//! | the largest of these, with [`Options::one_pass`] | up to the disk; the rest while the disk is read |
+//! | uncompressed, in a place that reads at any offset | headers only |
+//! | other | as a stream, to its end |
+//! | largest of these, with [`Options::one_pass`] | up to the disk; the rest while the disk is read |
 //!
-//! With `one_pass` nothing is read twice: what would refuse the image after the disk's last byte (another disk, a wrong
-//! digest) is the error that ends the disk's stream. Whoever keeps a disk only after a clean end never keeps a wrong
-//! one.
+//! With `one_pass` nothing is read twice. A reason to refuse the image that comes after the disk's last byte
+//! (another disk, a wrong digest) is the error at the end of the disk's stream. A caller that keeps a disk
+//! only after a clean end never keeps a wrong one.
 //!
-//! With [`Options::reentry`] the disk's stream tells places from which a later run reads it on ([`Located::enter`]). What is judged
-//! before the disk's first byte is judged again then, from the beginning of the layer.
+//! With [`Options::reentry`] the disk's stream reports positions from which a later run can resume
+//! ([`Located::enter`]). The resumed run repeats all checks before the disk's first byte, from the beginning
+//! of the layer.
 //!
-//! **Rules**, those of the readers that images are made for: a path that is asked for; else the one file in `/disk`;
-//! else, where there is no `/disk`, the one file at the root and nothing beside it. Upper layers replace and delete
-//! what is below. Links and devices are never taken for a disk, and no name may lead out of the image.
+//! **Rules** that containerDisk readers share: a path that the caller gives; else the only file in `/disk`;
+//! else, in an image without `/disk`, the only entry at the root if it is a file. Upper layers replace and
+//! delete entries of lower ones. Links and devices are never accepted as a disk, and no name may lead out of
+//! the image.
 //!
-//! **What programs that unpack layers make of an image in different ways** is refused where it could concern the disk:
+//! **Layers that programs unpack in different ways** are refused if the difference could concern the disk:
 //!
-//! | in the layers | some | others |
+//! | in the layers | some programs | other programs |
 //! |---|---|---|
-//! | members below a link | follow it | make a folder in its place |
-//! | a file and its whiteout in one layer | delete it | keep it |
-//! | a folder and its whiteout in one layer | show what is below | do not |
-//! | nothing below is seen through the root | show what is below | do not |
+//! | members below a link | follow the link | make a folder in its place |
+//! | a file and its whiteout in one layer | delete the file | keep it |
+//! | a folder and its whiteout in one layer | show the lower layers' content | hide it |
+//! | an opaque whiteout at the root | show the lower layers' content | hide it |
 //! | a whiteout of nothing, of `.` or of `..` | delete the folder itself | delete nothing |
 
 mod boot;
@@ -68,16 +70,16 @@ use std::sync::Arc;
 use stream::{Rest, Stream};
 use tree::Tree;
 
-/// What to look for, and how.
+/// Options for the search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The file, where it is not for the rules to decide.
+    /// Path of the disk in the image. Unset: the rules choose the file.
     pub path: Option<String>,
-    /// Whether what follows the disk in its layer may be judged while the disk is read.
+    /// Allows checking the rest of the disk's layer while the disk is read.
     pub one_pass: bool,
-    /// Whether the disk's stream tells where it can be entered again.
+    /// Makes the disk's stream report positions from which a later run can resume.
     pub reentry: bool,
-    /// Bytes that a layer may unpack to.
+    /// Maximum bytes that a layer may decompress to.
     pub limit: u64,
 }
 
@@ -87,35 +89,35 @@ impl Default for Options {
     }
 }
 
-/// Where the disk is.
+/// The disk that was found.
 pub struct Located {
-    /// Which layer, counted from 0, the lowest.
+    /// Number of the layer, counted from 0, the lowest.
     pub layer: usize,
-    /// Of that layer.
+    /// Digest of that layer's blob.
     pub digest: Digest,
-    /// Of that layer.
+    /// Compression of that layer.
     pub compression: Compression,
-    /// `disk/disk.img`.
+    /// Path in the image, such as `disk/disk.img`.
     pub path: String,
     /// Bytes of the disk's file.
     pub size: u64,
-    /// Owner.
+    /// User ID of the owner.
     pub uid: u64,
-    /// Group.
+    /// Group ID.
     pub gid: u64,
-    /// Permissions.
+    /// Permission bits.
     pub mode: u64,
-    /// Where the file begins in the layer's tar.
+    /// Offset of the file in the layer's tar.
     pub offset: u64,
     source: Source,
     image: Arc<Image>,
-    /// The scan as it stands at the disk's first byte.
+    /// The scan of the layer, paused at the disk's first byte.
     paused: Option<Box<Stream>>,
-    /// Of that scan.
+    /// Notes of the paused scan.
     notes: Option<Notes>,
 }
 
-/// Layers of one image; what runs containers takes no more.
+/// Limit of layers. Container runtimes accept no more.
 const LAYERS: usize = 128;
 
 /// Finds the disk of an image.
@@ -125,7 +127,7 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
     let sources = manifest.layers.iter().enumerate();
     let sources =
         sources.map(|(at, d)| Source::open(place, at, d, options.limit)).collect::<Result<Vec<_>>>()?;
-    // The layer that is worth reading but once, and so is read last.
+    // With one_pass, the largest layer that must be streamed is read last, and only once.
     let carrier = (0..sources.len())
         .filter(|&at| options.one_pass && !sources[at].is_seekable())
         .max_by_key(|&at| sources[at].blob.size());
@@ -153,10 +155,10 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
     Ok(located(source, entry.layer, path, &entry, Arc::new(image), None))
 }
 
-/// Whether an image is one that can be used: its layers are sound tars of the promised types, which lead nowhere out of
-/// it, and it has one disk, or the kernel that its labels name. The disk's first bytes are those of a disk that VMs have,
-/// which needs no other file. All of it is read. What holds no layer of a root file system (a builder's notes on an image)
-/// is not an image, and is let be.
+/// Checks that an image is usable: its layers are valid tars of the promised types whose members stay inside
+/// it, and it has exactly one disk, or the kernel that its labels name. The disk's first bytes must be those
+/// of a format that VMs can use, without references to other files. All layers are read. An artifact without
+/// a root file system layer (such as a builder's attestation) is not an image and passes.
 pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     let mut layers = manifest.layers.iter();
     if !manifest.layers.is_empty() && layers.all(|layer| peel::told("", &layer.media_type).is_err()) {
@@ -184,7 +186,7 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
         image.layers.push(Some(changes));
     }
     let fault = match boot.map(|_| image.tree()).transpose()?.map(|_| image.judge()) {
-        // Beside a kernel there may be several files, and a VM names the one that it takes.
+        // Next to a kernel there may be several files. The VM names the one to use.
         Some(Err(_)) => refused.pop_first().map(|((_, path), e)| (path, e)),
         disk => {
             let (path, entry) = disk.unwrap_or_else(|| image.judge())?;
@@ -204,31 +206,31 @@ fn head_of(file: &mut Members) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// Each layer costs a reading, though it may be the same blob again and again.
+/// Fails if there are too many layers. Each costs a read, even if all are the same blob.
 fn few_layers(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     match manifest.layers.len() {
         0..=LAYERS => Ok(()),
         more => {
-            let what = format!("{} has {more} layers; more than {LAYERS} are refused", place.name());
+            let what = format!("{} has {more} layers; at most {LAYERS} are allowed", place.name());
             Err(Error::refused(what))
         }
     }
 }
 
 impl Located {
-    /// Whether the whole image has been looked at. If not, an error at the end of the stream may tell that this is not
-    /// its one disk.
+    /// True if the whole image has been scanned. Otherwise the end of the stream may be an error because this
+    /// is not the image's only disk.
     pub fn is_settled(&self) -> bool {
         self.image.layers[self.layer].is_some()
     }
 
-    /// The disk's bytes, in order. Its end tells that the layer has the size and the digest the manifest promises, and
-    /// that nothing in it speaks against this disk.
+    /// The disk's bytes in order. A clean end means that the layer has the promised size and digest, and that
+    /// nothing in it contradicts the choice of this disk.
     pub fn stream(&mut self) -> Result<Box<dyn Read + Send>> {
         Ok(self.begin(false)?.0)
     }
 
-    /// The same. `to` is told places, in order, for [`Located::enter`].
+    /// Like [`Located::stream`], and calls `to` with positions for [`Located::enter`], in order.
     pub fn stream_noting(&mut self, to: OnReentry) -> Result<Box<dyn Read + Send>> {
         let (stream, notes) = self.begin(true)?;
         if let Some(notes) = notes {
@@ -237,8 +239,9 @@ impl Located {
         Ok(stream)
     }
 
-    /// The disk's bytes from a place on that an earlier reading has told. Its end tells what that of [`Located::stream`] does;
-    /// where the two readings together have not the promised digest, it is an error of the kind `Changed`.
+    /// The disk's bytes from a position that an earlier run reported. A clean end means the same as that of
+    /// [`Located::stream`]. If both runs together do not have the promised digest, the error is of kind
+    /// `Changed`.
     pub fn enter(&mut self, place: &Reentry, to: OnReentry) -> Result<Box<dyn Read + Send>> {
         let (mut stream, _) = self.begin(false)?;
         let notes = Notes::default();
@@ -254,7 +257,7 @@ impl Located {
         self.offset..self.offset.saturating_add(self.size)
     }
 
-    /// A stream at the disk's first byte.
+    /// A stream that is positioned at the disk's first byte.
     fn begin(&mut self, is_noted: bool) -> Result<(Box<Stream>, Option<Notes>)> {
         let (mut stream, notes) = match self.paused.take() {
             Some(stream) => (stream, self.notes.take()),
@@ -267,7 +270,7 @@ impl Located {
         };
         if stream.entry().at != self.offset || stream.entry().size != self.size {
             return Err(Error::refused(format!(
-                "{} is not what it was when it was first read",
+                "{} changed since it was first read; another program may have replaced it",
                 self.source.name
             )));
         }
@@ -275,8 +278,9 @@ impl Located {
         Ok((stream, notes))
     }
 
-    /// The disk's bytes at any offset, where its layer is not compressed and its place can do that. **No digest is
-    /// checked**: only for places whose blobs were checked when they came (the store), or together with `verify`.
+    /// The disk's bytes at any offset, if its layer is uncompressed and its place supports that. **No digest
+    /// is verified.** Use it only for places whose blobs were verified when they were stored (the store), or
+    /// together with `verify`.
     pub fn read_at(&self) -> Option<Result<Arc<dyn ReadAt>>> {
         let bytes = self.source.seekable.clone()?;
         let section = Section::new(&self.path, bytes, self.offset, self.size);
@@ -298,12 +302,12 @@ fn located(
     Located { layer, digest, compression, path, size, uid, gid, mode, offset, source, image, paused, notes }
 }
 
-/// Whether that is where all readers look for a disk.
+/// True if the path is one where all readers look for a disk: a file directly in `/disk`.
 pub(crate) fn is_disk_path(path: &str) -> bool {
     path.strip_prefix("disk/").is_some_and(|name| !name.contains('/'))
 }
 
-/// What is known of an image's layers. One that has not been read to its end is missing.
+/// The scanned layers of an image. A layer that has not been read to its end is `None`.
 pub(crate) struct Image {
     pub(crate) name: String,
     pub(crate) interest: Interest,
@@ -311,12 +315,12 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// The disk, by all that is known.
+    /// Chooses the disk from the layers that were scanned.
     pub(crate) fn judge(&self) -> Result<(String, tree::Entry)> {
         self.judge_with(None)
     }
 
-    /// The same, with another idea of one layer.
+    /// Like `judge`, with other changes for one layer.
     fn judge_with(&self, other: Option<(usize, &Changes)>) -> Result<(String, tree::Entry)> {
         let layers = self.layers_with(other);
         let (tree, mut detours) = self.merged(&layers)?;
@@ -324,7 +328,7 @@ impl Image {
         let has_folders = layers.iter().any(|(_, changes)| changes.links.has_folders());
         if self.interest.path().is_none() && !path.contains('/') && has_folders {
             let what = format!(
-                "{} is no containerDisk: it has no folder /disk, and its one file at the root lies beside folders",
+                "{} is not a containerDisk: it has no folder /disk, and the only file at its root is not the only entry there",
                 self.name
             );
             return Err(Error::refused(what));
@@ -334,12 +338,12 @@ impl Image {
         Ok((path, entry))
     }
 
-    /// The layers merged.
+    /// The merged tree of all scanned layers.
     pub(crate) fn tree(&self) -> Result<Tree> {
         Ok(self.merged(&self.layers_with(None))?.0)
     }
 
-    /// Layers merged, and their links, none of which leads astray.
+    /// The merged tree, and the links, after the check that no link affects the disk.
     fn merged<'a>(&'a self, layers: &[(usize, &'a Changes)]) -> Result<(Tree, Detours<'a>)> {
         let mut tree = Tree::default();
         for &(at, changes) in layers {
@@ -353,7 +357,7 @@ impl Image {
         Ok((tree, detours))
     }
 
-    /// Those that are known, each with its number.
+    /// The scanned layers with their numbers.
     fn layers_with<'a>(&'a self, other: Option<(usize, &'a Changes)>) -> Vec<(usize, &'a Changes)> {
         let known = self.layers.iter().enumerate().filter_map(|(at, known)| match other {
             Some((layer, changes)) if layer == at => Some((at, changes)),
@@ -362,23 +366,23 @@ impl Image {
         known.collect()
     }
 
-    /// What the other layers leave for the links of one.
+    /// The capacity for links that the other layers leave for one layer.
     pub(crate) fn room_of(&self, layer: usize) -> Room {
         let others = self.layers.iter().enumerate().filter(|(at, _)| *at != layer);
         Room::beside(others.filter_map(|(_, known)| known.as_ref()).map(|changes| &changes.links))
     }
 }
 
-/// A layer, and the ways to read it.
+/// A layer, with everything that is needed to read it.
 #[derive(Clone)]
 struct Source {
-    /// "layer 2 of docker://h/r".
+    /// Name for messages: "layer 2 of docker://h/r".
     name: String,
     descriptor: Descriptor,
     digest: Digest,
     compression: Compression,
     blob: Arc<dyn Blob>,
-    /// Its tar at any offset.
+    /// The tar at any offset, if the layer is uncompressed and the place supports that.
     seekable: Option<Arc<dyn ReadAt>>,
     limit: u64,
 }
@@ -413,7 +417,7 @@ impl Source {
         self.seekable.is_some()
     }
 
-    /// `file` is given each file that could be the disk.
+    /// Reads all members. `file` is called for each file that could be the disk.
     fn scan(
         &self,
         image: &Image,
@@ -424,13 +428,14 @@ impl Source {
         self.apart(|| scan::all(members, &image.interest, at, image.room_of(at), file))?
     }
 
-    /// A layer that must be decoded is looked at by a thread that can open nothing. One that is plain may be read from a
-    /// server by whoever looks at it: what reads more of it than names does that apart.
+    /// Runs `work` on a confined thread if the layer must be decoded. An uncompressed layer is read in this
+    /// thread, since reading it may need a server. Callers that parse more of it than headers use a confined
+    /// thread for that part.
     fn apart<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         if self.is_seekable() { Ok(work()) } else { apart(work) }
     }
 
-    /// Its members in the cheapest way.
+    /// The members, read in the cheapest way.
     fn members(&self) -> Result<Members> {
         match &self.seekable {
             Some(bytes) => Ok(Members::new(self.name.clone(), Seekable::new(Arc::clone(bytes)))),
@@ -438,7 +443,7 @@ impl Source {
         }
     }
 
-    /// Its members with all checks. `notes`: of a reading that a later one may go on with.
+    /// The members, read from the blob's start with all checks. `notes` record positions for a later run.
     fn in_order(&self, notes: Option<&Notes>) -> Result<Members> {
         let tar = match notes {
             Some(notes) => self.peeled(notes).open()?,

@@ -1,6 +1,8 @@
-//! The one disk of an image that somebody has mounted: the same rules, on names that were listed in the folder.
+//! The one disk of an image that is mounted as a folder. The same rules apply, to names listed from the
+//! folder.
 //!
-//! [`mounted`] judges what was listed; [`disk`] lists it too, in a folder that nobody writes to, as a runtime mounts an image.
+//! [`mounted`] applies the rules to a list of names. [`disk`] makes the list itself. The folder must not
+//! change meanwhile, as with an image mounted by a container runtime.
 
 use super::rules;
 use super::scan::clean;
@@ -11,31 +13,31 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-/// The most names that are looked at, and the deepest folder below `/disk`.
+/// Limit of names, and of folder levels below `/disk`.
 const MOST: usize = 1 << 12;
 const DEEPEST: usize = 8;
 
-/// Something that was listed.
+/// One entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listed {
-    /// A regular file of so many bytes.
+    /// A regular file, with its size in bytes.
     File(u64),
     /// A folder.
     Folder,
-    /// Anything else, in words: "a link", "a device".
+    /// Any other type, in words: "a link", "a device".
     Other(String),
 }
 
-/// The format of a disk that a VM can have.
+/// The format of a disk that a VM can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As the guest sees them.
+    /// The bytes as the guest sees them.
     Raw,
-    /// QEMU's own.
     Qcow2,
 }
 
-/// The path of the disk among what was listed: the root, all of `/disk`, and the way to `path`.
+/// The path of the disk, chosen from a list of entries: the root, everything in `/disk`, and the parents of
+/// `path`.
 pub fn mounted(
     image: &str,
     listed: impl IntoIterator<Item = (String, Listed)>,
@@ -54,21 +56,21 @@ pub fn mounted(
         None => None,
         Some((_, Some(path))) => Some(path),
         Some((path, None)) => {
-            let what = format!("{path:?} is no path of a file in {image}: write it without '..'");
+            let what = format!("{path:?} is not the path of a file in {image}; write it without '..'");
             return Err(Error::refused(what));
         }
     };
     rules::choose(image, &tree, path.as_deref()).map(|(path, _)| path)
 }
 
-/// The file of the disk of an image whose root is `folder`. Nobody may write there meanwhile.
+/// The path of the disk in an image that is mounted at `folder`. The folder must not be changed meanwhile.
 pub fn disk(folder: &Path, image: &str) -> Result<PathBuf> {
     let mut listed = Vec::new();
     list(folder, "", &mut listed, 0)?;
     mounted(image, listed, None).map(|path| folder.join(path))
 }
 
-/// The root, and all of `/disk`.
+/// Lists the root, and everything in `/disk`.
 fn list(folder: &Path, at: &str, listed: &mut Vec<(String, Listed)>, depth: usize) -> Result<()> {
     let cannot = |e| Error::io(format!("cannot read the folder {} of the image", folder.display()), e);
     for entry in folder.read_dir().map_err(cannot)? {
@@ -77,7 +79,7 @@ fn list(folder: &Path, at: &str, listed: &mut Vec<(String, Listed)>, depth: usiz
             let what = format!("{} holds a name that is not UTF-8", folder.display());
             return Err(Error::refused(what));
         };
-        // Of the entry itself: links are not followed.
+        // Metadata of the entry itself. Links are not followed.
         let found = entry.metadata().map(|meta| kind(meta.file_type(), meta.len())).map_err(cannot)?;
         let path = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
         if listed.len() >= MOST {
@@ -106,8 +108,7 @@ fn kind(kind: FileType, size: u64) -> Listed {
     }
 }
 
-/// The format of a disk, by its first bytes; other formats than those of VM disks are refused. So many bytes are
-/// enough: [`HEAD`].
+/// The format of a disk, from its first [`HEAD`] bytes. Formats that VMs cannot use are refused.
 pub fn form(shown: &str, head: &[u8]) -> Result<Form> {
     match Format::probe(head) {
         Format::Raw | Format::Iso => Ok(Form::Raw),
@@ -119,7 +120,7 @@ pub fn form(shown: &str, head: &[u8]) -> Result<Form> {
     }
 }
 
-/// The number of first bytes that tell the format.
+/// Number of first bytes that identify the format.
 pub const HEAD: usize = Format::HEAD;
 
 #[cfg(test)]

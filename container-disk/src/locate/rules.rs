@@ -1,14 +1,14 @@
-//! Which file is the disk.
+//! The rules that choose the disk.
 
 use super::tree::{Entry, EntryKind, Tree, parents};
 use crate::tar::quoted;
 use crate::{Error, ErrorKind, Result};
 
 const DISK: &str = "disk";
-/// Names that a refusal tells.
+/// Limit of file names in an error message.
 const NAMED: usize = 5;
 
-/// The disk of the merged layers.
+/// Chooses the disk from the merged layers.
 pub(super) fn choose(image: &str, tree: &Tree, path: Option<&str>) -> Result<(String, Entry)> {
     let (path, entry) = match path {
         Some(path) => by_path(image, tree, path)?,
@@ -40,7 +40,7 @@ fn by_path(image: &str, tree: &Tree, path: &str) -> Result<(String, Entry)> {
             Err(Error::refused(format!("{} of {image} is a folder, not a disk", quoted(path))))
         }
         EntryKind::Other(what) => {
-            let what = format!("{} of {image} is {what}; write the path of a file itself", quoted(path));
+            let what = format!("{} of {image} is {what}; give the path of a regular file", quoted(path));
             Err(Error::refused(what))
         }
     }
@@ -95,8 +95,8 @@ fn at_root(image: &str, tree: &Tree) -> Result<(String, Entry)> {
         [(path, entry)] if entry.kind == EntryKind::File => Ok(((*path).clone(), (*entry).clone())),
         found => {
             let what = format!(
-                "{image} is no containerDisk: it has no folder /{DISK}, and {} entries at its root where one file is \
-                 allowed{}",
+                "{image} is not a containerDisk: it has no folder /{DISK}, and {} entries at its root where only one file is \
+                     allowed{}",
                 found.len(),
                 deleted(tree)
             );
@@ -105,7 +105,7 @@ fn at_root(image: &str, tree: &Tree) -> Result<(String, Entry)> {
     }
 }
 
-/// A file that a layer deletes may be what one looks for.
+/// A hint for the error message: the last file that a layer deletes may be the missing disk.
 fn deleted(tree: &Tree) -> String {
     match tree.deleted.last() {
         Some((path, layer)) => format!(" (layer {} deletes {})", layer + 1, quoted(path)),

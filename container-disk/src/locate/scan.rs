@@ -1,4 +1,4 @@
-//! What one layer changes, as far as it matters.
+//! The relevant changes of one layer: entries near the disk, whiteouts and links.
 
 use super::is_disk_path;
 use super::links::{Links, Room};
@@ -8,38 +8,39 @@ use crate::tar::{Member, What, quoted};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// The folder that all readers look into.
+/// The folder of the disk in a containerDisk.
 const DISK: &str = "disk";
-/// A name that begins so says something about another.
+/// Prefix of a whiteout's name.
 const WHITEOUT: &str = ".wh.";
-/// What it says then: nothing below is to be seen through this folder.
+/// Name of an opaque whiteout, which hides the content of its folder in the layers below.
 pub(super) const OPAQUE: &str = ".wh..wh..opq";
-/// Names that are kept of one layer. A disk needs two.
+/// Limit of names that are kept per layer. A disk needs two.
 const KEPT: usize = 1 << 12;
-/// Bytes of these names.
+/// Limit of bytes of these names.
 const KEPT_BYTES: usize = 1 << 18;
-/// Members of one layer; the largest operating systems have a few hundred thousand.
+/// Limit of members per layer. The largest operating systems have a few hundred thousand.
 const MEMBERS: u64 = 4 << 20;
-/// Bytes of a layer beside the largest file that could be the disk.
+/// Limit of bytes in a layer, without the largest file that could be the disk.
 const BESIDE: u64 = 64 << 30;
 
-/// What matters.
+/// The paths that a scan looks for.
 pub(crate) struct Interest {
     path: Option<String>,
-    /// Files that are to be found beside the disk.
+    /// Other files to find, besides the disk.
     beside: Vec<String>,
 }
 
 impl Interest {
     pub(crate) fn new(path: Option<&str>) -> Result<Interest> {
         let clean = |path: &str| {
-            clean(path)
-                .ok_or_else(|| Error::usage(format!("{path:?} names no file of an image; write /disk/NAME")))
+            clean(path).ok_or_else(|| {
+                Error::usage(format!("{path:?} is not the path of a file in an image; write /disk/NAME"))
+            })
         };
         Ok(Interest { path: path.map(clean).transpose()?, beside: vec![] })
     }
 
-    /// Kernels.
+    /// Adds the path of a kernel or initrd.
     pub(crate) fn and(mut self, path: Option<String>) -> Interest {
         self.beside.extend(path);
         self
@@ -49,7 +50,7 @@ impl Interest {
         self.path.as_deref()
     }
 
-    /// Whether it could be the disk, by its name alone.
+    /// True if a file of this name could be the disk.
     pub(crate) fn could_be_the_disk(&self, name: &str) -> bool {
         match &self.path {
             Some(path) => name == path,
@@ -57,23 +58,23 @@ impl Interest {
         }
     }
 
-    /// Whether it is a file that the rules could choose.
+    /// True if the rules could choose this member as the disk.
     fn could_hold_the_disk(&self, member: &Member) -> bool {
         let at_root = !member.name.contains('/');
         member.what == What::File && (at_root || self.could_be_the_disk(&member.name))
     }
 
-    /// Paths that make an image what it is; what lies below them is part of that.
+    /// Paths whose content, including everything below them, determines the result.
     pub(super) fn leaves(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.path().unwrap_or(DISK)).chain(self.beside())
     }
 
-    /// Files that are to be found beside the disk.
+    /// The paths of other files to find.
     pub(super) fn beside(&self) -> impl Iterator<Item = &str> {
         self.beside.iter().map(String::as_str)
     }
 
-    /// Whether it is named like a part of such a path.
+    /// True if the name equals a component of one of the leaves.
     fn watches(&self, name: &str) -> bool {
         self.leaves().any(|leaf| leaf.split('/').any(|part| part == name))
     }
@@ -88,31 +89,32 @@ impl Interest {
     }
 }
 
-/// A path as names in a tar are; `None` for one that leads out of the image, or nowhere.
+/// A path in the form of member names in a tar. `None` if it leads out of the image, or is empty.
 pub(crate) fn clean(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     (!parts.is_empty() && !parts.contains(&"..")).then(|| parts.join("/"))
 }
 
-/// What one layer changes.
+/// The relevant changes that one layer makes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) entries: BTreeMap<String, Entry>,
-    /// Paths of layers below that are gone.
+    /// Paths whose entries in lower layers are deleted.
     pub(crate) deleted: Vec<String>,
-    /// Folders through which layers below are not seen.
+    /// Folders whose content in lower layers is hidden.
     pub(crate) opaque: Vec<String>,
     pub(super) links: Links,
     members: u64,
-    /// Bytes of the names that are kept.
+    /// Bytes of the kept names.
     kept: usize,
-    /// Bytes of all files, and of the largest that could be the disk.
+    /// Bytes of all files.
     bytes: u64,
+    /// Bytes of the largest file that could be the disk.
     largest: u64,
 }
 
 impl Changes {
-    /// None yet.
+    /// No changes yet. `room` limits the links.
     pub(crate) fn within(room: Room) -> Changes {
         Changes {
             entries: BTreeMap::new(),
@@ -126,7 +128,7 @@ impl Changes {
         }
     }
 
-    /// One more member.
+    /// Adds one member.
     pub(crate) fn take(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
         self.count(interest, layer, member)?;
         let (folder, name) = member.name.rsplit_once('/').unwrap_or(("", &member.name));
@@ -139,9 +141,12 @@ impl Changes {
             }
         } else if let Some(name) = name.strip_prefix(WHITEOUT) {
             if matches!(name, "" | "." | "..") {
-                // Some programs delete the folder itself then, or the one that it lies in.
-                let what =
-                    format!("layer {} deletes a file without a name, by {}", layer + 1, quoted(&member.name));
+                // Some programs then delete the folder itself, or its parent.
+                let what = format!(
+                    "layer {} has a whiteout without a file name: {}",
+                    layer + 1,
+                    quoted(&member.name)
+                );
                 return Err(Error::refused(what));
             }
             let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
@@ -196,15 +201,19 @@ impl Changes {
             || self.entries.len() + self.deleted.len() + self.opaque.len() > KEPT
             || self.kept > KEPT_BYTES;
         if many {
-            let what =
-                format!("layer {} holds far more than a disk: {} files so far", layer + 1, self.members);
+            let what = format!(
+                "layer {} is too large for a containerDisk: {} files so far",
+                layer + 1,
+                self.members
+            );
             return Err(Error::refused(what));
         }
         Ok(())
     }
 }
 
-/// Reads a layer to its end. `file` is given each file that could be the disk: its name, and its bytes to read.
+/// Reads a layer to its end. `file` is called for each file that could be the disk, with its name and a
+/// reader of its bytes.
 pub(crate) fn all(
     mut members: Members,
     interest: &Interest,
@@ -223,7 +232,7 @@ pub(crate) fn all(
     Ok(changes)
 }
 
-/// The same from where it stands.
+/// Reads the rest of a layer from its current position.
 pub(crate) fn rest(
     members: &mut Members,
     changes: &mut Changes,

@@ -1,4 +1,4 @@
-//! The disk's bytes out of a layer in order, and the judgement at their end.
+//! The disk's bytes from a layer, in order, with the checks at their end.
 
 use super::Image;
 use super::scan::{self, Changes};
@@ -9,26 +9,27 @@ use crate::{Error, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// A layer that stands inside the disk.
+/// A layer that is positioned inside the disk.
 pub(super) struct Stream {
     members: Members,
     layer: usize,
-    /// Up to and with the disk.
+    /// Changes of the layer up to the disk, including it.
     changes: Changes,
     path: String,
     entry: Entry,
-    /// Who judges at the end; `None` once that is done.
+    /// The image for the check at the end. `None` once that is done.
     image: Option<Arc<Image>>,
 }
 
-/// Files of a layer that are tried as the disk before the layer's end; each try looks at all that is known of the image.
+/// Limit of files per layer that are tried as the disk before the layer's end. Each try evaluates the whole
+/// image.
 const CANDIDATES: u32 = 16;
 
-/// Where a search ends.
+/// The result of a search.
 pub(super) enum Rest {
-    /// At the first byte of what is the disk, if nothing that follows speaks against it.
+    /// The search stopped at the first byte of the disk, unless a later member contradicts that.
     Paused(Box<Stream>, String),
-    /// At the end of the layer.
+    /// The layer has ended.
     Scanned(Changes),
 }
 
@@ -43,7 +44,8 @@ impl Stream {
                 continue;
             }
             candidates += 1;
-            // Were this all: would it be the disk? An upper layer may hide it, or have another.
+            // Evaluates the image as if the layer ended here. An upper layer may hide the file, or have
+            // another disk.
             let Ok((path, entry)) = image.judge_with(Some((layer, &changes))) else { continue };
             if entry.layer == layer && path == member.name {
                 let stream = Stream { members, layer, changes, path: path.clone(), entry, image: None };
@@ -54,7 +56,7 @@ impl Stream {
         Ok(Rest::Scanned(changes))
     }
 
-    /// Reads a layer up to the disk that was found in it before.
+    /// Reads a layer up to the disk that an earlier scan has found.
     pub(super) fn again(mut members: Members, layer: usize, image: &Image, path: &str) -> Result<Stream> {
         let mut changes = Changes::within(image.room_of(layer));
         while let Some(member) = members.next()? {
@@ -66,7 +68,7 @@ impl Stream {
             }
         }
         Err(Error::refused(format!(
-            "layer {} of {} has lost its disk since it was read",
+            "layer {} of {} no longer has its disk; another program may have replaced it",
             layer + 1,
             image.name
         )))
@@ -76,12 +78,12 @@ impl Stream {
         &self.entry
     }
 
-    /// Goes on inside the disk with other bytes of the layer, which stand at this byte of its tar.
+    /// Continues inside the disk with `bytes`, which start at offset `at` of the layer's tar.
     pub(super) fn enter(&mut self, bytes: impl Source + 'static, at: u64) -> Result<()> {
         self.members.enter(bytes, at)
     }
 
-    /// Judges at the end by what is known of the image.
+    /// Sets the image for the check at the end.
     pub(super) fn settle_by(&mut self, image: Arc<Image>) {
         self.image = Some(image);
     }
@@ -92,10 +94,7 @@ impl Stream {
         if path == self.path && entry == self.entry {
             return Ok(());
         }
-        Err(Error::refused(format!(
-            "the disk of {} is {path:?}, not {:?}, which was read",
-            image.name, self.path
-        )))
+        Err(Error::refused(format!("the disk of {} is {path:?}, but {:?} was read", image.name, self.path)))
     }
 }
 

@@ -191,8 +191,8 @@ fn what_is_not_one_disk_is_refused_with_the_reason() {
     let a = || t().with("disk/a", b"1");
     let link = |to: &[u8]| t().raw(b'2', b"disk/a", to, 0, b"").end();
     for (why, layers, path) in [
-        ("no containerDisk", vec![t().end()], None),
-        ("no containerDisk", vec![], None),
+        ("is not a containerDisk", vec![t().end()], None),
+        ("is not a containerDisk", vec![], None),
         ("2 entries at its root", vec![t().with("a", b"1").with("b", b"2").end()], None),
         ("1 entries at its root", vec![t().with("a/", b"").end()], None),
         ("no file in /disk", vec![t().with("disk/", b"").end()], None),
@@ -211,8 +211,8 @@ fn what_is_not_one_disk_is_refused_with_the_reason() {
         ("a block device", vec![t().raw(b'4', b"disk/a", b"", 0, b"").end()], None),
         ("a pipe", vec![t().raw(b'6', b"disk/a", b"", 0, b"").end()], None),
         ("/disk of oci:", vec![t().raw(b'2', b"disk", b"/var", 0, b"").end()], None),
-        ("which is no folder", vec![t().raw(b'2', b"disk", b"/var", 0, b"").end(), a().end()], None),
-        ("which is no folder", vec![t().with("disk", b"1").end(), a().end()], None),
+        ("which is not a folder", vec![t().raw(b'2', b"disk", b"/var", 0, b"").end(), a().end()], None),
+        ("which is not a folder", vec![t().with("disk", b"1").end(), a().end()], None),
         ("twice", vec![a().with("disk/a", b"2").end()], None),
         ("twice", vec![a().with("./disk//a", b"2").end()], None),
         ("leads out", vec![a().with("disk/../../x", b"2").end()], None),
@@ -374,7 +374,7 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
             tar.pax(format!("{}{record}", record.len() + digits).as_bytes()).with("a", b"")
         });
         let e = find(&[tar.end()], None).unwrap_err();
-        assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("far more than a disk"), "{e}");
+        assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("too large for a containerDisk"), "{e}");
     }
 }
 

@@ -1,16 +1,16 @@
-//! The layers merged, as far as they matter: what is at the root, under `/disk`, and on the way to a path.
+//! The merged layers: entries at the root, in `/disk`, and on the way to the paths of interest.
 
 use super::scan::Changes;
 use crate::tar::quoted;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Something in the image.
+/// A file, folder or other entry of the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: EntryKind,
     pub(crate) layer: usize,
-    /// Where its bytes begin in the layer's tar.
+    /// Offset of its bytes in the layer's tar.
     pub(crate) at: u64,
     pub(crate) size: u64,
     pub(crate) uid: u64,
@@ -22,27 +22,27 @@ pub(crate) struct Entry {
 pub(crate) enum EntryKind {
     File,
     Folder,
-    /// "a link to x", "a block device".
+    /// Any other type, in words: "a link to x", "a block device".
     Other(String),
 }
 
-/// The merged layers.
+/// Entries of the merged layers.
 #[derive(Default)]
 pub(crate) struct Tree {
     pub(crate) entries: BTreeMap<String, Entry>,
-    /// Files that an upper layer deletes, and which layer that is.
+    /// Files that an upper layer deletes, with the number of that layer.
     pub(crate) deleted: Vec<(String, usize)>,
 }
 
 impl Tree {
-    /// Puts a layer on top.
+    /// Applies a layer on top.
     pub(crate) fn apply(&mut self, image: &str, layer: usize, changes: &Changes) -> Result<()> {
         changes.deleted.iter().try_for_each(|path| not_deleted(image, layer, changes, path))?;
         for folder in &changes.opaque {
             if folder.is_empty() && !self.entries.is_empty() {
                 let what = format!(
-                    "layer {} of {image} hides the root of the layers below it (.wh..wh..opq), which overlay file systems do \
-                     not: begin a new image instead",
+                    "layer {} of {image} hides the root of the layers below it (.wh..wh..opq), which overlay file systems do not \
+                         support; build the image from scratch instead",
                     layer + 1
                 );
                 return Err(Error::refused(what));
@@ -60,7 +60,7 @@ impl Tree {
                 parents(path).find(|p| self.kind(p).is_some_and(|kind| *kind != EntryKind::Folder))
             {
                 let what = format!(
-                    "{image} has {} below {}, which is no folder: programs differ in what they make of that",
+                    "{image} has {} below {}, which is not a folder; programs unpack that in different ways",
                     quoted(path),
                     quoted(over)
                 );
@@ -78,7 +78,7 @@ impl Tree {
         self.entries.get(path).map(|entry| &entry.kind)
     }
 
-    /// What lies in a folder, at any depth.
+    /// All entries in a folder, at any depth.
     pub(crate) fn below<'a>(&'a self, folder: &str) -> impl Iterator<Item = (&'a String, &'a Entry)> {
         let prefix = prefix(folder);
         let from = self.entries.range(prefix.clone()..);
@@ -101,8 +101,8 @@ impl Tree {
     }
 }
 
-/// What a layer both deletes and has, some programs have then and others do not. What only stands at the root is not the
-/// disk's, unless it is a file.
+/// Fails if a layer both has and deletes a path, since programs differ in the result. Entries at the root
+/// that are neither files nor `disk` do not matter.
 fn not_deleted(image: &str, layer: usize, changes: &Changes, path: &str) -> Result<()> {
     let itself = changes
         .entries
@@ -113,8 +113,8 @@ fn not_deleted(image: &str, layer: usize, changes: &Changes, path: &str) -> Resu
     let below = below.map(|(name, _)| name.as_str()).filter(|name| name.starts_with(&prefix));
     let Some(name) = itself.map(|_| path).or(below) else { return Ok(()) };
     let what = format!(
-        "layer {} of {image} has {}, and a whiteout that deletes {}: programs differ in whether it is there then; put them \
-         into two layers",
+        "layer {} of {image} has {}, and a whiteout that deletes {}: programs differ in which of them wins; put them \
+             into two layers",
         layer + 1,
         quoted(name),
         quoted(path),
@@ -122,7 +122,7 @@ fn not_deleted(image: &str, layer: usize, changes: &Changes, path: &str) -> Resu
     Err(Error::refused(what))
 }
 
-/// The folders that a path lies in.
+/// All parent folders of a path.
 pub(crate) fn parents(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }

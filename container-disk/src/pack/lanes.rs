@@ -1,9 +1,9 @@
-//! Pieces packed on several threads, handed on in order.
+//! Compression of pieces on several threads, with the results in order.
 //!
-//! Piece `i` goes to lane `i mod n` and comes back from there, so nothing is ever out of order and nobody has to sort.
-//! Each lane holds at most two pieces; who brings a third waits for the first. A lane's thread can open nothing
-//! ([`guard::confine::parser`]). A piece is one buffer: it goes in plain and comes back packed, and the lane keeps the
-//! plain one to pack the next piece into.
+//! Piece `i` goes to lane `i mod n` and its result comes back from there, so the order is kept without
+//! sorting. Each lane holds at most two pieces; adding a third waits for the first. A lane's thread cannot
+//! open files or sockets ([`guard::confine::parser`]). A piece is one buffer: it goes in plain and comes back
+//! compressed, and the lane keeps the plain buffer for the result of the next piece.
 
 use super::packer::{Compression, Packer};
 use crate::{Error, Result};
@@ -11,11 +11,12 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// The lanes.
+/// The compressing threads.
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// Pieces brought, and pieces taken out.
+    /// Number of pieces added.
     brought: usize,
+    /// Number of results taken.
     taken: usize,
 }
 
@@ -24,7 +25,7 @@ struct Lane {
     from: Receiver<io::Result<Vec<u8>>>,
 }
 
-/// Pieces in one lane, beside the buffer that it keeps.
+/// Pieces per lane, besides the buffer that it keeps.
 pub(super) const DEPTH: usize = 2;
 
 impl Lanes {
@@ -33,7 +34,7 @@ impl Lanes {
         Ok(Lanes { lanes, brought: 0, taken: 0 })
     }
 
-    /// Whether a piece must be taken out before another is brought.
+    /// True if a result must be taken before another piece is added.
     pub(super) fn is_full(&self) -> bool {
         self.brought - self.taken >= self.lanes.len() * DEPTH
     }
@@ -44,7 +45,7 @@ impl Lanes {
         lane.to.send(plain).map_err(|_| ended())
     }
 
-    /// The next packed piece; `None` when all are out.
+    /// The next compressed piece. `None` when there is no more.
     pub(super) fn take(&mut self) -> Result<Option<Vec<u8>>> {
         if self.taken == self.brought {
             return Ok(None);
@@ -71,10 +72,10 @@ fn lane(compression: Compression) -> Result<Lane> {
         }
     };
     let started = thread::Builder::new().name("pack".into()).spawn(work);
-    started.map_err(|e| Error::io("cannot start a thread that compresses", e))?;
+    started.map_err(|e| Error::io("cannot start a compressing thread", e))?;
     Ok(Lane { to, from })
 }
 
 fn ended() -> Error {
-    Error::failed("a thread that compresses has ended before its work; this is a fault of the program")
+    Error::failed("a compressing thread ended too early; this is a bug, please report it")
 }

@@ -1,4 +1,4 @@
-//! A layer on its way into a sink.
+//! A layer that is being written into a sink.
 
 use super::lanes::{DEPTH, Lanes};
 use super::packer::{Compression, PIECE};
@@ -13,20 +13,20 @@ use std::io::{self, Write};
 /// A finished layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: Digest,
-    /// Bytes of the blob.
+    /// Size of the blob in bytes.
     pub size: u64,
-    /// The digest of the tar inside.
+    /// Digest of the uncompressed tar.
     pub diff_id: Digest,
-    /// Bytes of the tar inside.
+    /// Size of the uncompressed tar in bytes.
     pub tar_size: u64,
-    /// How the blob is compressed.
+    /// Compression of the blob.
     pub compression: Compression,
 }
 
-/// Makes a layer: begin a file, write exactly the bytes it was begun with, begin the next, finish. Dropped before, it
-/// leaves nothing in the sink.
+/// Writer of a layer: begin a file, write exactly its announced size, begin the next, finish. Dropping it
+/// earlier leaves nothing in the sink.
 pub struct LayerWriter<'a> {
     tar: Tar<'a>,
     created: u64,
@@ -37,13 +37,13 @@ pub struct LayerWriter<'a> {
 }
 
 impl<'a> LayerWriter<'a> {
-    /// An empty layer.
+    /// Starts an empty layer.
     pub fn new(sink: &'a dyn Sink, options: &Options) -> Result<LayerWriter<'a>> {
         let tar = Tar::new(sink.begin(None)?, options)?;
         Ok(LayerWriter { tar, created: options.created, name: String::new(), size: 0, left: 0 })
     }
 
-    /// A layer of one disk: write its `size` bytes, then finish.
+    /// Starts a layer with a single disk. Write its `size` bytes, then finish.
     pub fn disk(sink: &'a dyn Sink, options: &Options, size: u64) -> Result<LayerWriter<'a>> {
         let mut layer = LayerWriter::new(sink, options)?;
         layer.folder("disk")?;
@@ -51,14 +51,14 @@ impl<'a> LayerWriter<'a> {
         Ok(layer)
     }
 
-    /// Begins the folder that kernels are in. [`LayerWriter::boot_file`] comes next.
+    /// Starts a layer with the folder for kernels. Continue with [`LayerWriter::boot_file`].
     pub fn boot(sink: &'a dyn Sink, options: &Options) -> Result<LayerWriter<'a>> {
         let mut layer = LayerWriter::new(sink, options)?;
         layer.folder(BOOT)?;
         Ok(layer)
     }
 
-    /// Begins a kernel or an initrd. Returns its path, as KubeVirt names it.
+    /// Begins a kernel or an initrd. Returns its path in KubeVirt's form, such as `/boot/vmlinuz`.
     pub fn boot_file(&mut self, name: &str, size: u64) -> Result<String> {
         let ok = !name.is_empty()
             && !name.contains('/')
@@ -73,13 +73,13 @@ impl<'a> LayerWriter<'a> {
         Ok(format!("/{path}"))
     }
 
-    /// A folder that all may read and none may write.
+    /// Adds a folder with mode 0555.
     pub fn folder(&mut self, name: &str) -> Result<()> {
         self.end_file()?;
         self.head(&format!("{name}/"), 0, 0o555)
     }
 
-    /// Begins a file that all may read and none may write.
+    /// Begins a file with mode 0444.
     pub fn file(&mut self, name: &str, size: u64) -> Result<()> {
         self.end_file()?;
         self.head(name, size, 0o444)?;
@@ -88,7 +88,7 @@ impl<'a> LayerWriter<'a> {
         Ok(())
     }
 
-    /// All files are written.
+    /// Completes the layer after its last file.
     pub fn finish(mut self) -> Result<Layer> {
         self.end_file()?;
         self.tar.write(&END)?;
@@ -115,7 +115,7 @@ impl<'a> LayerWriter<'a> {
 impl Write for LayerWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() as u64 > self.left {
-            let what = format!("{} is longer than the {} bytes it was begun with", self.name, self.size);
+            let what = format!("{} is longer than the {} bytes announced for it", self.name, self.size);
             return Err(Error::failed(what).into());
         }
         self.tar.write(bytes)?;
@@ -128,11 +128,11 @@ impl Write for LayerWriter<'_> {
     }
 }
 
-/// The tar's bytes on their way through the hash, the lanes, and into the blob.
+/// The tar on its way through hash and compression into the blob.
 struct Tar<'a> {
     blob: Box<dyn BlobWriter + 'a>,
     compression: Compression,
-    /// Where nothing is compressed, the tar is the blob, and the blob's digest is all there is.
+    /// `None` for an uncompressed layer, whose tar is the blob itself with a single digest.
     packing: Option<Packing>,
     size: u64,
 }
@@ -140,7 +140,7 @@ struct Tar<'a> {
 struct Packing {
     diff_id: Aside,
     lanes: Lanes,
-    /// Bytes that are not a whole piece yet.
+    /// Bytes of the unfinished piece.
     plain: Vec<u8>,
     spare: Vec<Vec<u8>>,
 }
@@ -195,7 +195,7 @@ impl<'a> Tar<'a> {
 }
 
 impl Packing {
-    /// The piece is full (or the last).
+    /// Passes on a piece that is full, or the last one.
     fn hand_over(&mut self, blob: &mut dyn BlobWriter) -> Result<()> {
         if self.lanes.is_full() {
             self.take(blob)?;
@@ -204,7 +204,7 @@ impl Packing {
         self.lanes.bring(std::mem::replace(&mut self.plain, next))
     }
 
-    /// Stores the next packed piece; whether there was one.
+    /// Stores the next compressed piece. False if there is none.
     fn take(&mut self, blob: &mut dyn BlobWriter) -> Result<bool> {
         let Some(mut packed) = self.lanes.take()? else { return Ok(false) };
         blob.write_all(&packed).map_err(cannot_store)?;
@@ -214,7 +214,7 @@ impl Packing {
     }
 }
 
-/// As many as threads are wanted and memory allows.
+/// Number of compressing threads: the requested number, limited by memory.
 fn lane_count(how: Compression, options: &Options) -> usize {
     let compressor = if how == Compression::Zstd { 5 } else { 1 } * PIECE;
     let each = (DEPTH + 1) * PIECE + compressor;

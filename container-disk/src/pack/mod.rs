@@ -1,22 +1,22 @@
-//! A disk, or a kernel and its initrd, becomes one layer, as it streams.
+//! Packs a disk, or a kernel and its initrd, into one layer as a stream.
 //!
 //! ```text
-//!   file's bytes ──► LayerWriter ──► tar ──┬──► hash: the diff-id           aside.rs, its own thread
+//!   file's bytes ──► LayerWriter ──► tar ──┬──► hash: the diff-id         background_hash.rs, its own thread
 //!    (Write)         layer.rs              └──► pieces of 1 MiB ──► lanes ──► in order ──► the sink's BlobWriter
 //!                                                               lanes.rs, packer.rs        (which hashes: the digest)
 //! ```
 //!
-//! **Nothing is stored on the way**, and the same bytes and options give the same layer on any host: a piece is
-//! always 1 MiB of tar, whichever thread packs it. gzip: one member per piece; zstd: one frame per piece, with its size
-//! in its header. Both are what the formats allow and what eStargz and zstd:chunked images are made of, so every
-//! runtime reads them; and whoever unpacks can enter at each piece, or unpack several at once.
+//! **No temporary copy is made**, and the same bytes and options give the same layer on any host: a piece is
+//! always 1 MiB of tar, whichever thread compresses it. gzip: one member per piece. zstd: one frame per
+//! piece, with its size in its header. Both formats allow this, and eStargz and zstd:chunked images use it,
+//! so every runtime reads such layers. A reader can start at each piece, or decompress several at once.
 //!
-//! **Memory**: a lane holds two pieces and two packed pieces, and what its compressor needs: 5 MiB (gzip) or 9 MiB
-//! (zstd). There are as many lanes as threads, but no more than [`Options::memory`] holds. Beside them 2 MiB for the
-//! hashes. So two threads take 12 or 20 MiB.
+//! **Memory**: a lane holds two plain and two compressed pieces, and the memory of its compressor: 5 MiB
+//! (gzip) or 9 MiB (zstd). There are as many lanes as threads, but no more than fit into [`Options::memory`].
+//! The hashes take 2 MiB more. So two threads take 12 or 20 MiB.
 //!
-//! The layout of a disk's layer is that of the usual containerDisks: folder `disk/` (0555), file `disk/disk.img`
-//! (0444), both of uid and gid 107, which qemu runs as.
+//! A disk's layer has the layout of common containerDisks: folder `disk/` (0555), file `disk/disk.img`
+//! (0444), both with uid and gid 107, the user of QEMU.
 
 mod lanes;
 mod layer;
@@ -27,16 +27,15 @@ mod tests;
 pub use layer::{Layer, LayerWriter};
 pub use packer::Compression;
 
-/// What a layer is made with. Besides `threads` and `memory`, each changes the layer's digest.
+/// Options for a layer. All but `threads` and `memory` change the layer's digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How the layer is compressed.
     pub compression: Compression,
-    /// The date of all files in it, in seconds since 1970; 0 where none is known.
+    /// The date of all files, in seconds since 1970. 0 if none is known.
     pub created: u64,
-    /// Threads that compress; 0 is one for each core.
+    /// Number of compressing threads. 0: one per core.
     pub threads: usize,
-    /// Bytes these may hold.
+    /// Maximum bytes of memory for these threads.
     pub memory: usize,
 }
 
@@ -46,11 +45,11 @@ impl Default for Options {
     }
 }
 
-/// The user and group that a disk belongs to: qemu's.
+/// User and group ID of a disk: those of QEMU.
 pub const OWNER: u32 = 107;
-/// Their name.
+/// Name of that user and group.
 pub const OWNER_NAME: &str = "qemu";
-/// Where the disk is in its layer.
+/// Path of the disk in its layer.
 pub const DISK: &str = "disk/disk.img";
-/// The folder that kernels are in.
+/// The folder of kernels.
 pub const BOOT: &str = "boot";

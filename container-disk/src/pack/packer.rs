@@ -1,22 +1,22 @@
-//! One piece, compressed for itself.
+//! Compression of one piece, independent of all others.
 
 use crate::manifest::{IMAGE_LAYER_GZIP_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, IMAGE_LAYER_ZSTD_MEDIA_TYPE};
 use libdeflater::{CompressionLvl, Compressor};
 use std::io;
 
-/// How a layer is compressed.
+/// Compression of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// Uncompressed.
     None,
-    /// What every client reads.
+    /// gzip, which every client reads.
     Gzip,
-    /// Smaller and several times faster; clients since about 2021 read it.
+    /// zstd. Smaller and several times faster; clients since about 2021 read it.
     Zstd,
 }
 
 impl Compression {
-    /// What people call it.
+    /// The name in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -35,15 +35,15 @@ impl Compression {
     }
 }
 
-/// Bytes of tar that are compressed together. Changing it changes the digest of everything we make.
+/// Bytes of tar that are compressed together. A change of this value changes the digest of every layer.
 pub(super) const PIECE: usize = 1 << 20;
 const GZIP_LEVEL: i32 = 6;
 const ZSTD_LEVEL: i32 = 3;
 
-/// Compresses pieces.
+/// The compressor of one thread.
 pub(super) struct Packer {
     how: How,
-    /// A whole piece of zeros, which disks are full of.
+    /// The compressed form of a piece of zeros, which disks are full of.
     zeros: Vec<u8>,
 }
 

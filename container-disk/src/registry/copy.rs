@@ -1,18 +1,18 @@
-//! An image from one place to another, byte for byte, without landing anywhere between.
+//! Copy of an image from one place to another, byte for byte, without a temporary copy.
 //!
 //! ```text
 //!   tag ─► document ── an index: its manifests, or the one for `arch`
 //!              │        a manifest: itself
 //!              ▼
 //!   blobs, each once, several at a time:  to.has? ─► skip, mount │ to.resume ─► from.blob ─► finish
-//!              │                                                     ▲ what an earlier run had brought is gone on with,
-//!              │                                                     │ an upload that breaks goes on at its byte,
-//!              ▼                                                     └ wrong bytes are fetched again from elsewhere
+//!              │                                                     ▲ partial blobs of an earlier run are resumed,
+//!              │                                                     │ broken uploads are resumed at their byte,
+//!              ▼                                                     └ wrong bytes are fetched from another mirror
 //!   documents, leaves first, the tag last
 //! ```
 //!
-//! Documents keep their bytes, so they keep their digests. The tag is moved last: whoever stops us half way leaves
-//! blobs that nobody sees.
+//! Documents are copied unchanged and so keep their digests. The tag is set last: an interrupted copy leaves
+//! only blobs without a name.
 
 use crate::image;
 use crate::locate;
@@ -26,34 +26,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// An index may hold indexes, but not for ever.
+/// Maximum nesting of indexes.
 const DEEPEST: u32 = 3;
 const MOST_DOCUMENTS: usize = 256;
 
-/// How often a blob is fetched that turns out wrong at its end.
+/// Maximum number of attempts for a blob that ends with a wrong digest.
 const TRIES: u32 = 5;
 
-/// What is copied, and how.
+/// Options of a copy.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Only the image for this architecture; without, everything that is there.
+    /// Copies only the image for this architecture. Unset: all images.
     pub arch: Option<String>,
-    /// How many blobs are on their way at once.
+    /// Number of blobs that are copied at the same time.
     pub parallel: usize,
-    /// Give a name only to images that can be used ([`locate::judge`]), where the sink can be read: the store.
+    /// Sets the tag only on images that can be used ([`locate::judge`]). Needs a sink that can be read: the
+    /// store.
     pub judge: bool,
 }
 
-/// What it came to.
+/// The result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// What the tag stands for now.
+    /// Digest of the document that the tag refers to now.
     pub digest: Digest,
-    /// Blobs that were moved.
+    /// Number of blobs that were transferred.
     pub moved: usize,
-    /// Blobs that were there already, or could be mounted.
+    /// Number of blobs that existed already or were mounted.
     pub there: usize,
-    /// Bytes that were moved.
+    /// Number of bytes that were transferred.
     pub bytes: u64,
 }
 
@@ -63,7 +64,7 @@ impl Default for Options {
     }
 }
 
-/// Copies an image, or all images of an index, and gives it a tag.
+/// Copies an image, or all images of an index, and sets a tag on it.
 pub fn copy(
     from: &dyn Place,
     which: &Which,
@@ -92,7 +93,7 @@ pub fn copy(
         manifests.into_iter().try_for_each(|manifest| locate::judge(place, manifest))?;
     }
     let Some((top, leaves)) = found.documents.split_last() else {
-        return Err(Error::refused(format!("{} gave no document", from.name())));
+        return Err(Error::refused(format!("{} has no document", from.name())));
     };
     for document in leaves {
         to.put(document, None)?;
@@ -103,7 +104,7 @@ pub fn copy(
     Ok(Copied { digest: top.digest, moved, there, bytes })
 }
 
-/// What has come to a place, under the name of where it is from: a person has heard of no other.
+/// The copied image under the name of its source, which is the name that the user knows.
 struct Copy<'a> {
     place: &'a dyn Place,
     name: &'a str,
@@ -123,7 +124,7 @@ impl Place for Copy<'_> {
     }
 }
 
-/// Everything under a document: the documents, leaves first, and the blobs.
+/// Everything below a document: documents, leaves first, and blobs.
 #[derive(Default)]
 struct Contents {
     documents: Vec<Document>,
@@ -138,9 +139,10 @@ impl Contents {
             return Ok(());
         }
         if depth > DEEPEST || self.seen.len() > MOST_DOCUMENTS {
-            let what =
-                format!("{name}: its indexes hold more than {MOST_DOCUMENTS} documents, or go deeper than");
-            return Err(Error::refused(format!("{what} {DEEPEST}; that is refused")));
+            let what = format!(
+                "{name}: its indexes hold more than {MOST_DOCUMENTS} documents, or are nested deeper than"
+            );
+            return Err(Error::refused(format!("{what} {DEEPEST} levels")));
         }
         match &document.content {
             Content::Manifest(manifest) => {
@@ -149,7 +151,8 @@ impl Contents {
                     let known = self.blobs.entry(digest).or_insert_with(|| blob.clone());
                     if known.size != blob.size {
                         let (a, b) = (known.size, blob.size);
-                        let what = format!("{name} promises {a} and {b} bytes for the blob {digest}");
+                        let what =
+                            format!("{name} lists the blob {digest} with two sizes, {a} and {b} bytes");
                         return Err(Error::refused(what));
                     }
                 }
@@ -160,8 +163,9 @@ impl Contents {
                     let inner = from.document(&Which::Digest(digest))?;
                     if inner.bytes.len() as u64 != manifest::size(name, entry.size)? {
                         let (is, said) = (inner.bytes.len(), entry.size);
-                        let what =
-                            format!("{name}: the manifest {digest} has {is} bytes, and {said} are promised");
+                        let what = format!(
+                            "{name}: the manifest {digest} has {is} bytes, but its index lists {said}"
+                        );
                         return Err(Error::refused(what));
                     }
                     self.add(from, inner, depth + 1)?;
@@ -188,7 +192,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Brings all blobs over. The first that fails stops the others at their next piece.
+    /// Copies all blobs. The first failure stops the others at their next piece.
     fn blobs(&self, blobs: &[Descriptor], parallel: usize) -> Result<()> {
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let failed: Mutex<Option<Error>> = Mutex::new(None);
@@ -202,7 +206,7 @@ impl Work<'_> {
         };
         thread::scope(|scope| {
             for _ in 1..parallel.clamp(1, blobs.len().max(1)) {
-                // One fewer, where no more can be started: this thread is one too.
+                // If no more threads can be started, fewer copy. This thread takes part too.
                 if thread::Builder::new().spawn_scoped(scope, run).is_err() {
                     break;
                 }
@@ -227,7 +231,7 @@ impl Work<'_> {
                     self.counts.moved.fetch_add(1, Relaxed);
                     return Ok(());
                 }
-                // Wrong bytes: the source remembers who gave them, and another may have the right ones.
+                // The source records which mirrors sent the wrong bytes. Another one may have the right ones.
                 Err(Broken::Reading(e))
                     if left > 0 && e.kind() == ErrorKind::Refused && blob.is_elsewhere() =>
                 {
@@ -254,7 +258,7 @@ impl Work<'_> {
             tracing::info!(
                 blob = descriptor.digest,
                 at = have,
-                "what an earlier run has brought is gone on with"
+                "a partial blob of an earlier run is resumed"
             );
         }
         self.progress.done.fetch_add(have, Relaxed);
@@ -272,7 +276,7 @@ impl Work<'_> {
         })
     }
 
-    /// Moves what comes after `have` bytes. `done`: how far it has come.
+    /// Copies the bytes after the first `have`. `done` is set to the position reached.
     fn rest(
         &self,
         blob: &dyn Blob,
@@ -295,7 +299,7 @@ impl Work<'_> {
                 Broken::Reading(Error::io(what, e))
             })?;
             if n == 0 && is_whole && at == blob.size() {
-                // One digest, the writer's, is what is stored and what the reading is judged by.
+                // The writer's digest serves both for storing and for verifying the read.
                 let actual = writer.digest().map_err(Broken::Writing)?;
                 if actual.to_string() != descriptor.digest {
                     return Err(Broken::Reading(reader.wrong(&actual)));
@@ -326,7 +330,7 @@ impl Work<'_> {
 enum Broken {
     Reading(Error),
     Writing(Error),
-    /// What an earlier run had brought and the rest are not the blob together. Nothing of it is kept.
+    /// The partial blob of an earlier run and the rest do not match. Nothing of them is kept.
     GoneOnWith(Error),
 }
 
@@ -334,11 +338,11 @@ fn write(writer: &mut dyn BlobWriter, data: &[u8]) -> Result<()> {
     writer.write_all(data).map_err(|e| Error::io("cannot write a blob", e))
 }
 
-/// The byte to go on from, or the error itself.
+/// Returns the position to resume from, or the error itself if the writer cannot resume.
 fn again(writer: &mut dyn BlobWriter, e: Error) -> Result<u64, Broken> {
     match writer.rewind() {
         Ok(Some(at)) => {
-            tracing::warn!(at, error = %e, "a blob is sent again from there");
+            tracing::warn!(at, error = %e, "an upload was interrupted and is resumed");
             Ok(at)
         }
         Ok(None) => Err(Broken::Writing(e)),

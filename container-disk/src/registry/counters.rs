@@ -1,9 +1,9 @@
-//! What all transfers of a [`super::Registries`] came to, for `--json` and for progress.
+//! Counters of all transfers of a [`super::Registries`], for `--json` and for the progress display.
 
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counts as they grow.
+/// Counters that are updated during transfers.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(super) switches: AtomicU64,
@@ -15,27 +15,27 @@ pub struct Counters {
     pub(super) resumed: AtomicU64,
 }
 
-/// The counts at one moment.
+/// Values of the counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counted {
-    /// How often another registry carried on.
+    /// Number of changes to another registry.
     pub switches: u64,
-    /// How often the same one was asked again.
+    /// Number of requests that were repeated at the same registry.
     pub retries: u64,
-    /// Bytes of blobs that came.
+    /// Bytes of blobs that were received.
     pub received: u64,
-    /// Bytes of blobs that went.
+    /// Bytes of blobs that were sent.
     pub sent: u64,
-    /// Blobs that were there already.
+    /// Number of blobs that existed already.
     pub skipped: u64,
-    /// Blobs that were mounted from another repository.
+    /// Number of blobs that were mounted from another repository.
     pub mounted: u64,
-    /// Uploads that broke and went on at the byte.
+    /// Number of uploads that were interrupted and resumed.
     pub resumed: u64,
 }
 
 impl Counters {
-    /// How they stand.
+    /// The current values.
     pub fn now(&self) -> Counted {
         Counted {
             switches: self.switches.load(Relaxed),
@@ -49,12 +49,12 @@ impl Counters {
     }
 }
 
-/// One more of something.
+/// Adds one to a counter.
 pub(super) fn count(counter: &AtomicU64) {
     add(counter, 1);
 }
 
-/// So much more of something.
+/// Adds `more` to a counter.
 pub(super) fn add(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Relaxed);
 }

@@ -1,4 +1,5 @@
-//! Manifests and indexes: fetched whole, checked, and only then believed. A wrong one is the next mirror's turn.
+//! Download of manifests and indexes. Each is read completely and verified before it is used. A wrong one
+//! counts as a failure of the mirror, and the next is asked.
 
 use super::config::Asks;
 use super::journey::Journey;
@@ -12,7 +13,7 @@ use crate::place::Which;
 use crate::{Digest, Error, Result};
 use fetch::authorize::Scopes;
 use fetch::body::{self, Wait};
-use fetch::{Fault, Why};
+use fetch::{Fault, FaultKind};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use std::sync::{Arc, PoisonError};
@@ -24,10 +25,10 @@ const KINDS: [&str; 4] = [
     IMAGE_MANIFEST_LIST_MEDIA_TYPE,
 ];
 
-/// What a registry says the digest is.
+/// Header with the registry's own statement of the digest.
 pub(super) const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
-/// Fetches a document. A tag is looked up once: from then on, it is what it was.
+/// Fetches a document. A tag is resolved once; later requests use the digest from then.
 pub(super) async fn get(repository: &Arc<Repository>, which: &Which) -> Result<Document> {
     let known = match which {
         Which::Digest(_) => None,
@@ -56,7 +57,7 @@ pub(super) async fn get(repository: &Arc<Repository>, which: &Which) -> Result<D
     }
 }
 
-/// `docker://h/r:t`, `docker://h/r@sha256:…`.
+/// The document's name for messages: `docker://h/r:t`, `docker://h/r@sha256:…`.
 pub(super) fn name(repository: &Repository, which: &Which) -> String {
     match which {
         Which::Tag(tag) => format!("{}:{tag}", repository.name),
@@ -75,23 +76,23 @@ async fn once(repository: &Repository, mirror: &Mirror, by: &Which, name: &str) 
         Ask::new(Method::GET, Where::Path(&path), &scopes, &[200], idle).header(ACCEPT, &KINDS.join(", "))?;
     let mut answer = mirror.server.request(ask).await?;
     let from = format!("{name} from {}", mirror.server.address);
-    let body = body::short(&mut answer.response, DOCUMENT_MAX as usize, Wait::of(idle), &from).await?;
+    let body = body::short(&mut answer.response, DOCUMENT_MAX as usize, Wait::with_idle(idle), &from).await?;
     let header =
         |name: &HeaderName| answer.response.headers().get(name).and_then(|value| value.to_str().ok());
     let wrong = |digest: &Digest, what: &str| {
-        Fault::because(Why::Wrong, format!("{from} has the digest {digest}, not {what}"))
+        Fault::from_kind(FaultKind::Wrong, format!("{from} has the digest {digest}, not {what}"))
     };
     let document =
-        Document::parse(&from, body, header(&CONTENT_TYPE)).map_err(|e| Fault::new(Why::Wrong, e))?;
+        Document::parse(&from, body, header(&CONTENT_TYPE)).map_err(|e| Fault::new(FaultKind::Wrong, e))?;
     if let Which::Digest(wanted) = by
         && !matches(wanted, &document)
     {
         return Err(wrong(&document.digest, &wanted.to_string()));
     }
-    // What the registry claims beside it must be true as well, where it is a digest that we know.
+    // The digest header, if it has a known algorithm, must be right as well.
     match header(&DIGEST).and_then(|said| said.parse::<Digest>().ok()) {
         Some(said) if !matches(&said, &document) => {
-            Err(wrong(&document.digest, &format!("{said}, as it is told")))
+            Err(wrong(&document.digest, &format!("{said}, as its Docker-Content-Digest header claims")))
         }
         _ => Ok(document),
     }

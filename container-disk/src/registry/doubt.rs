@@ -1,27 +1,27 @@
-//! Who gave wrong bytes of which blob.
+//! Mirrors that are suspected of sending wrong bytes of a blob.
 //!
-//! That a blob has another digest is known at its end only, when its bytes have been handed out and cannot be taken
-//! back: that reading is lost, and says so. What it leaves behind is kept here, so that the next reading of the same
-//! blob begins elsewhere.
+//! A wrong digest shows only at the end of a blob, when its bytes have been returned and cannot be taken
+//! back. That read fails. The mirrors involved are recorded here, so that the next read of the same blob
+//! starts with another mirror.
 
 use crate::{Digest, Error};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// What is held against mirrors.
+/// Suspected mirrors by blob.
 #[derive(Debug, Default)]
 pub(super) struct Doubts(Mutex<HashMap<Digest, BTreeMap<usize, Doubt>>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Doubt {
-    /// Some of the wrong bytes, or some of the right ones.
+    /// The mirror sent some of the bytes of a wrong blob, perhaps the right ones.
     Perhaps,
-    /// For this reason.
+    /// The mirror sent wrong bytes, with the error.
     Proven(String),
 }
 
 impl Doubts {
-    /// Mirrors to be asked last (`None`), or not at all, for a reason.
+    /// Mirrors to ask last (`None`), or not at all (with the reason).
     pub(super) fn about(&self, digest: &Digest) -> Vec<(usize, Option<Error>)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let doubts = all.get(digest).into_iter().flatten();
@@ -32,8 +32,9 @@ impl Doubts {
         told.collect()
     }
 
-    /// These gave a blob together, in this order, and it was wrong. One that gave all of it is to blame. Of several,
-    /// the first is asked last from now on; if that was so already, it is taken for the one.
+    /// Records the mirrors that together sent a wrong blob, in the order of their bytes. A mirror that sent
+    /// all of it is proven wrong. Of several, the first is asked last from now on; if it was already, it
+    /// counts as proven.
     pub(super) fn blame(&self, digest: &Digest, givers: &[usize], reason: &str) {
         let Some((first, others)) = givers.split_first() else { return };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! One transfer on its way: does what `mirror.rs` decides. It waits, counts, and writes the one line of a switch.
+//! One transfer from the mirrors of a repository. It carries out the decisions of `mirror.rs`: sends
+//! requests, waits, counts, and logs each change of mirror.
 
 use super::counters::count;
 use super::mirror::{Step, Walk};
@@ -9,18 +10,18 @@ use fetch::{Fault, GOOD_PROGRESS};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A way over the mirrors of one repository.
+/// A transfer, with the mirror that is currently used.
 pub(super) struct Journey {
     repository: Arc<Repository>,
     walk: Walk,
-    /// What is on its way, for people.
+    /// Name of the blob or document, for messages.
     what: String,
-    /// Since when the one is asked that is asked now.
+    /// Time at which the current mirror was chosen.
     since: Instant,
 }
 
 impl Journey {
-    /// `about` is the blob or document, whose bytes some mirror may have given wrongly before.
+    /// Starts a session. `about` is the digest of the blob, for which some mirrors may be suspected.
     pub(super) fn new(repository: &Arc<Repository>, what: String, about: Option<&Digest>) -> Journey {
         let mut walk = Walk::new(repository.mirrors.len());
         for (mirror, doubt) in about.map_or(vec![], |digest| repository.doubts.about(digest)) {
@@ -32,7 +33,7 @@ impl Journey {
         Journey { repository: Arc::clone(repository), walk, what, since: Instant::now() }
     }
 
-    /// Leaves out those that are not asked for such things.
+    /// Leaves out the mirrors for which `asks` is false.
     pub(super) fn only(mut self, asks: impl Fn(usize) -> bool) -> Journey {
         for mirror in (0..self.repository.mirrors.len()).filter(|mirror| !asks(*mirror)) {
             self.walk.leave_out(mirror);
@@ -40,13 +41,14 @@ impl Journey {
         self
     }
 
-    /// Who is asked first.
+    /// Chooses the first mirror.
     pub(super) async fn start(&mut self) -> Result<usize> {
         let step = self.walk.start(&self.well());
         self.go(step).await
     }
 
-    /// The one that was asked came to nothing, at byte `at`, after so many new bytes; who is asked next.
+    /// Records a failure of the current mirror at byte `at`, after `new` new bytes, and chooses the next
+    /// mirror.
     pub(super) async fn failed(&mut self, fault: Fault, at: u64, new: u64) -> Result<usize> {
         let before = self.walk.at();
         let reason = fault.error.chain();
@@ -60,30 +62,38 @@ impl Journey {
                 count(&counters.switches);
                 let (from, to) = (self.address(before), self.address(*next));
                 let pause = (!pause.is_zero()).then(|| tracing::field::debug(pause));
-                tracing::warn!(what = self.what, from, to, at, pause, reason, "another registry carries on");
+                tracing::warn!(
+                    what = self.what,
+                    from,
+                    to,
+                    at,
+                    pause,
+                    reason,
+                    "the transfer continues from another registry"
+                );
             }
             (Step::Ask(_, pause), _) => {
                 count(&counters.retries);
-                tracing::debug!(what = self.what, at, ?pause, reason, "a request is repeated");
+                tracing::debug!(what = self.what, at, ?pause, reason, "a request to a registry is repeated");
             }
             (Step::GiveUp, _) => {}
         }
         self.go(step).await
     }
 
-    /// Whether the rate is too low here and better elsewhere.
+    /// True if there is another healthy mirror to replace a slow one.
     pub(super) fn may_leave(&self) -> bool {
         self.walk.has_others(&self.well())
     }
 
-    /// A byte came from the one that is asked.
+    /// Records that the current mirror has sent a byte.
     pub(super) fn well_done(&self) {
         if let Some(mirror) = self.walk.at().and_then(|at| self.repository.mirrors.get(at)) {
             mirror.server.state(|state| state.well(self.since));
         }
     }
 
-    /// This one is asked after all others.
+    /// Moves a mirror to the end of the order.
     pub(super) fn last(&mut self, mirror: usize) {
         self.walk.last(mirror);
     }

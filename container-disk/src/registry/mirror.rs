@@ -1,36 +1,37 @@
-//! Which registry next. Pure: what is known goes in, what happened goes in, what to do comes out.
+//! Choice of the next mirror. Pure: it takes the known facts and the last result, and returns the next step.
 //!
 //! ```text
 //!   State, one per server, shared by all transfers          Walk, one per transfer
 //!
-//!     well ──failed──► down until …, doubling                 first that is well, by priority
+//!     well ──failed──► down until …, doubling                 the first that is well, by priority
 //!      ▲                 │ time is up                            │ failed
 //!      │                 ▼                                       ├─ cut short, once, after good progress: the same again
-//!      └──a byte came── half-open: one may try                   ├─ 429: the same again after its Retry-After
+//!      └──a byte came── half-open: one transfer may try          ├─ 429: the same again after its Retry-After
 //!                                                                ├─ another that has not been asked this round
 //!                                                                ├─ a pause, and the next round of those that may recover
-//!                                                                └─ give up, with everybody's reason
-//! ```
+//!                                                                └─ give up, with the reasons of all
 //!
-//! One that is down is still asked when nobody else is left: a late answer is better than none.
+//! A mirror that is down is still asked if no other is left: a late answer is better than none.
 
 use crate::{Error, ErrorKind};
 use fetch::retry::Backoff;
-use fetch::{Fault, Why};
+use fetch::{Fault, FaultKind};
 use std::time::{Duration, Instant};
 
-/// How often those that may recover are asked, without a new byte between.
+/// Number of rounds over the recoverable mirrors without a new byte in between.
 const ROUNDS: u32 = 5;
 
-/// A server that asks for a shorter pause than this gets it; a longer one only when nobody else is there.
+/// Longest Retry-After that is waited for while other mirrors are available.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
+/// Longest Retry-After that is waited for if there is no other mirror.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long a server that failed is left alone, at first and at most.
+/// Time that a failed server is not used after its first failure. It doubles with each further one.
 const FIRST_REST: Duration = Duration::from_secs(10);
+/// Upper limit of that time.
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
-/// What everybody knows of one server.
+/// The health of one server, shared by all transfers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct State {
     down: Option<Down>,
@@ -41,14 +42,14 @@ struct Down {
     since: Instant,
     until: Instant,
     times: u32,
-    /// Somebody is trying it, until then.
+    /// End of the time in which a single transfer tries the server.
     trial: Option<Instant>,
 }
 
 impl State {
-    /// It was left for a reason of its own.
+    /// Records a failure, if it was caused by the server.
     pub(super) fn failed(&mut self, fault: &Fault, now: Instant) {
-        if !fault.why.of_the_server() {
+        if !fault.kind.concerns_server() {
             return;
         }
         let times = self.down.as_ref().map_or(0, |down| down.times);
@@ -57,20 +58,21 @@ impl State {
         self.down = Some(Down { since: now, until: now + rest, times: times + 1, trial: None });
     }
 
-    /// It has given a byte, to a request that began then. One that began before it went down says nothing.
+    /// Records a byte for a request that began at `began`. A request from before the failure proves nothing.
     pub(super) fn well(&mut self, began: Instant) {
         if self.down.as_ref().is_some_and(|down| down.since <= began) {
             self.down = None;
         }
     }
 
-    /// Whether it is asked before those that are down. One that was down long enough is half open.
+    /// True if the server is preferred over those that are down. After its time is up it is half-open.
     pub(super) fn is_well(&self, now: Instant) -> bool {
         let open = |down: &Down| now >= down.until && down.trial.is_none_or(|until| now >= until);
         self.down.as_ref().is_none_or(open)
     }
 
-    /// It is asked. If it was half open, others see it as down for as long as that may take.
+    /// Records that the server is used. A half-open server counts as down for other transfers while it is
+    /// tried.
     pub(super) fn chosen(&mut self, now: Instant) {
         if let Some(down) = &mut self.down {
             down.trial = Some(now + FIRST_REST);
@@ -78,16 +80,16 @@ impl State {
     }
 }
 
-/// What to do next.
+/// The next step of a transfer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Ask this one, after a pause.
+    /// Ask this mirror after a pause.
     Ask(usize, Duration),
-    /// Nobody is left.
+    /// No mirror is left.
     GiveUp,
 }
 
-/// One transfer's way from mirror to mirror.
+/// The order in which one transfer asks the mirrors.
 #[derive(Debug)]
 pub(super) struct Walk {
     rungs: Vec<Rung>,
@@ -97,51 +99,51 @@ pub(super) struct Walk {
 
 #[derive(Debug, Default)]
 struct Rung {
-    /// Asked after all others: it has given wrong or slow bytes of this before.
+    /// Asked after all others, since it sent wrong or slow bytes of this blob before.
     last: bool,
     /// Not asked any more.
     out: bool,
     asked: bool,
-    /// Its Retry-After was obeyed, or its connection opened again, since it was chosen.
+    /// Its Retry-After was obeyed, or its connection reopened, since it was chosen.
     forgiven: bool,
-    /// The pause it asked for.
+    /// The pause that it requested.
     asked_for: Duration,
     reason: Option<Error>,
 }
 
 impl Walk {
-    /// A way over so many mirrors, in order of priority.
+    /// A walk over `mirrors` mirrors, in order of priority.
     pub(super) fn new(mirrors: usize) -> Walk {
         Walk { rungs: (0..mirrors).map(|_| Rung::default()).collect(), at: None, round: 0 }
     }
 
-    /// This one is asked last.
+    /// Moves a mirror to the end of the order.
     pub(super) fn last(&mut self, mirror: usize) {
         if let Some(rung) = self.rungs.get_mut(mirror) {
             rung.last = true;
         }
     }
 
-    /// This one is not asked at all, and there is nothing to say about it.
+    /// Leaves out a mirror without a reason for the final error.
     pub(super) fn leave_out(&mut self, mirror: usize) {
         if let Some(rung) = self.rungs.get_mut(mirror) {
             rung.out = true;
         }
     }
 
-    /// This one is not asked, for this reason.
+    /// Leaves out a mirror, with a reason for the final error.
     pub(super) fn without(&mut self, mirror: usize, reason: Error) {
         if let Some(rung) = self.rungs.get_mut(mirror) {
             (rung.out, rung.reason) = (true, Some(reason));
         }
     }
 
-    /// Who is asked first. `well` tells of each mirror whether it is.
+    /// Chooses the first mirror. `well` has the health of each.
     pub(super) fn start(&mut self, well: &[bool]) -> Step {
         self.choose(well, Duration::ZERO)
     }
 
-    /// The one asked last came to nothing; `progress` is whether it gave a good part before.
+    /// Records a failure of the current mirror. `progress` is true if it sent a good part before.
     pub(super) fn failed(&mut self, fault: Fault, progress: bool, well: &[bool]) -> Step {
         let Some(at) = self.at else { return Step::GiveUp };
         if progress {
@@ -153,17 +155,17 @@ impl Walk {
         let others = self.has_others(well);
         let rung = &mut self.rungs[at];
         rung.asked = true;
-        let again = match fault.why {
-            Why::Cut if progress && (!rung.forgiven || !others) => Some(Duration::ZERO),
-            Why::Busy if !rung.forgiven => {
+        let again = match fault.kind {
+            FaultKind::Cut if progress && (!rung.forgiven || !others) => Some(Duration::ZERO),
+            FaultKind::Busy if !rung.forgiven => {
                 let asked = fault.retry_after.unwrap_or(Duration::from_secs(1));
                 let most = if others { SHORT_PAUSE } else { LONGEST_PAUSE };
                 (asked <= most).then_some(asked)
             }
             _ => None,
         };
-        let too_long = fault.why == Why::Busy && fault.retry_after.is_some_and(|asked| asked > LONGEST_PAUSE);
-        rung.out = rung.out || !fault.why.passes() || fault.why == Why::Slow || too_long;
+        let too_long = fault.kind == FaultKind::Busy && fault.retry_after.is_some_and(|asked| asked > LONGEST_PAUSE);
+        rung.out = rung.out || !fault.kind.is_transient() || fault.kind == FaultKind::Slow || too_long;
         rung.asked_for = fault.retry_after.unwrap_or_default();
         rung.reason = Some(fault.error);
         if let Some(pause) = again {
@@ -173,19 +175,20 @@ impl Walk {
         self.choose(well, Duration::ZERO)
     }
 
-    /// Whether a slow one may be left: somebody else must be there.
+    /// True if there is another mirror to replace a slow one.
     pub(super) fn has_others(&self, well: &[bool]) -> bool {
         let mut rungs = self.rungs.iter().zip(well).enumerate();
         rungs.any(|(i, (rung, well))| Some(i) != self.at && !rung.out && !rung.last && !rung.asked && *well)
     }
 
-    /// The one asked now.
+    /// The current mirror.
     pub(super) fn at(&self) -> Option<usize> {
         self.at
     }
 
-    /// Why nobody gave `what`, each with its own reason. The kind is that of the one that decides, where there is one; else the
-    /// strongest wins: other credentials, then another name, then other bytes, then another time.
+    /// The final error for `what`, with the reason of each mirror. Its kind is that of mirror `decides`, if
+    /// given. Otherwise the strongest kind is used: wrong credentials, then a missing name, then wrong bytes,
+    /// then other failures.
     pub(super) fn verdict(self, what: &str, decides: Option<usize>) -> Error {
         let decided = decides.and_then(|at| self.rungs.get(at)?.reason.as_ref()).map(Error::kind);
         let mut reasons: Vec<Error> = self.rungs.into_iter().filter_map(|rung| rung.reason).collect();
@@ -202,7 +205,7 @@ impl Walk {
         let strongest = reasons.iter().map(Error::kind).max_by_key(|kind| strength(*kind));
         let kind = decided.or(strongest).unwrap_or(ErrorKind::Failed);
         let list: Vec<String> = reasons.iter().map(Error::chain).collect();
-        Error::new(kind, format!("{what}: no registry could give it: {}", list.join("; ")))
+        Error::new(kind, format!("{what}: no registry could provide it: {}", list.join("; ")))
     }
 
     fn choose(&mut self, well: &[bool], pause: Duration) -> Step {
@@ -224,7 +227,7 @@ impl Walk {
     }
 }
 
-/// Between rounds. Whoever waits takes a random part more.
+/// Pause between rounds. The caller adds a random part.
 const ROUND: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(32) };
 
 #[cfg(test)]

@@ -5,26 +5,27 @@
 //!      │ open("h/r:t")
 //!      ▼
 //!   Registry (a Place and a Sink) ── documents ─────────────────┐             document.rs
-//!      ├── blob() ─► pieces in order, ranges, small ones whole ─┤             blob/, rate.rs, doubt.rs
+//!      ├── blob() ─► pieces in order, ranges, small ones whole ─┤             blob/, rate.rs, suspect_mirrors.rs
 //!      └── begin() ─► stream, chunks or whole; mounts ──────────┤             push/
 //!                                                               ▼
-//!                          Journey: asks one mirror, then what Walk decides   journey.rs, mirror.rs (pure)
+//!                      MirrorSession: asks one mirror, then as Walk decides   mirror_session.rs, mirror.rs (pure)
 //!                                                               ▼
-//!                          ServerConnection: one request to one server   server_connection.rs
-//!                             ├── who we are                                  credentials/
+//!                      ServerConnection: one request to one server            server_connection.rs
+//!                             ├── credentials                                 credentials/
 //!                             └── a Client: redirects, tokens, faults, TLS    package fetch
 //!   copy(Place, Sink): whole images, from anywhere to anywhere                copy.rs
 //! ```
 //!
-//! **Guarantees.** A tag is looked up once; every later mirror is asked by its digest. A transfer that breaks goes on at
-//! the byte, elsewhere if need be, and each such switch is one warning in the log and one in [`Counters`]. Credentials
-//! go to the server they are for and to its token server, never on to another origin, and are shown nowhere. Nothing
-//! gets its name at a registry before its digest was checked here.
+//! **Guarantees.** A tag is resolved once; each later mirror is asked by digest. An interrupted transfer is
+//! resumed at the byte, from another mirror if necessary. Each such change is one warning in the log and one
+//! in [`Counters`]. Credentials are sent to the server they belong to and to its token server, never to
+//! another origin, and appear in no output. No document gets its name at a registry before its digest was
+//! verified here.
 //!
-//! **Absent.** No state is kept on disk: what a killed program had fetched is the store's to know. No deleting, no
-//! listing of what a registry has. Names are not looked up to see whether they lead inside.
+//! **Absent.** No state on disk: partial downloads are kept by the store. No deletion, and no listing of a
+//! registry's content. No check whether a host name leads into the cluster's own network.
 //!
-//! Everything is for plain threads: calls block, and panic inside an async task.
+//! All calls block and are meant for plain threads. They panic inside an async task.
 
 mod blob;
 pub mod config;
@@ -56,28 +57,28 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// All registries, with what is known of each.
+/// All registries, with the settings and the health of each server.
 pub struct Registries {
     config: Config,
     counters: Arc<Counters>,
     servers: Mutex<HashMap<(String, Access), Arc<ServerConnection>>>,
 }
 
-/// One repository of one registry, wherever it is to be had.
+/// One repository of a registry, with its mirrors.
 pub struct Registry(Arc<Repository>);
 
 impl Registries {
-    /// Nobody is asked for anything yet.
+    /// Prepares registries without sending a request.
     pub fn new(config: Config) -> Registries {
         Registries { config, counters: Arc::default(), servers: Mutex::default() }
     }
 
-    /// What all transfers have come to.
+    /// Counters of all transfers.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// The repository of a name. Nobody is asked yet.
+    /// Opens the repository of a name without sending a request.
     pub fn open(&self, remote: &Remote) -> Result<Registry> {
         let route = self.config.route(&remote.host, &remote.repository)?;
         let mirrors = route.endpoints.into_iter().map(|endpoint| Mirror {
@@ -99,7 +100,8 @@ impl Registries {
         })))
     }
 
-    /// Looks up who we are to everyone who has the repository. Gives the files that are read when they are spoken to.
+    /// Loads the credentials for all servers of the repository. Returns the certificate files that are read
+    /// when a connection is made.
     pub fn ready(&self, remote: &Remote) -> Result<Vec<PathBuf>> {
         let mut files = vec![];
         for endpoint in self.config.route(&remote.host, &remote.repository)?.endpoints {
@@ -110,7 +112,7 @@ impl Registries {
         Ok(files)
     }
 
-    /// One server has one connection, however many repositories are asked for: what is known of it is known to all.
+    /// The connection to a server. It is shared by all repositories, so its health is too.
     fn server(&self, address: &str, access: &Access) -> Arc<ServerConnection> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (address.to_owned(), access.clone());
@@ -119,12 +121,12 @@ impl Registries {
 }
 
 impl Registry {
-    /// Whether it takes a blob only when its digest is known before the first byte.
+    /// True if the registry accepts a blob only if its digest is known before the first byte.
     pub fn wants_digest_first(&self) -> bool {
         self.0.manner() == Manner::Whole
     }
 
-    /// Blobs may be mounted from this other repository, if it is of the same host.
+    /// Allows mounting blobs from another repository of the same host.
     pub fn mount_from(&self, other: &Remote) {
         let mut siblings = self.0.siblings.lock().unwrap_or_else(PoisonError::into_inner);
         let known = siblings.contains(&other.repository) || self.0.name.ends_with(&format!("/{other}"));

@@ -1,8 +1,9 @@
-//! Is it too slow? Only the time in which we waited for the network counts, so a slow reader does not blame a mirror.
+//! Check of a transfer's rate. Only time spent waiting for the network counts, so that a slow reader is not
+//! blamed on a mirror.
 
 use std::time::Duration;
 
-/// The rate of one connection.
+/// The rate of one connection, measured in periods.
 #[derive(Debug)]
 pub(super) struct Rate {
     least: u64,
@@ -12,12 +13,13 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// `least` bytes per second are expected, in each time of `patience`.
+    /// Expects `least` bytes per second in each period of `patience`.
     pub(super) fn new(least: u64, patience: Duration) -> Rate {
         Rate { least, patience, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// So many bytes came after so long a wait. Gives the rate, when it is too low.
+    /// Adds bytes and the time spent waiting for them. Returns the rate at the end of a period if it is too
+    /// low.
     pub(super) fn add(&mut self, waited: Duration, bytes: u64) -> Option<u64> {
         self.waited = self.waited.saturating_add(waited);
         self.bytes = self.bytes.saturating_add(bytes);

@@ -1,4 +1,4 @@
-//! One repository, wherever it is to be had.
+//! One repository with its mirrors.
 
 use super::config::{Asks, Manner, Terms};
 use super::counters::Counters;
@@ -8,22 +8,22 @@ use crate::{Digest, Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A repository and everyone who has it.
+/// A repository, its mirrors, and the state of its transfers.
 pub(super) struct Repository {
-    /// `docker://HOST/REPO`, as the user calls it.
+    /// The name `docker://HOST/REPO` from the user.
     pub(super) name: String,
-    /// `HOST`, as the user calls it.
+    /// The host from the user's name.
     pub(super) host: String,
-    /// In the order in which they are asked.
+    /// The mirrors in the order in which they are asked.
     pub(super) mirrors: Vec<Mirror>,
     pub(super) terms: Terms,
     pub(super) counters: Arc<Counters>,
     pub(super) doubts: Doubts,
-    /// What tags meant when they were first asked for.
+    /// Digests of the tags that were resolved.
     pub(super) tags: Mutex<HashMap<String, Digest>>,
-    /// Repositories of the same host that blobs may be mounted from.
+    /// Repositories of the same host from which blobs may be mounted.
     pub(super) siblings: Mutex<Vec<String>>,
-    /// How blobs are sent, once that is known.
+    /// The upload method for blobs. Changed if the registry rejects it.
     pub(super) manner: Mutex<Manner>,
 }
 
@@ -36,18 +36,18 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// A path under the repository: `blobs/sha256:…`.
+    /// The URL path of a resource in the repository, such as `blobs/sha256:…`.
     pub(super) fn path(&self, rest: &str) -> String {
         format!("/v2/{}/{rest}", self.repository)
     }
 }
 
 impl Repository {
-    /// The host itself, whom pushes go to.
+    /// The host itself, to which pushes go, with its index in `mirrors`.
     pub(super) fn origin(&self) -> Result<(usize, &Mirror)> {
         let found = self.mirrors.iter().enumerate().find(|(_, mirror)| mirror.origin);
         found.ok_or_else(|| {
-            let what = "cannot be written: fallback is false, so only mirrors are asked; see registries.toml";
+            let what = "cannot be written: fallback is false, so only mirrors are used; see registries.toml";
             Error::usage(format!("{} {what}", self.name))
         })
     }

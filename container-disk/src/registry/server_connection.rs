@@ -1,6 +1,6 @@
-//! One server: how it is spoken to, and what is said about it when it does not answer.
+//! The connection to one server, and the messages of its errors.
 //!
-//! A request is made once; whether and where it is made again is decided by `mirror.rs`.
+//! A request is made once. `mirror.rs` decides whether and where it is repeated.
 
 use super::config::{Access, Advice, Scheme};
 use super::credentials::Known;
@@ -9,25 +9,25 @@ use crate::Error;
 use fetch::authorize::{RegistryToken, Scopes};
 use fetch::retry::{self, seconds};
 use fetch::{
-    Addresses, Client, Connect, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request,
-    Resolved, Silence, Unchecked, Why, is_loopback, redirect,
+    Addresses, Client, Connect, Fault, Fetched, Location, UnfollowedRedirect, Messages, Payload, Rejected, Request,
+    Resolved, Silence, Unchecked, FaultKind, is_loopback, redirect,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where a registry may send us: no further than the rule says.
+/// Rules for redirects by a registry.
 pub(super) const REDIRECTS: redirect::Policy =
     redirect::Policy { may_leave_tls: false, may_name_users: false };
 
-/// How long one attempt to connect may take: somebody else may be asked.
+/// Timeout of one connection attempt. It is short, since another mirror may be asked.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// What a server says about an error is not longer than this.
+/// Maximum size of an error response that is read.
 const LONGEST_DETAIL: usize = 16 << 10;
 
-/// A server, reached in one way.
+/// The connection to one server with one set of access settings.
 pub(super) struct ServerConnection {
     pub(super) address: String,
     access: Access,
@@ -36,28 +36,28 @@ pub(super) struct ServerConnection {
     state: Mutex<State>,
 }
 
-/// A request.
+/// One request to a server.
 pub(super) struct Ask<'a> {
     pub(super) method: Method,
     pub(super) to: Where<'a>,
-    /// Where earlier requests for the same were led.
+    /// The target of the last redirect for the same resource.
     pub(super) resolved: Option<&'a Resolved>,
     pub(super) headers: HeaderMap,
     pub(super) payload: Payload,
     pub(super) scopes: &'a Scopes,
-    /// What counts as an answer; everything else is a fault.
+    /// Status codes that count as success. Any other is a fault.
     pub(super) fine: &'a [u16],
-    /// How long nothing may come.
+    /// Time without any byte after which the request fails.
     pub(super) idle: Duration,
-    /// How long the head of the answer may take, which is longer where the request is.
+    /// Timeout of the response header. Longer than `idle` for large request bodies.
     pub(super) wait: Duration,
 }
 
-/// Where it goes.
+/// The target of a request.
 pub(super) enum Where<'a> {
-    /// A path of the server.
+    /// A path on the server.
     Path(&'a str),
-    /// What the server told us.
+    /// A location from an earlier response.
     Known(&'a Location),
 }
 
@@ -74,17 +74,18 @@ impl<'a> Ask<'a> {
         Ask { method, to, resolved, headers, payload, scopes, fine, idle, wait: idle }
     }
 
-    /// The answer may take so long.
+    /// Sets the timeout of the response header.
     pub(super) fn patient(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// With one more header.
+    /// Adds a header.
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Result<Self, Fault> {
         let value = HeaderValue::try_from(value);
-        let value =
-            value.map_err(|_| Fault::because(Why::Odd, format!("this cannot be sent as a header {name}")))?;
+        let value = value.map_err(|_| {
+            Fault::from_kind(FaultKind::Odd, format!("the value of the header {name} has invalid characters"))
+        })?;
         self.headers.append(name, value);
         Ok(self)
     }
@@ -111,23 +112,23 @@ impl ServerConnection {
         }
     }
 
-    /// Looks up who we are to it for a repository, so that nothing need be read or started later.
+    /// Loads the credentials for a repository now, so that no file is read and no program run later.
     pub(super) fn ready(&self, repository: &str) {
         self.client.authorizer().ready(repository);
     }
 
-    /// Whether it is what this server says of an image that decides what becomes of the work: a mirror of a cluster that has not
-    /// got the image, or gives it to others alone, is nothing that the image's user could mend.
+    /// True if this server's error decides the kind of the final error. Mirrors of a cluster do not count: a
+    /// user of the image cannot change that a mirror lacks the image or denies access to it.
     pub(super) fn decides(&self) -> bool {
         self.access.advice == Advice::Source
     }
 
-    /// What everybody knows of this server.
+    /// Reads or changes the health of this server.
     pub(super) fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends a request and gives its answer, if it is one of those that are fine.
+    /// Sends a request and returns the response, if its status is one of `fine`.
     pub(super) async fn request(&self, ask: Ask<'_>) -> Result<Fetched, Fault> {
         let base = self.base(ask.idle).await?;
         let to = match ask.to {
@@ -143,13 +144,13 @@ impl ServerConnection {
         }
     }
 
-    /// How the server is spoken to. Where that is not said, it is found out once.
+    /// The base URL of the server. If the settings leave the protocol open, it is probed once.
     async fn base(&self, wait: Duration) -> Result<&Location, Fault> {
         self.base.get_or_try_init(|| self.find_base(wait)).await
     }
 
     async fn find_base(&self, wait: Duration) -> Result<Location, Fault> {
-        let bad = || Fault::because(Why::Odd, format!("{} is not an address", self.address));
+        let bad = || Fault::from_kind(FaultKind::Odd, format!("{} is not a valid address of a server", self.address));
         let tls = Location::base("https", &self.address).ok_or_else(bad)?;
         let plain = Location::base("http", &self.address).ok_or_else(bad)?;
         match self.access.scheme {
@@ -162,20 +163,20 @@ impl ServerConnection {
     }
 }
 
-/// What is said about a registry.
+/// The messages for errors of a registry.
 struct Words {
     address: String,
     advice: Advice,
 }
 
 impl Messages for Words {
-    fn unreachable(&self, place: &Location, why: Why, e: reqwest::Error) -> Error {
+    fn unreachable(&self, place: &Location, why: FaultKind, e: reqwest::Error) -> Error {
         let error = Error::failed(format!("{} cannot be reached", self.address)).because(e);
-        if why != Why::Tls {
+        if why != FaultKind::Tls {
             return error;
         }
         let hint = self.advice.about_tls(&self.address);
-        Error::failed(format!("{}: no safe connection could be made; {hint}", place.shown())).because(error)
+        Error::failed(format!("{}: no secure connection could be made; {hint}", place.shown())).because(error)
     }
 
     fn silent(&self, place: &Location, idle: Duration) -> String {
@@ -191,25 +192,25 @@ impl Messages for Words {
                 format!("{says}; check the proxy's user and password")
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if !rejected.own => {
-                format!("{says}; {address} sent us there, without credentials")
+                format!("{says}; {address} redirected to it, and credentials are not sent to another host")
             }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let wrong = "the credentials are wrong, or not enough; log in";
+                let wrong = "the credentials are wrong or have too few permissions; log in";
                 let hint = if rejected.authorized { wrong } else { "log in" };
                 format!("{says}; {hint}, {}", self.advice.about_login(address))
             }
             StatusCode::TOO_MANY_REQUESTS => {
                 let after = rejected.retry_after;
-                let wish = after.map(|after| format!("; it asks for a pause of {} s", seconds(after)));
+                let wish = after.map(|after| format!("; it requests a pause of {} s", seconds(after)));
                 format!("{says}{}", wish.unwrap_or_default())
             }
             _ => says,
         }
     }
 
-    fn lost(&self, place: &Location, lost: Lost<'_>) -> Error {
+    fn unfollowed(&self, place: &Location, lost: UnfollowedRedirect<'_>) -> Error {
         match lost {
-            Lost::Refused(refused) => not_followed(&refused).error,
+            UnfollowedRedirect::Forbidden(refused) => not_followed(&refused).error,
             lost => Error::failed(lost.sentence(place.shown())),
         }
     }
@@ -220,7 +221,7 @@ fn connect(access: &Access) -> Connect {
         ca: access.ca.clone(),
         identity: access.client.clone(),
         is_private: false,
-        unchecked: if access.insecure { Unchecked::Origin } else { Unchecked::Nobody },
+        unchecked: if access.insecure { Unchecked::Origin } else { Unchecked::None },
         timeout: CONNECT,
         addresses: Addresses::Any,
         kept: usize::MAX,
@@ -228,12 +229,12 @@ fn connect(access: &Access) -> Connect {
     }
 }
 
-/// A redirect that is not followed: there is no other place to ask for this.
-pub(super) fn not_followed(refused: &redirect::Refused) -> Fault {
-    Fault::new(Why::Odd, Error::refused(refused.to_string()))
+/// The fault of a redirect that is not followed. Another mirror cannot help here.
+pub(super) fn not_followed(refused: &redirect::ForbiddenRedirect) -> Fault {
+    Fault::new(FaultKind::Odd, Error::refused(refused.to_string()))
 }
 
-/// What the registry says about it, in its own words, made harmless: `; DENIED: no access`.
+/// The registry's own error message, escaped and shortened: `; DENIED: no access`.
 fn detail(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct Errors {

@@ -1,10 +1,11 @@
-//! Where the store is.
+//! The default folder of the store.
 
 use crate::{Error, Result};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// `$CORACLE_STORE`, else `$XDG_DATA_HOME/coracle/store`, else `~/.local/share/coracle/store`.
+/// The folder of the user's store: `$CORACLE_STORE`, else `$XDG_DATA_HOME/coracle/store`, else
+/// `~/.local/share/coracle/store`.
 pub fn folder() -> Result<PathBuf> {
     of(|name| std::env::var_os(name))
 }
@@ -14,12 +15,12 @@ fn of(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     if let Some(store) = path("CORACLE_STORE") {
         return Ok(store);
     }
-    // The specification of these folders says that one which is not absolute is to be ignored.
+    // The XDG specification requires that relative paths are ignored.
     let data = path("XDG_DATA_HOME").filter(|data| data.is_absolute());
     let data = data.or_else(|| path("HOME").map(|home| home.join(".local/share")));
     match data {
         Some(data) => Ok(data.join("coracle/store")),
-        None => Err(Error::usage("there is no HOME to keep the store in; name a folder by CORACLE_STORE")),
+        None => Err(Error::usage("HOME is not set, so the store has no folder; set CORACLE_STORE to one")),
     }
 }
 

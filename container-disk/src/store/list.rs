@@ -1,4 +1,4 @@
-//! What is in the store, for people. An image that cannot be read is listed with the reason.
+//! List of the images in the store. An image that cannot be read is listed with the error.
 
 use crate::layout::{Layout, index};
 use crate::manifest::{self, Content, Document};
@@ -6,25 +6,25 @@ use crate::place::{Place as _, Which};
 use crate::{Digest, Result, image};
 use std::collections::BTreeMap;
 
-/// One name.
+/// One named image in the store.
 #[derive(Debug)]
 pub struct Listed {
-    /// `NAME:TAG`.
+    /// The name, `NAME:TAG`.
     pub name: String,
-    /// Of its manifest or index.
+    /// Digest of its manifest or index.
     pub digest: Digest,
-    /// What is behind it, or why that cannot be told.
+    /// Facts about the image, or the error of reading it.
     pub facts: Result<ListedFacts>,
 }
 
-/// What is behind a name.
+/// Facts about a listed image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFacts {
-    /// Bytes of all its documents and blobs, each counted once.
+    /// Total size of all its documents and blobs in bytes, each counted once.
     pub size: u64,
-    /// As its configs tell them, in the order of the index.
+    /// Architectures from its configs, in the order of the index.
     pub architectures: Vec<String>,
-    /// The first of the dates in its configs, as written there.
+    /// The first creation date among its configs, in its original form.
     pub created: Option<String>,
 }
 
@@ -56,7 +56,7 @@ fn facts(layout: &Layout, digest: &Digest) -> Result<ListedFacts> {
     Ok(facts)
 }
 
-/// A document and those it lists.
+/// A document and the documents that it lists.
 fn documents(layout: &Layout, digest: &Digest) -> Result<Vec<Document>> {
     let top = layout.document(&Which::Digest(*digest))?;
     let mut all = vec![];

@@ -1,27 +1,29 @@
-//! `store:NAME[:TAG]`: the user's own images, shared by all verbs and all processes of that user.
+//! `store:NAME[:TAG]`: the user's own images, shared by all commands and processes of that user.
 //!
 //! ```text
 //!  STORE/                an OCI image layout (layout/); a name in its index is NAME:TAG
-//!  STORE/ingest/PID-N    on its way                    removed by the next open, if its process is gone
-//!  STORE/ingest/part-…   half a blob                   gone on with by the next pull, or removed by prune
+//!  STORE/ingest/PID-N    unfinished file               removed by the next open, if its process is gone
+//!  STORE/ingest/part-…   partial blob                  resumed by the next pull, or removed by prune
 //!  STORE/lock            shared: reads and writes      exclusive: prune
 //! ```
 //!
-//! | who | holds | so that |
+//! | component | lock | purpose |
 //! |---|---|---|
-//! | an open [`Store`] | the lock, shared | no blob that it has found or brought vanishes under it |
-//! | [`prune()`] | the lock, exclusive | it sees every blob that somebody is about to name |
-//! | a change of the index | the folder's own lock, for a moment | two changes do not lose one another |
-//! | a file on its way | its own lock | another process can tell it from one left behind |
+//! | an open [`Store`] | the store's lock, shared | no blob that it uses is removed |
+//! | [`prune()`] | the store's lock, exclusive | no blob is removed that another process is about to name |
+//! | a change of the index | the folder's own lock, for a moment | no change is lost |
+//! | an unfinished file | its own lock | other processes can tell it from a leftover one |
 //!
-//! Where anybody may write to one of its folders, or to the folder `coracle` above it, it is refused, as the folder for VMs
-//! is: that person chooses the images in it ([`guard::folder`]). Such a mode may have been mended since, so a folder, a blob,
-//! the index or the lock is refused, too, where it is neither of the store's owner, nor root's, nor our own
-//! (`layout/owner.rs`). A new store is its owner's alone (0700, its lock 0600): whoever can open the lock can hold it, and
-//! keep everybody else out. A store that a version before made 0755 stays so, and may be read by others; its lock is closed
-//! to them by the next verb that writes to it.
+//! A store is refused if every user may write to one of its folders or to the folder `coracle` above it, like
+//! the folder for VMs, because any user could then choose the images in it ([`guard::folder`]). Such a mode
+//! may have been corrected since. So a folder, a blob, the index or the lock is also refused if it belongs
+//! neither to the store's owner, nor to root, nor to the user of this process (`layout/owner.rs`). A new
+//! store is accessible to its owner alone (0700, its lock 0600), since a user who can open the lock can hold
+//! it and block all others. A store that an older version created with mode 0755 keeps it and stays readable
+//! for others. Its lock is closed to them by the next command that writes to the store.
 //!
-//! All of these locks end with their process. So a kill at any moment, a cut of the power included, leaves whole
+//! All of these locks end with their process. So a kill or a power failure at any moment leaves complete
+//! images under their names, and at most files that the next open or prune removes.
 //! images under their names, and at most files that the next open or prune removes.
 
 mod home;
@@ -47,15 +49,15 @@ use std::sync::Arc;
 
 const LOCK: &str = "lock";
 
-/// The store, open. As a place, and as a sink, its tags are `NAME:TAG` (see [`Local::which`]).
+/// An open store. As a place and as a sink its tags are `NAME:TAG` (see [`Local::which`]).
 pub struct Store {
     layout: Layout,
-    /// Given up when dropped.
+    /// The lock. Released when the store is dropped.
     _shared: Locked,
 }
 
 impl Store {
-    /// Opens the store in a folder; makes it where it does not exist. Waits while another process prunes.
+    /// Opens the store in a folder, and creates it if it does not exist. Blocks while another process prunes.
     pub fn open(path: &Path) -> Result<Store> {
         closed(path)?;
         let shared = share(lock_file(path)?, path)?;
@@ -63,8 +65,8 @@ impl Store {
         Ok(Store { layout, _shared: shared })
     }
 
-    /// Opens one that is there, to be read alone: nothing is made and nothing cleared away, so that a program which has
-    /// given up every right to write there can do it.
+    /// Opens an existing store for reading. Nothing is created or removed, so a confined program without
+    /// write access can do it.
     pub fn read(path: &Path) -> Result<Store> {
         let none = || {
             let what = format!("there is no store in {}; `pull` and `build` make one", path.display());
@@ -80,22 +82,22 @@ impl Store {
         Ok(Store { layout: Layout::open_as(path, "the store".to_owned(), true)?, _shared: shared })
     }
 
-    /// What has a name, sorted by name.
+    /// All named images, sorted by name.
     pub fn list(&self) -> Result<Vec<Listed>> {
         list::list(&self.layout)
     }
 
-    /// Whether something is called so (`NAME:TAG`).
+    /// True if the store has an image with this name (`NAME:TAG`).
     pub fn has_name(&self, tag: &str) -> Result<bool> {
         Ok(self.layout.tags()?.iter().any(|known| known == tag))
     }
 
-    /// Gives what is called `from` the further name `to`.
+    /// Adds the name `to` to the image with the name `from`.
     pub fn tag(&self, from: &Local, to: &Local) -> Result<()> {
         index::change(&self.layout.top, |index| index.copy(self.name(), &from.to_string(), &to.to_string()))
     }
 
-    /// Takes a name away. The bytes go with the next prune, if no other name needs them.
+    /// Removes a name. The next prune removes the bytes if no other name needs them.
     pub fn untag(&self, name: &Local) -> Result<()> {
         let tag = name.to_string();
         if index::change(&self.layout.top, |index| Ok(index.remove(&tag)))? {
@@ -107,7 +109,8 @@ impl Store {
         ))
     }
 
-    /// How many bytes of a blob are here: all, or those of a half one, which [`Sink::resume`] goes on with.
+    /// Number of bytes of a blob in the store: all, or those of a partial blob, which [`Sink::resume`]
+    /// continues.
     pub fn partial(&self, digest: &Digest) -> Result<u64> {
         use crate::layout::{blobs, ingest};
         let whole = blobs::open(&self.layout.top, digest)?;
@@ -155,7 +158,7 @@ impl Sink for Store {
     }
 }
 
-/// Makes the folder of a store, where it does not exist.
+/// Creates the folder of a store if it does not exist.
 pub fn make(path: &Path) -> Result<()> {
     closed(path)?;
     Folder::create_owned(path).map(drop)
@@ -163,7 +166,7 @@ pub fn make(path: &Path) -> Result<()> {
 
 fn closed(path: &Path) -> Result<()> {
     let above = path.parent().filter(|above| above.ends_with("coracle"));
-    let open = above.map_or(Ok(()), guard::folder::closed).and_then(|()| layout::closed(path));
+    let open = above.map_or(Ok(()), guard::folder::refuse_shared).and_then(|()| layout::closed(path));
     open.map_err(|open| {
         Error::failed(format!("the store {} cannot be used: {open}", path.display())).because(open)
     })

@@ -1,5 +1,5 @@
-//! Removes what no name needs: mark from the index through the documents to the blobs, then sweep. When in doubt it
-//! stops: a document that cannot be read might need anything.
+//! Removal of blobs that no name needs: it marks from the index over the documents to the blobs, then removes
+//! the rest. It stops if a document cannot be read, since that document might need any blob.
 
 use super::{LOCK, closed, lock_file};
 use crate::layout::lock::{Keeps, Locked};
@@ -10,22 +10,23 @@ use crate::{Digest, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What a prune did.
+/// The result of a prune.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Documents, configs and layers that were removed.
+    /// Number of documents, configs and layers that were removed.
     pub blobs: u64,
-    /// Bytes of these, and of what others left half done.
+    /// Bytes that were freed, including unfinished files of other processes.
     pub freed: u64,
 }
 
-/// Prunes the store in a folder. Refused while any process has it open, this one included.
+/// Prunes the store in a folder. Fails while any process has it open, this one included.
 pub fn prune(path: &Path) -> Result<Pruned> {
     closed(path)?;
     let alone = Locked::at_once(lock_file(path)?, Keeps::All)
         .map_err(|e| Error::io(format!("cannot lock {}", path.join(LOCK).display()), e))?;
     if alone.is_none() {
-        let what = format!("the store {} is in use; prune it when nothing else uses it", path.display());
+        let what =
+            format!("the store {} is in use; end the commands that use it, and prune again", path.display());
         return Err(Error::failed(what));
     }
     let layout = Layout::create_as(path, "the store".to_owned(), true)?;
@@ -35,10 +36,10 @@ pub fn prune(path: &Path) -> Result<Pruned> {
     Ok(pruned)
 }
 
-/// How deep an index may lie in another.
+/// Maximum nesting of indexes.
 const DEPTH: usize = 4;
 
-/// The digests of everything a name leads to.
+/// The digests of everything that a name refers to.
 fn mark(layout: &Layout) -> Result<BTreeSet<Digest>> {
     let mut needed = BTreeSet::new();
     for entry in index::read(&layout.top)?.manifests {
@@ -57,7 +58,7 @@ fn walk(layout: &Layout, digest: Digest, depth: usize, needed: &mut BTreeSet<Dig
     }
     let document = match layout.document(&Which::Digest(digest)) {
         Ok(document) => document,
-        // An index of which only some architectures were brought.
+        // An index may be incomplete if only some architectures were pulled.
         Err(e) if e.kind() == ErrorKind::NotFound && depth < DEPTH => return Ok(()),
         Err(e) => return Err(e),
     };
@@ -84,7 +85,7 @@ fn sweep(layout: &Layout, needed: &BTreeSet<Digest>, pruned: &mut Pruned) -> Res
     for algorithm in all.names()? {
         let Some(folder) = all.sub(&algorithm)? else { continue };
         for hex in folder.names()? {
-            // What has no digest for a name is not ours.
+            // A file whose name is not a digest does not belong to the store.
             let Ok(digest) = format!("{algorithm}:{hex}").parse::<Digest>() else { continue };
             if needed.contains(&digest) {
                 continue;

@@ -139,7 +139,7 @@ fn a_half_blob_that_cannot_become_right_is_begun_anew() {
     blob.write_all(b"ght").unwrap();
     let e = blob.finish().unwrap_err();
     assert_eq!(
-        (e.kind(), e.to_string().contains("at byte 2 and is wrong")),
+        (e.kind(), e.to_string().contains("at byte 2 and has a wrong digest")),
         (ErrorKind::Failed, true),
         "{e}"
     );
@@ -309,7 +309,7 @@ fn what_another_user_has_put_into_a_store_is_refused() {
                 assert_eq!(said.is_some(), is_refused, "{name}: {said:?}");
                 let Some(said) = said else { continue };
                 let facts = format!(
-                    "{} belongs to user 1234, and the store it is in to user {owner}",
+                    "{} belongs to user 1234, but its store to user {owner}",
                     planted.display()
                 );
                 assert!(said.contains(&facts), "{said}");

@@ -1,24 +1,24 @@
-//! Why an archive is not read on. Callers put it into their own words of which archive it is.
+//! Errors of reading an archive. Callers add the archive's name.
 
 use std::io;
 
-/// An archive that cannot be read, or must not be.
+/// An error of reading an archive.
 #[derive(Debug)]
 pub enum Fault {
-    /// Its bytes could not be read.
+    /// The bytes could not be read.
     Io(io::Error),
-    /// It ends too early.
+    /// The archive ends too early.
     Truncated {
-        /// Bytes before its end, or before what is missing.
+        /// Offset at which the bytes end, or at which the missing part begins.
         at: u64,
-        /// What it ends inside of.
+        /// The part that is incomplete.
         inside: &'static str,
     },
-    /// It is broken, hostile or of an unknown kind.
+    /// The archive is broken, hostile or of an unknown kind.
     Refused {
-        /// Where, in its bytes.
+        /// Offset of the problem.
         at: u64,
-        /// A sentence without the archive's name.
+        /// The reason, without the archive's name.
         what: String,
     },
 }

@@ -1,18 +1,18 @@
-//! One header block: 512 bytes, its checksum, its fields. Reasons of refusals are for a message.
+//! Parsing of a header block: 512 bytes with a checksum and fields. Errors are reasons for a message.
 
 use super::quoted;
 use super::write::BLOCK;
 
-/// Offset and length of pieces of a file, as archives write them.
+/// Offset and length of the data segments of a sparse file, as the archive has them.
 pub(super) type Segments = Vec<(u64, u64)>;
 
-/// A header whose checksum is right and whose flavour is known.
+/// A header with a valid checksum and a known flavour.
 pub(super) struct Header<'a> {
     block: &'a [u8; BLOCK],
     flavour: Flavour,
 }
 
-/// How the fields beyond v7 are laid out.
+/// Layout of the fields beyond v7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flavour {
     V7,
@@ -20,8 +20,8 @@ pub(super) enum Flavour {
     Gnu,
 }
 
-/// Whether these first bytes are meant as an archive's, sound or not: by the magic, or (v7 has none) by a right checksum over a header with a
-/// sane name and size.
+/// True if the bytes look like the beginning of a tar, valid or not: by the magic, or (v7 has none) by a
+/// valid checksum over a header with a plausible name and size.
 pub fn looks_like_tar(head: &[u8]) -> bool {
     let Some(block) = head.first_chunk::<BLOCK>() else { return false };
     let printable = |name: &[u8]| {
@@ -34,20 +34,20 @@ pub fn looks_like_tar(head: &[u8]) -> bool {
             && number(block, "size", 124, 12).is_ok())
 }
 
-/// Whether bytes begin with a sound header, or with an empty block, as an empty archive does.
+/// True if the bytes begin with a valid header, or with an empty block, as an empty archive does.
 pub(crate) fn begins_as_tar(head: &[u8]) -> bool {
     head.first_chunk::<BLOCK>().is_some_and(|block| *block == [0; BLOCK] || Header::parse(block).is_ok())
 }
 
 impl<'a> Header<'a> {
-    /// `block` is not all zeros.
+    /// Parses a block that is not all zeros.
     pub(super) fn parse(block: &'a [u8; BLOCK]) -> Result<Self, String> {
         if !checksum_is_right(block) {
             return Err(broken("its checksum is wrong"));
         }
         let flavour = match &block[257..265] {
             b"ustar  \0" => {
-                // Go takes what is no time here for the front of a long name.
+                // Go treats a field that is not a valid time as the prefix of a long name.
                 for (what, from) in [("access time", 345), ("change time", 357)] {
                     if block[from] != 0 {
                         number(block, what, from, 12)?;
@@ -56,20 +56,20 @@ impl<'a> Header<'a> {
                 Flavour::Gnu
             }
             [b'u', b's', b't', b'a', b'r', 0, ..] => {
-                // star keeps times where others have the end of the front of a long name.
+                // star has times at the position where others have the end of the name's prefix.
                 if block.ends_with(b"tar\0") && !block[345..476].contains(&0) {
-                    return Err(broken("programs differ in where the front of its name ends (star)"));
+                    return Err(broken("programs differ in the length of its name prefix (star)"));
                 }
                 Flavour::Ustar
             }
-            // Programs differ in whether such a header has the front of a long name.
-            [b'u', b's', b't', b'a', b'r', ..] => return Err(broken("its magic is of no known kind")),
+            // Programs differ in whether such a header has a name prefix.
+            [b'u', b's', b't', b'a', b'r', ..] => return Err(broken("its magic is unknown")),
             _ => Flavour::V7,
         };
         Ok(Header { block, flavour })
     }
 
-    /// The type flag.
+    /// The type flag of the member.
     pub(super) fn kind(&self) -> u8 {
         self.block[156]
     }
@@ -78,7 +78,7 @@ impl<'a> Header<'a> {
         self.flavour
     }
 
-    /// The name, with the prefix of ustar; GNU keeps times there.
+    /// The name, with the prefix of ustar. GNU has times in that place.
     pub(super) fn name(&self) -> Vec<u8> {
         let name = until_zero(&self.block[..100]);
         match until_zero(&self.block[345..500]) {
@@ -107,14 +107,14 @@ impl<'a> Header<'a> {
         number(self.block, "size", 124, 12)
     }
 
-    /// The old GNU sparse fields: up to four segments, whether more follow, and the real size.
+    /// The old GNU sparse fields: up to four segments, a flag for continuation blocks, and the real size.
     pub(super) fn sparse(&self) -> Result<(Segments, bool, u64), String> {
         let segments = segments(self.block, 386, 4)?;
         Ok((segments, self.block[482] != 0, number(self.block, "real size", 483, 12)?))
     }
 }
 
-/// The 21 segments of a block that continues those of a header, and whether more follow; it has no checksum of its own.
+/// The 21 segments of a continuation block, and a flag for another one. The block has no checksum.
 pub(super) fn more_sparse(block: &[u8; BLOCK]) -> Result<(Segments, bool), String> {
     Ok((segments(block, 0, 21)?, block[504] != 0))
 }
@@ -134,7 +134,7 @@ fn segments(block: &[u8; BLOCK], from: usize, count: usize) -> Result<Segments, 
     Ok(segments)
 }
 
-/// An octal number, or (where the first byte is 0x80) a binary one.
+/// Parses an octal number, or a binary one if the first byte is 0x80.
 fn number(block: &[u8; BLOCK], what: &str, from: usize, len: usize) -> Result<u64, String> {
     let field = &block[from..from + len];
     let value = match field {
@@ -143,13 +143,13 @@ fn number(block: &[u8; BLOCK], what: &str, from: usize, len: usize) -> Result<u6
         }
         _ => octal(field),
     };
-    // Everything that is counted in an archive fits 63 bits.
+    // All numbers in an archive fit into 63 bits.
     value.filter(|&value| i64::try_from(value).is_ok()).ok_or_else(|| {
         broken(&format!("its {what} field {} is not a number", quoted(&String::from_utf8_lossy(field))))
     })
 }
 
-/// The sum of all bytes with the checksum's own as spaces; some old programs summed signed bytes.
+/// Sums all bytes, with the checksum field itself as spaces. Some old programs summed signed bytes.
 fn checksum_is_right(block: &[u8; BLOCK]) -> bool {
     let plain = |at: usize| if (148..156).contains(&at) { b' ' } else { block[at] };
     let unsigned: i64 = (0..BLOCK).map(|at| i64::from(plain(at))).sum();
@@ -159,7 +159,7 @@ fn checksum_is_right(block: &[u8; BLOCK]) -> bool {
         .is_some_and(|told| told == unsigned || told == signed)
 }
 
-/// Blanks, octal digits, then only blanks and NULs. An empty field is 0.
+/// Parses blanks, octal digits, then only blanks and NULs. An empty field is 0.
 fn octal(field: &[u8]) -> Option<u64> {
     let start = field.iter().position(|&b| b != b' ').unwrap_or(field.len());
     let field = &field[start..];
@@ -171,7 +171,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |value, &digit| value.checked_mul(8)?.checked_add(u64::from(digit - b'0')))
 }
 
-/// Up to the first NUL.
+/// The bytes up to the first NUL.
 pub(super) fn until_zero(field: &[u8]) -> &[u8] {
     &field[..field.iter().position(|&b| b == 0).unwrap_or(field.len())]
 }

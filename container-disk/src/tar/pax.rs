@@ -1,10 +1,9 @@
-//! The records of a PAX extended header: `LENGTH KEY=VALUE\n`. Those that say what a member is, where its data is or whose
-//! it is are read, and a record of that kind that is not known is refused; the others do not matter. Reasons of refusals
-//! are for a message.
+//! The records of a PAX extended header: `LENGTH KEY=VALUE\n`. Records about a member's type, data or owner
+//! are read, and unknown ones of that kind are refused. Others are ignored. Errors are reasons for a message.
 
 use super::header::Segments;
 
-/// What the extended header before a member says.
+/// The fields of the extended header before a member.
 #[derive(Debug, Default)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
@@ -15,7 +14,7 @@ pub(super) struct Pax {
     pub(super) sparse: Sparse,
 }
 
-/// GNU.sparse.*, in all versions.
+/// GNU.sparse.* records of all versions.
 #[derive(Debug, Default)]
 pub(super) struct Sparse {
     pub(super) seen: bool,
@@ -24,14 +23,14 @@ pub(super) struct Sparse {
     pub(super) name: Option<Vec<u8>>,
     pub(super) real_size: Option<u64>,
     pub(super) blocks: Option<u64>,
-    /// Versions 0.0 and 0.1 keep the map here.
+    /// The map in versions 0.0 and 0.1.
     pub(super) map: Option<Segments>,
-    /// An offset (0.0) whose length has not come yet.
+    /// An offset (version 0.0) whose length has not been read yet.
     half: Option<u64>,
 }
 
 impl Pax {
-    /// The records before one member.
+    /// Parses the records before one member.
     pub(super) fn parse(records: &[u8]) -> Result<Pax, String> {
         let mut pax = Pax::default();
         each(records, |key, value| pax.record(key, value))?;
@@ -42,7 +41,7 @@ impl Pax {
     }
 
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let not_understood = || broken(&format!("the value of {} is not understood", shown(key)));
+        let not_understood = || broken(&format!("the value of {} is not supported", shown(key)));
         let number = || number(value).ok_or_else(not_understood);
         let text = || text(value).ok_or_else(not_understood);
         let sparse = &mut self.sparse;
@@ -64,7 +63,7 @@ impl Pax {
             }
             b"GNU.sparse.map" => once(&mut sparse.map, map(value).ok_or_else(not_understood)?, key)?,
             _ if moves(key) => {
-                let what = format!("overlay file systems show another file by {}", shown(key));
+                let what = format!("{} makes overlay file systems show another file", shown(key));
                 return Err(broken(&what));
             }
             _ if matters(key) => return Err(not_understood()),
@@ -75,7 +74,7 @@ impl Pax {
     }
 }
 
-/// Checks the records for all members that follow: none of them may matter.
+/// Checks the records for all following members. Records that would change them are refused.
 pub(super) fn check_global(records: &[u8]) -> Result<(), String> {
     each(records, |key, _| match matters(key) {
         true => Err(broken(&format!("it sets {} for all files, which is not supported", shown(key)))),
@@ -92,7 +91,7 @@ fn each(mut records: &[u8], mut f: impl FnMut(&[u8], &[u8]) -> Result<(), String
         };
         let record = match records.get(space + 1..length) {
             Some([record @ .., b'\n']) => record,
-            _ => return Err(broken("a record is not as long as it says")),
+            _ => return Err(broken("a record does not have the length that it states")),
         };
         records = &records[length..];
         let Some(equals) = record.iter().position(|&b| b == b'=') else {
@@ -103,20 +102,20 @@ fn each(mut records: &[u8], mut f: impl FnMut(&[u8], &[u8]) -> Result<(), String
     Ok(())
 }
 
-/// Whether a record changes what a member is, where its data is, or whose it is.
+/// True if a record changes a member's type, data or owner.
 fn matters(key: &[u8]) -> bool {
     match key {
         b"path" | b"linkpath" | b"size" | b"uid" | b"gid" => true,
-        // How star and Solaris say that a member is sparse.
+        // Sparse members of star and Solaris.
         b"SCHILY.realsize" | b"SUN.holesdata" => true,
-        // The label and the number of a volume are notes; the rest says that a member goes on from another one.
+        // Label and number of a volume are metadata. Other keys continue a member from another volume.
         b"GNU.volume.label" | b"GNU.volume.minor" => false,
         key => key.starts_with(b"GNU.sparse.") || key.starts_with(b"GNU.volume.") || moves(key),
     }
 }
 
-/// Whether an overlay file system takes an attribute for its own: it hides what is below, or shows what lies elsewhere. Some
-/// of its notes do neither, and come into archives by accident.
+/// True for an attribute of overlay file systems that hides files below or shows others. Some attributes do
+/// neither, and get into archives by accident.
 fn moves(key: &[u8]) -> bool {
     const NOTES: [&[u8]; 6] = [b"origin", b"impure", b"nlink", b"upper", b"uuid", b"protattr"];
     let attribute = key.strip_prefix(b"SCHILY.xattr.");
@@ -129,7 +128,7 @@ fn moves(key: &[u8]) -> bool {
 fn once<T>(field: &mut Option<T>, value: T, key: &[u8]) -> Result<(), String> {
     match field.replace(value) {
         None => Ok(()),
-        Some(_) => Err(broken(&format!("it tells {} twice", shown(key)))),
+        Some(_) => Err(broken(&format!("it has {} twice", shown(key)))),
     }
 }
 
@@ -137,7 +136,7 @@ fn text(value: &[u8]) -> Option<Vec<u8>> {
     (!value.is_empty() && !value.contains(&0)).then(|| value.to_vec())
 }
 
-/// `OFFSET,LENGTH,OFFSET,LENGTH…`
+/// Parses `OFFSET,LENGTH,OFFSET,LENGTH…`.
 fn map(value: &[u8]) -> Option<Segments> {
     if value.is_empty() {
         return Some(Vec::new());
@@ -150,7 +149,7 @@ fn map(value: &[u8]) -> Option<Segments> {
     Some(map)
 }
 
-/// Decimal digits and nothing else, at most 63 bits.
+/// Parses a number of decimal digits only, of at most 63 bits.
 pub(super) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -159,7 +158,7 @@ pub(super) fn number(digits: &[u8]) -> Option<u64> {
     u64::try_from(value).ok()
 }
 
-/// A key as text without what could steer a terminal.
+/// A key as escaped text for a message.
 fn shown(key: &[u8]) -> String {
     let key: String = String::from_utf8_lossy(key).chars().take(100).collect();
     key.escape_debug().to_string()

@@ -1,4 +1,4 @@
-//! Members, one after the other: headers, extended headers, data, padding, the end mark.
+//! Reader of an archive's members: headers, extended headers, data, padding, the end mark.
 
 use super::fault::Fault;
 use super::header::{Flavour, Header, until_zero};
@@ -10,42 +10,43 @@ use super::sparse::Map;
 use super::write::{BLOCK, rest};
 use std::io;
 
-/// Bytes of a PAX header, at most.
+/// Maximum size of a PAX header.
 const PAX: u64 = 1 << 20;
-/// Bytes of a GNU long name, at most.
+/// Maximum size of a GNU long name.
 const LONG_NAME: u64 = 64 << 10;
 
-/// What a caller expects of an archive.
+/// Limits and requirements for an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// How it ends.
+    /// Requirement for the end of the archive.
     pub end: End,
-    /// Headers, at most: each costs time.
+    /// Maximum number of headers. Each costs time.
     pub headers: u64,
 }
 
-/// How an archive ends.
+/// Requirement for the end of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// By its end mark. Without it the archive may have been cut short.
+    /// The end mark is required. Without it the archive may have been truncated.
     Mark,
-    /// By its end mark or with its bytes, whose number is known otherwise (from a digest, or the file itself).
+    /// The end mark is optional, since the length is known otherwise (from a digest, or the file itself).
     Bytes,
 }
 
-/// An archive, from its beginning.
+/// A reader of the members of an archive.
 pub struct Archive {
     source: Box<dyn Source>,
     rules: Rules,
     at: u64,
     headers: u64,
-    /// Of the current member: data that has not been read, and the padding behind it.
+    /// Bytes of the current member's data that have not been read.
     left: u64,
+    /// Padding after the current member's data.
     padding: u64,
     ended: bool,
 }
 
-/// What extended headers told about the member to come.
+/// Values from extended headers for the next member.
 #[derive(Default)]
 struct ExtendedHeaders {
     name: Option<Vec<u8>>,
@@ -54,17 +55,17 @@ struct ExtendedHeaders {
 }
 
 impl Archive {
-    /// `source` stands at the beginning.
+    /// Reads an archive from the beginning of `source`.
     pub fn new(source: impl Source + 'static, rules: Rules) -> Self {
         Archive { source: Box::new(source), rules, at: 0, headers: 0, left: 0, padding: 0, ended: false }
     }
 
-    /// Bytes that have been read or passed over.
+    /// Number of bytes that have been read or skipped.
     pub fn offset(&self) -> u64 {
         self.at
     }
 
-    /// The next member; what is left of the last one is passed over. `None` at the end.
+    /// Reads the next member's headers. Unread data of the previous member is skipped. `None` at the end.
     pub fn next_member(&mut self) -> Result<Option<Member>, Fault> {
         self.skip()?;
         let mut told = ExtendedHeaders::default();
@@ -84,7 +85,7 @@ impl Archive {
                 b'K' => {
                     let link = self.name(size, "a long link name")?;
                     if link.is_empty() {
-                        // For Go nothing was told then.
+                        // Go treats an empty long name as absent.
                         return Err(Fault::refused(at, "a long link name here is empty"));
                     }
                     told.link.replace(link).is_some()
@@ -95,10 +96,10 @@ impl Archive {
                 }
                 b'g' => {
                     if !told.is_empty() {
-                        // Go forgets what was told of the member to come, and others do not.
+                        // Go discards the extended headers before it, other programs do not.
                         return Err(Fault::refused(
                             at,
-                            "a global header stands between a member and what is told of it",
+                            "a global header stands between a member and its extended headers",
                         ));
                     }
                     let records = self.text(size, PAX, "a global PAX header")?;
@@ -113,7 +114,7 @@ impl Archive {
         }
     }
 
-    /// Reads data of the current member: 0 bytes only at its end (or into nothing).
+    /// Reads data of the current member. Returns 0 only at its end (or for an empty buffer).
     pub fn data(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
         if most == 0 {
@@ -127,7 +128,8 @@ impl Archive {
         Ok(n)
     }
 
-    /// Goes on inside the current member's data with another source, which stands at this byte of the archive.
+    /// Continues inside the current member's data with another source, which starts at offset `at` of the
+    /// archive.
     pub fn enter(&mut self, source: impl Source + 'static, at: u64) -> Result<(), Fault> {
         let passed = at.checked_sub(self.at).and_then(|passed| self.left.checked_sub(passed).map(|_| passed));
         let Some(passed) = passed else {
@@ -139,7 +141,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The first bytes of the current member's data, as many as there are.
+    /// The first bytes of the current member's data: `want` bytes, or fewer if the data ends.
     pub fn look(&mut self, want: usize) -> Result<Vec<u8>, Fault> {
         let mut looked = vec![0; want];
         let mut have = 0;
@@ -153,8 +155,8 @@ impl Archive {
         Ok(looked)
     }
 
-    /// After the last member: only zeros may follow, since a second archive glued on would be ignored otherwise. Reads
-    /// to the end of the bytes, where checks may be made on them.
+    /// Reads to the end of the bytes after the last member, so that checks at their end are made. Only zeros
+    /// may follow, since a second archive would be ignored otherwise.
     pub fn drain(&mut self) -> Result<(), Fault> {
         let mut piece = vec![0; 64 << 10];
         loop {
@@ -191,7 +193,7 @@ impl Archive {
         let is_list = what == What::Note('D');
         if what != What::File && !is_list && size != 0 {
             // Programs disagree on whether data follows such a member.
-            let what = format!("{} is no file but states a size of {size}", quoted(&name));
+            let what = format!("{} is not a file, but has a size of {size}", quoted(&name));
             return Err(refused(what));
         }
         let map = match (header.kind() == b'S', sparse.seen) {
@@ -199,7 +201,7 @@ impl Archive {
             (true, false) if header.flavour() == Flavour::Gnu => Some(self.old_sparse(header, size, at)?),
             (false, true) if what == What::File => Some(self.pax_sparse(sparse, size, &name, at)?),
             _ => {
-                let what = format!("{} is sparse in a way that is not known (star?)", quoted(&name));
+                let what = format!("{} is a sparse file of an unsupported kind (star?)", quoted(&name));
                 return Err(refused(what));
             }
         };
@@ -213,7 +215,7 @@ impl Archive {
         Ok(Member { name, what, size, at: self.at, uid, gid, mode, map })
     }
 
-    /// A header block; `None` at the end.
+    /// Reads a header block. `None` at the end of the archive.
     fn header(&mut self) -> Result<Option<[u8; BLOCK]>, Fault> {
         if self.ended {
             return Ok(None);
@@ -251,10 +253,10 @@ impl Archive {
         Ok(until_zero(&self.text(size, LONG_NAME, what)?).to_vec())
     }
 
-    /// The data of an extended header.
+    /// Reads the data of an extended header.
     fn text(&mut self, size: u64, most: u64, what: &str) -> Result<Vec<u8>, Fault> {
         if size > most {
-            let what = format!("{what} here is {size} bytes long, at most {most} are read");
+            let what = format!("{what} here is {size} bytes long, the limit is {most}");
             return Err(Fault::refused(self.at, what));
         }
         self.begin(size)?;
@@ -263,21 +265,21 @@ impl Archive {
         Ok(text)
     }
 
-    /// So much data follows.
+    /// Starts the data of a member, `size` bytes and their padding.
     pub(super) fn begin(&mut self, size: u64) -> Result<(), Fault> {
         let padding = rest(size) as u64;
         let end = self.at.checked_add(size).and_then(|end| end.checked_add(padding));
         if end.is_none() {
             return Err(Fault::refused(
                 self.at,
-                format!("the file here states a size of {size}, past any end"),
+                format!("the file here has a size of {size}, which is too large for any archive"),
             ));
         }
         (self.left, self.padding) = (size, padding);
         Ok(())
     }
 
-    /// Passes over what is left of the current member, and its padding, which may hold anything.
+    /// Skips the unread data of the current member, and its padding, which may hold anything.
     fn skip(&mut self) -> Result<(), Fault> {
         // `begin` has checked that this ends below 2⁶⁴.
         let bytes = self.left + self.padding;
@@ -290,12 +292,12 @@ impl Archive {
         Ok(())
     }
 
-    /// Data of the current member that has not been read.
+    /// Number of unread bytes of the current member's data.
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
-    /// A whole block; `None` if the bytes end before it.
+    /// Reads a whole block. `None` if the bytes end before it.
     pub(super) fn block(&mut self) -> Result<Option<[u8; BLOCK]>, Fault> {
         let mut block = [0; BLOCK];
         let mut have = 0;
@@ -309,7 +311,7 @@ impl Archive {
         Ok(Some(block))
     }
 
-    /// Some bytes; none only at the end of all.
+    /// Reads some bytes. Returns 0 only at the end of the bytes.
     fn some(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
         loop {
             match self.source.read(out) {
@@ -335,5 +337,4 @@ impl ExtendedHeaders {
     }
 }
 
-const CONTRADICTION: &str =
-    "extended headers contradict one another: one of them tells again what another has told";
+const CONTRADICTION: &str = "extended headers contradict one another: two of them set the same field";

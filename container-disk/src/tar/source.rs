@@ -1,23 +1,23 @@
-//! The bytes of a tar: in order, or at any offset. Only the second skips without reading.
+//! Input for the tar reader: a stream, or bytes at any offset, which can be skipped without reading.
 
 use disk_format::ReadAt;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// Bytes of a tar.
+/// The bytes of a tar.
 pub trait Source: Read + Send {
-    /// Passes over bytes; an early end is `UnexpectedEof`.
+    /// Skips bytes. An early end is the error `UnexpectedEof`.
     fn skip(&mut self, bytes: u64) -> io::Result<()>;
 }
 
-/// In order.
+/// A stream that is read in order.
 pub struct Streamed<R> {
     inner: R,
     scratch: Vec<u8>,
 }
 
 impl<R: Read + Send> Streamed<R> {
-    /// Bytes that stand at the beginning of the tar.
+    /// Reads a tar from the beginning of `inner`.
     pub fn new(inner: R) -> Self {
         Streamed { inner, scratch: Vec::new() }
     }
@@ -47,7 +47,8 @@ impl<R: Read + Send> Source for Streamed<R> {
     }
 }
 
-/// At any offset. Small reads come out of a window, so that many headers cost one request where bytes are far away.
+/// Bytes that can be read at any offset. Small reads are served from a window, so that many headers cost one
+/// request to a remote file.
 pub struct Seekable {
     bytes: Arc<dyn ReadAt>,
     at: u64,
@@ -58,12 +59,12 @@ pub struct Seekable {
 const WINDOW: u64 = 64 << 10;
 
 impl Seekable {
-    /// All bytes of the tar.
+    /// Reads a tar that consists of all `bytes`.
     pub fn new(bytes: Arc<dyn ReadAt>) -> Self {
         Seekable { bytes, at: 0, window: Vec::new(), window_at: 0 }
     }
 
-    /// What the window holds from here on.
+    /// The bytes of the window from the current position on.
     fn held(&self) -> &[u8] {
         let from = self.at.checked_sub(self.window_at).and_then(|from| usize::try_from(from).ok());
         from.and_then(|from| self.window.get(from..)).unwrap_or_default()

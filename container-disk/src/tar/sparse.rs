@@ -1,4 +1,4 @@
-//! Where the data of a sparse file is, and where its holes are; read as each kind of sparse member tells it.
+//! Positions of data and holes in a sparse file, from each kind of sparse member.
 
 use super::fault::Fault;
 use super::header::{Header, Segments, more_sparse};
@@ -8,7 +8,7 @@ use super::read::Archive;
 use super::write::BLOCK;
 use std::ops::Range;
 
-/// Segments of one file, at most: their memory is 16 MiB then.
+/// Limit of segments per file. They take up to 16 MiB of memory.
 const MOST: usize = 1 << 20;
 
 /// A checked map: segments in order, without overlap, inside the file.
@@ -19,12 +19,13 @@ pub struct Map {
 }
 
 impl Map {
-    /// A file without holes.
+    /// The map of a file without holes.
     pub fn whole(size: u64) -> Self {
         Map { segments: std::iter::once(0..size).collect(), size }
     }
 
-    /// `stored`: the bytes of data that the archive holds for it; `at`: where it says so, for messages.
+    /// Checks a map. `stored` is the number of data bytes in the archive, and `at` the map's offset for
+    /// messages.
     fn new(segments: &[(u64, u64)], size: u64, stored: u64, at: u64) -> Result<Self, Fault> {
         let broken = |what: String| Fault::refused(at, format!("the sparse map here is broken: {what}"));
         let mut checked = Vec::with_capacity(segments.len());
@@ -36,7 +37,7 @@ impl Map {
                     format!("{len} bytes at {offset} overlap others or pass the file's size of {size}");
                 return Err(broken(what));
             };
-            // Cannot overflow: segments do not overlap and lie inside `size`.
+            // No overflow: segments do not overlap and lie inside `size`.
             sum += len;
             end = next;
             if len > 0 {
@@ -44,24 +45,24 @@ impl Map {
             }
         }
         if sum != stored {
-            return Err(broken(format!("it tells of {sum} bytes, the archive holds {stored}")));
+            return Err(broken(format!("its segments have {sum} bytes, but the archive holds {stored}")));
         }
         Ok(Map { segments: checked, size })
     }
 
-    /// Where the data is; it comes in this order.
+    /// The ranges of the file that have data, in the order of the data in the archive.
     pub fn segments(&self) -> &[Range<u64>] {
         &self.segments
     }
 
-    /// The file's size with its holes.
+    /// The file's size including its holes.
     pub fn size(&self) -> u64 {
         self.size
     }
 }
 
 impl Archive {
-    /// Of a member of GNU's type `S`.
+    /// Reads the map of a member of GNU's type `S`.
     pub(super) fn old_sparse(&mut self, header: &Header<'_>, size: u64, at: u64) -> Result<Map, Fault> {
         let (mut segments, mut more, real_size) =
             header.sparse().map_err(|what| Fault::Refused { at, what })?;
@@ -69,7 +70,7 @@ impl Archive {
             let at = self.offset();
             let block = self.block()?.ok_or_else(|| self.truncated("a sparse map"))?;
             let (further, and_more) = more_sparse(&block).map_err(|what| Fault::Refused { at, what })?;
-            // A block that adds nothing may be the last, but not one of many.
+            // An empty block may be the last one, but not one of many.
             if segments.len() + further.len() > MOST || (and_more && further.is_empty()) {
                 return Err(too_many(at));
             }
@@ -80,7 +81,7 @@ impl Archive {
         Map::new(&segments, real_size, size, at)
     }
 
-    /// Of a member with GNU.sparse records.
+    /// Reads the map of a member with GNU.sparse records.
     pub(super) fn pax_sparse(
         &mut self,
         sparse: Sparse,
@@ -97,16 +98,16 @@ impl Archive {
             (None, None) | (Some(0), Some(0 | 1)) => {
                 let map = sparse.map.unwrap_or_default();
                 if sparse.blocks != Some(map.len() as u64) {
-                    return Err(unknown("its map does not have as many entries as it says"));
+                    return Err(unknown("its map does not have the stated number of entries"));
                 }
                 map
             }
-            _ => return Err(unknown("its map is of a version that is not known")),
+            _ => return Err(unknown("its map has an unknown version")),
         };
         Map::new(&segments, real_size, self.left(), at)
     }
 
-    /// Version 1.0 keeps the map in front of the data, as decimal lines, padded to whole blocks.
+    /// Reads the map of version 1.0: decimal lines in front of the data, padded to whole blocks.
     fn leading_map(&mut self, at: u64) -> Result<Segments, Fault> {
         let mut lines = Lines { block: [0; BLOCK], pos: BLOCK, at };
         let count = lines.number(self)?;

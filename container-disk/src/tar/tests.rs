@@ -210,10 +210,10 @@ fn what_could_be_read_in_two_ways_is_refused() {
         ("twice", file(t().pax(b"9 path=b\n9 path=c\n"))),
         ("PAX header here is broken", file(t().pax(b"99 path=b\n"))),
         ("PAX header here is broken", file(t().pax(b"9 path=bb"))),
-        ("value of size is not understood", file(t().pax(b"9 size=x\n"))),
-        ("value of path is not understood", file(t().pax(b"8 path=\n"))),
+        ("value of size is not supported", file(t().pax(b"9 size=x\n"))),
+        ("value of path is not supported", file(t().pax(b"8 path=\n"))),
         ("followed by no file", t().pax(b"9 path=b\n").end()),
-        ("at most 65536 are read", t().raw(b'L', b"", b"", 1 << 30, b"").end()),
+        ("the limit is 65536", t().raw(b'L', b"", b"", 1 << 30, b"").end()),
     ] {
         let e = read(&tar).map(|all| all.len()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Refused, "{why}: {e}");

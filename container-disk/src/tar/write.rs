@@ -1,26 +1,27 @@
-//! Headers for what we write. Plain ustar wherever it fits; a size from 8 GiB on, a long name, a date after 2242 are
-//! told in a PAX header before it. No sparse members: container runtimes refuse them.
+//! Tar headers for writing. They are plain ustar if possible. Sizes from 8 GiB on, long names and dates after
+//! 2242 are written in a PAX header before it. Sparse members are not written, since container runtimes
+//! refuse them.
 
-/// Everything in a tar comes in blocks of this.
+/// Size of a tar block, in bytes.
 pub const BLOCK: usize = 512;
-/// What ends a tar.
+/// The end mark of a tar.
 pub(crate) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
 /// The largest number that 11 octal digits hold.
 const OCTAL_11: u64 = (1 << 33) - 1;
 
-/// A folder (its name ends with a slash) or a file.
+/// A file, or a folder (its name ends with a slash).
 #[derive(Clone, Copy)]
 pub(crate) struct Item<'a> {
     pub(crate) name: &'a str,
     pub(crate) size: u64,
     pub(crate) mode: u32,
     pub(crate) mtime: u64,
-    /// For both the user and the group.
+    /// ID and name, for both user and group.
     pub(crate) owner: (u32, &'a str),
 }
 
-/// The header, with a PAX header before it if need be.
+/// The header of an item, with a PAX header before it if necessary.
 pub(crate) fn head(item: &Item<'_>) -> Vec<u8> {
     let mut records = String::new();
     if item.mtime > OCTAL_11 {
@@ -46,8 +47,8 @@ pub(crate) fn head(item: &Item<'_>) -> Vec<u8> {
     out
 }
 
-/// The header of a file whose size and name were not known when its place was left free: always one block, large
-/// sizes in base 256.
+/// The header of a file whose size and name were not known when space for it was left. Always one block, with
+/// large sizes in base 256.
 pub(crate) fn patched(item: &Item<'_>) -> [u8; BLOCK] {
     let mut out = block(item, b'0', item.size.min(OCTAL_11));
     if item.size > OCTAL_11 {
@@ -59,7 +60,7 @@ pub(crate) fn patched(item: &Item<'_>) -> [u8; BLOCK] {
     out
 }
 
-/// How many zeros fill the last block of a file.
+/// Number of zeros that fill the last block of a file.
 pub(crate) fn rest(size: u64) -> usize {
     let over = (size % BLOCK as u64) as usize;
     if over == 0 { 0 } else { BLOCK - over }
@@ -67,7 +68,7 @@ pub(crate) fn rest(size: u64) -> usize {
 
 fn block(item: &Item<'_>, kind: u8, size: u64) -> [u8; BLOCK] {
     let mut out = [0; BLOCK];
-    // Where the name does not fit, its PAX record decides and this only helps a person who looks.
+    // If the name does not fit, the PAX record has the full name and this one is only informative.
     let name: Vec<u8> = item.name.bytes().map(|b| if b.is_ascii() { b } else { b'_' }).take(100).collect();
     put(&mut out, 0, &name);
     octal(&mut out[100..108], u64::from(item.mode));
@@ -89,7 +90,7 @@ fn put(out: &mut [u8; BLOCK], at: usize, bytes: &[u8]) {
     out[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Digits with zeros in front, and a zero byte.
+/// Writes digits with leading zeros and a NUL.
 fn octal(field: &mut [u8], mut value: u64) {
     let digits = field.len() - 1;
     for digit in field[..digits].iter_mut().rev() {
@@ -104,7 +105,7 @@ fn sum(out: &mut [u8; BLOCK]) {
     octal(&mut out[148..155], sum);
 }
 
-/// `LENGTH key=value\n`, where the length counts its own digits.
+/// Appends `LENGTH key=value\n`. The length includes its own digits.
 fn record(out: &mut String, key: &str, value: &str) {
     let without = key.len() + value.len() + 3;
     let mut len = without + 1;

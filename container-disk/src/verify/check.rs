@@ -1,51 +1,50 @@
-//! What came of each claim.
+//! The results of the checks.
 
 use crate::{Error, ErrorKind, Result};
 
-/// One claim.
+/// One check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// "amd64: layer 1: blob".
+    /// Name of the check: "amd64: layer 1: blob".
     pub name: String,
-    /// What came of it.
     pub outcome: Outcome,
 }
 
-/// What came of a claim.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is true.
     Passed,
-    /// It is not, because.
+    /// The check failed, with the reason.
     Failed(String),
-    /// Nobody knows, because.
+    /// The check was not made, with the reason.
     NotChecked(String),
 }
 
 impl Check {
-    /// Whether it is true. What was not checked is not.
+    /// True if the check passed. A check that was not made has not passed.
     pub fn passed(&self) -> bool {
         self.outcome == Outcome::Passed
     }
 }
 
-/// A claim that can be told by looking.
+/// An error with the reason `why`, unless the condition is true.
 pub(super) fn expect(is_true: bool, why: impl FnOnce() -> String) -> Result<()> {
     if is_true { Ok(()) } else { Err(Error::refused(why())) }
 }
 
-/// The checks so far.
+/// The results so far.
 #[derive(Default)]
 pub(super) struct Checks {
-    /// Of the names of those to come: "amd64: ".
+    /// Prefix for the names of the following checks: "amd64: ".
     pub(super) prefix: String,
     pub(super) list: Vec<Check>,
-    /// Documents that indexes led to.
+    /// Number of documents that indexes have listed.
     pub(super) documents: usize,
 }
 
 impl Checks {
-    /// One more. The value is there if it passed; an error that is not the image's fault ends all.
+    /// Records a result. Returns the value if the check passed. An error that is not caused by the image ends
+    /// the verification.
     pub(super) fn of<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
         let value = self.part_of(name, result)?;
         if value.is_some() {
@@ -54,7 +53,7 @@ impl Checks {
         Ok(value)
     }
 
-    /// The same of a claim that has not passed with this alone.
+    /// Like `record`, but does not record success, for a check with further parts.
     pub(super) fn part_of<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),

@@ -1,4 +1,5 @@
-//! The claims of a containerDisk: one disk, in the place where VMs look for it, which qemu may and can read.
+//! The checks of a containerDisk: one disk at the path where VMs expect it, with a format and a mode that
+//! QEMU can read.
 
 use super::check::{Checks, Outcome, expect};
 use super::format::Verdict;
@@ -27,7 +28,7 @@ pub(super) fn check(
         if let Some(initrd) = &boot.initrd {
             checks.of("initrd", is_file(&tree, initrd))?;
         }
-        // Such an image need not have a disk beside them.
+        // A kernel-boot image may lack a disk.
         if image.interest.path().is_none() && tree.below("disk").next().is_none() {
             return Ok(());
         }
@@ -45,7 +46,7 @@ pub(super) fn check(
 fn placed(image: &Image) -> Result<(String, Entry)> {
     let (path, entry) = image.judge()?;
     expect(image.interest.path().is_some() || is_disk_path(&path), || {
-        format!("{} lies at the root; readers other than the newest look into /disk alone", quoted(&path))
+        format!("{} lies at the root; older readers only look in /disk", quoted(&path))
     })?;
     Ok((path, entry))
 }
@@ -53,7 +54,7 @@ fn placed(image: &Image) -> Result<(String, Entry)> {
 fn is_file(tree: &Tree, path: &str) -> Result<()> {
     let clean = scan::clean(path);
     let kind = clean.and_then(|path| tree.kind(&path));
-    expect(kind == Some(&EntryKind::File), || format!("{} is no file of the image", quoted(path)))
+    expect(kind == Some(&EntryKind::File), || format!("{} is not a file of the image", quoted(path)))
 }
 
 fn owner(entry: &Entry) -> Result<()> {
@@ -72,14 +73,14 @@ fn mode(image: &Image, path: &str, entry: &Entry) -> Result<()> {
         if let Some(entry) = tree.entries.get(folder) {
             expect(allows(entry, 0o1), || {
                 let mode = entry.mode & 0o7777;
-                format!("mode {mode:04o} of the folder {} does not let user {OWNER} in", quoted(folder))
+                format!("mode {mode:04o} of the folder {} does not let user {OWNER} enter it", quoted(folder))
             })?;
         }
     }
     Ok(())
 }
 
-/// Whether qemu's user has these rights.
+/// True if QEMU's user has these rights.
 fn allows(entry: &Entry, rights: u64) -> bool {
     let qemu = u64::from(OWNER);
     let shift = match () {
@@ -100,7 +101,7 @@ fn format(verdict: &Verdict, checks: &mut Checks) {
         }
         Verdict::Unknown(format) => {
             let why = format!(
-                "this {format} has its tables far behind its data; convert it to a file and check that"
+                "this {format} has its tables far behind its data; convert the disk to a file and check that file"
             );
             checks.add(FORMAT, Outcome::NotChecked(why));
             checks.add(OUTSIDE, Outcome::Passed);

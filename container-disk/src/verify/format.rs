@@ -1,26 +1,26 @@
-//! The format of a file as it passes.
+//! The format of a file, checked while the file is read.
 
 use crate::{Error, Result};
 use disk_format::judge::{self, Judge};
 use disk_format::{ErrorKind, Format, Limits};
 use std::io::Read;
 
-/// What a file is.
+/// The result for one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A disk that can be read.
+    /// A readable disk.
     Sound(Format),
-    /// A disk, whose last tables lie where they could not be kept.
+    /// A disk whose last tables are too far behind to be checked.
     Unknown(Format),
-    /// It is broken, or of a format from which VMs do not start.
+    /// A broken file, or a format from which VMs cannot start.
     Bad(String),
-    /// It needs another file.
+    /// A disk that refers to another file.
     Outside(String),
 }
 
 const PIECE: usize = 256 << 10;
 
-/// Reads a file to its end, or up to what is wrong with it.
+/// Reads a file to its end, or up to its first error.
 pub(super) fn judge(file: &mut impl Read) -> Result<Verdict> {
     let (mut judge, mut piece) = (Judge::new(Limits::default()), vec![0; PIECE]);
     loop {

@@ -1,5 +1,5 @@
-//! One layer, read once: size and digest of the blob, media type, the tar, its diff-id; and the format of each file
-//! that could be the disk, as it passes. All of that on a thread that can open nothing.
+//! Checks of one layer, which is read once: size and digest of the blob, media type, tar, diff-id, and the
+//! format of each file that could be the disk. Everything is parsed on a confined thread.
 
 use super::check::{Checks, Outcome, expect};
 use super::format::{Verdict, judge};
@@ -30,16 +30,16 @@ pub(super) struct Layer<'a> {
     pub(super) limit: u64,
 }
 
-/// How often a layer is read that turns out wrong at its end.
+/// Maximum number of reads of a layer that ends with a wrong digest.
 const TRIES: u32 = 5;
 
-/// What a layer changes, and what its files are.
+/// The changes of a layer, and the results for its files.
 type Contents = (Changes, Vec<FileVerdict>);
 
-/// At which stage, and why.
+/// The failed check, and the error.
 type Refusal = (&'static str, Error);
 
-/// What a file of a layer is.
+/// The result for one file of a layer.
 pub(super) struct FileVerdict {
     pub(super) layer: usize,
     pub(super) path: String,
@@ -47,7 +47,8 @@ pub(super) struct FileVerdict {
 }
 
 impl Layer<'_> {
-    /// What it changes, and what its files are; `None` if it could not be read to its end.
+    /// Checks the layer and returns its changes and the results for its files. `None` if it could not be read
+    /// to its end.
     pub(super) fn check(
         &self,
         image: &Image,
@@ -73,7 +74,7 @@ impl Layer<'_> {
         let mut read = self.read(&name, &*blob, image, told)?;
         for _ in 1..TRIES {
             match &read {
-                // That one registry lies says nothing of the image, as long as another has it.
+                // The wrong bytes of one registry do not count against the image if another registry has it.
                 Err((_, e)) if e.kind() == ErrorKind::Refused && blob.is_elsewhere() => {
                     tracing::info!(error = %e, "a layer is read again");
                     read = self.read(&name, &*blob, image, told)?;
@@ -88,7 +89,8 @@ impl Layer<'_> {
                     Some(told) => {
                         checks.of(DIFF_ID, compare(actual, told))?;
                     }
-                    None => checks.add(DIFF_ID, Outcome::NotChecked("no config tells it".to_owned())),
+                    None => checks
+                        .add(DIFF_ID, Outcome::NotChecked("there is no config that lists it".to_owned())),
                 }
                 Ok(Some(found))
             }
@@ -97,7 +99,7 @@ impl Layer<'_> {
         }
     }
 
-    /// Reads all of it: the tar's digest, and what is in it; or at which stage it is refused.
+    /// Reads the whole layer. Returns the digest of the tar and its content, or the check that failed.
     fn read(
         &self,
         name: &str,
@@ -106,7 +108,7 @@ impl Layer<'_> {
         told: Option<&Digest>,
     ) -> Result<Result<(Digest, Contents), Refusal>> {
         let digest: Digest = self.descriptor.digest.parse()?;
-        // Where nothing is compressed, the blob is the tar, and its digest is checked anyway.
+        // The blob of an uncompressed layer is its tar, and the blob's digest is verified anyway.
         let plain = peel::told(name, &self.descriptor.media_type).is_ok_and(|how| how == Compression::None);
         let is_same = plain && told.is_none_or(|told| told.algorithm() == digest.algorithm());
         let hash = (!is_same).then(|| Aside::new(told.map_or_else(Hasher::new, Hasher::like)));
@@ -136,7 +138,7 @@ impl Layer<'_> {
     }
 }
 
-/// Whose fault it is that a layer cannot be read, the blob's own bytes tell.
+/// Finds the cause of a layer that cannot be read: a wrong blob, or a wrong content of the right blob.
 fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &mut Checks) -> Result<()> {
     let sound = checks.of(BLOB, whole(name, blob))?.is_some();
     let not_checked = |checks: &mut Checks, names: &[&str], why: &str| {
@@ -145,10 +147,10 @@ fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &m
         }
     };
     if !sound {
-        not_checked(checks, &[MEDIA_TYPE, TAR, DIFF_ID], "the blob is not what the manifest promises");
+        not_checked(checks, &[MEDIA_TYPE, TAR, DIFF_ID], "the blob does not match its descriptor");
     } else if stage == MEDIA_TYPE {
         checks.failed(MEDIA_TYPE, e.chain());
-        not_checked(checks, &[TAR, DIFF_ID], "it is not known what the blob is");
+        not_checked(checks, &[TAR, DIFF_ID], "the type of the blob is unknown");
     } else {
         checks.add(MEDIA_TYPE, Outcome::Passed);
         checks.failed(TAR, e.chain());
@@ -159,17 +161,17 @@ fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &m
 
 fn compare(actual: Digest, told: Result<Digest>) -> Result<()> {
     let told = told?;
-    expect(actual == told, || format!("the tar has the digest {actual}, and the config says {told}"))
+    expect(actual == told, || format!("the tar has the digest {actual}, but the config has {told}"))
 }
 
-/// Reads a blob to its end, where size and digest are checked.
+/// Reads a blob to its end, which verifies size and digest.
 fn whole(name: &str, blob: &dyn Blob) -> Result<()> {
     let mut stream = blob.stream(0)?;
     io::copy(&mut stream, &mut io::sink()).map_err(|e| Error::io(format!("cannot read {name}"), e))?;
     Ok(())
 }
 
-/// Hashes what is read.
+/// A reader that hashes the bytes.
 struct Hashing {
     inner: Box<dyn Read + Send>,
     hash: Arc<Mutex<Option<Aside>>>,

@@ -1,4 +1,4 @@
-//! Every claim of an image, made again from its bytes and compared.
+//! Verification of an image: every value that it states is computed again from its bytes and compared.
 //!
 //! ```text
 //!  index ──each image──► manifest ──► config ──► layers, each read once ──► the disk
@@ -7,24 +7,25 @@
 //!                                                layer.rs, format.rs        disk.rs
 //! ```
 //!
-//! Each claim is one [`Check`]: passed, failed with the reason, or not checked with the reason. That something could
-//! not be read at all (a broken connection, a full disk) is the error of the whole, never a failed check. Nothing that
-//! an image says makes it endless: documents, indexes in indexes and what a layer unpacks to have their limits.
+//! Each comparison is one [`Check`]: passed, failed with the reason, or not made with the reason. An error of
+//! reading (a broken connection, a full disk) is the error of the whole verification, never a failed check.
+//! No image can make the verification endless: documents, nested indexes and the decompressed size of a layer
+//! are limited.
 //!
-//! | check | of | fails where |
+//! | check | object | fails if |
 //! |---|---|---|
-//! | manifest | each document | it cannot be read, or is not of the size, digest and type that are told of it |
-//! | config | an image | the same; or it is none |
-//! | platform | an image | it is not Linux's, or not the index's |
+//! | manifest | each document | it cannot be read, or differs from its descriptor in size, digest or type |
+//! | config | an image | the same; or it is not a config |
+//! | platform | an image | its system is not Linux, or differs from the index |
 //! | a diff-id for each layer | an image | their numbers differ |
-//! | blob | each layer | it is not of the size and digest that the manifest tells |
-//! | media type | each layer | its bytes are something else |
-//! | tar | each layer | it is broken, hostile, or unpacks to more than is allowed |
-//! | diff-id | each layer | the tar's digest is not what the config tells |
-//! | kernel, initrd | a kernel-boot image | the labels name no file |
-//! | one disk in its place | an image | `/disk` holds none, several, or something else |
-//! | owner, mode | the disk | it is not qemu's, or qemu cannot get at it |
-//! | format, no outside references | the disk | no VM starts from it, or it needs another file |
+//! | blob | each layer | it differs from its descriptor in size or digest |
+//! | media type | each layer | its bytes have another type |
+//! | tar | each layer | it is broken, hostile, or decompresses to more than is allowed |
+//! | diff-id | each layer | the tar's digest differs from the config |
+//! | kernel, initrd | a kernel-boot image | a label does not name a file |
+//! | one disk in its place | an image | `/disk` has no file, several, or another type of entry |
+//! | owner, mode | the disk | it does not belong to QEMU's user, or that user cannot read it |
+//! | format, no outside references | the disk | VMs cannot start from it, or it needs another file |
 
 mod check;
 mod disk;
@@ -47,14 +48,14 @@ use crate::{ErrorKind, Result};
 use check::{Checks, expect};
 use layer::Layer;
 
-/// What to verify.
+/// Options of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Which image of an index (`amd64`, `arm64/v8`); all without it.
+    /// Verifies only the image for this architecture of an index (`amd64`, `arm64/v8`). Unset: all images.
     pub architecture: Option<String>,
-    /// Where the disk is, where the rules would not find it.
+    /// Path of the disk, if the rules would not find it.
     pub path: Option<String>,
-    /// Bytes that a layer may unpack to.
+    /// Maximum bytes that a layer may decompress to.
     pub limit: u64,
 }
 
@@ -65,16 +66,16 @@ impl Default for Options {
     }
 }
 
-/// Verifies what a name leads to: an image, or the images of an index. The checks come in the order they were made.
+/// Verifies an image, or the images of an index. The checks are in the order in which they were made.
 pub fn verify(place: &dyn Place, which: &Which, options: &Options) -> Result<Vec<Check>> {
     let mut checks = Checks::default();
-    // A tag may lead anywhere; what it leads to must be found by its digest too.
+    // A tag may refer to any document, which must also be found by its digest.
     let document = place.document(which).and_then(|document| match which {
         Which::Tag(_) => place.document(&Which::Digest(document.digest)),
         Which::Digest(_) => Ok(document),
     });
     let document = match document {
-        // An image that is not there claims nothing.
+        // A missing image is an error, not a failed check.
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
         known => checks.of("manifest", known)?,
     };
@@ -84,9 +85,9 @@ pub fn verify(place: &dyn Place, which: &Which, options: &Options) -> Result<Vec
     Ok(checks.list)
 }
 
-/// How deep an index may lie in another.
+/// Maximum nesting of indexes.
 const DEPTH: usize = 4;
-/// Documents that the indexes of one name may lead to.
+/// Limit of documents below the indexes of one name.
 const DOCUMENTS: usize = 256;
 
 fn document_below(
@@ -100,7 +101,7 @@ fn document_below(
     match &document.content {
         Content::Manifest(manifest) => image(place, manifest, options, checks, platform),
         Content::Index(_) if depth == 0 => {
-            checks.failed("indexes in indexes", format!("they lie more than {DEPTH} deep"));
+            checks.failed("indexes in indexes", format!("they are nested more than {DEPTH} deep"));
             Ok(())
         }
         Content::Index(index) => each(place, index, options, checks, depth),
@@ -128,7 +129,7 @@ fn each(
             return Ok(());
         }
         if is_attestation(entry) {
-            let why = "it is for no platform: something about an image, not an image";
+            let why = "it has no platform: it is metadata of an image, not an image";
             checks.add("manifest", Outcome::NotChecked(why.to_owned()));
         } else if let Some(document) = checks.of("manifest", listed(place, entry))? {
             document_below(place, &document, options, checks, depth - 1, entry.platform.as_ref())?;
@@ -138,18 +139,18 @@ fn each(
     Ok(())
 }
 
-/// What an entry of an index leads to.
+/// Reads the document of an index entry, and compares the entry.
 fn listed(place: &dyn Place, entry: &IndexEntry) -> Result<Document> {
     let document = place.document(&Which::Digest(entry.digest.parse()?))?;
     let (size, told) = (document.bytes.len() as u64, manifest::size(place.name(), entry.size)?);
-    expect(size == told, || format!("it has {size} bytes, and its index says {told}"))?;
+    expect(size == told, || format!("it has {size} bytes, but its index lists {told}"))?;
     expect(document.media_type == entry.media_type, || {
-        format!("it is a {}, and its index says {}", document.media_type, entry.media_type)
+        format!("it has the type {}, but its index lists {}", document.media_type, entry.media_type)
     })?;
     Ok(document)
 }
 
-/// Builders put these beside images.
+/// True for an attestation, which builders add to an index next to the images.
 fn is_attestation(entry: &IndexEntry) -> bool {
     entry.platform.as_ref().is_some_and(|p| p.os.to_string() == "unknown")
 }
@@ -168,7 +169,7 @@ fn image(
         checks.of(
             "a diff-id for each layer",
             expect(told == layers, || {
-                format!("there are {layers} layers, and the config tells {told} diff-ids")
+                format!("the image has {layers} layers, but the config has {told} diff-ids")
             }),
         )?;
     }
@@ -196,16 +197,16 @@ fn image(
 fn config_of(place: &dyn Place, manifest: &Manifest) -> Result<Config> {
     let told = manifest.config.media_type.as_str();
     expect([IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE].contains(&told), || {
-        format!("it is a {told}, not the config of an image with a root file system")
+        format!("it has the type {told}, not that of the config of an image with a root file system")
     })?;
     Config::read(place, manifest)
 }
 
 fn platform(config: &Config, said: Option<&Platform>) -> Result<()> {
     expect(config.os == "linux", || {
-        format!("the config's os is {:?}; a disk comes as a Linux image, whatever system is on it", config.os)
+        format!("the config's os is {:?}; it must be linux, whatever system is on the disk", config.os)
     })?;
-    expect(!config.architecture.is_empty(), || "the config tells no architecture".to_owned())?;
+    expect(!config.architecture.is_empty(), || "the config has no architecture".to_owned())?;
     let Some(said) = said else { return Ok(()) };
     let known = |variant: &Option<String>| variant.clone().filter(|variant| !variant.is_empty());
     let variants = known(&config.variant).zip(known(&said.variant));
@@ -217,7 +218,7 @@ fn platform(config: &Config, said: Option<&Platform>) -> Result<()> {
         };
         let ours = name(&config.architecture, &config.variant);
         format!(
-            "the config says {ours}, and its index {}",
+            "the config has {ours}, but the index {}",
             name(&said.architecture.to_string(), &said.variant)
         )
     })

@@ -47,7 +47,7 @@ fn user_and_password_over_tls() {
     image.push(&place, "1").unwrap();
     same(&fetch(&place, &image.layer_part()).unwrap(), &image.layer);
     for (entry, says) in
-        [(basic("me", "wrong"), "the credentials are wrong, or not enough"), (json!({}), "wants a user")]
+        [(basic("me", "wrong"), "the credentials are wrong or have too few permissions"), (json!({}), "wants a user")]
     {
         let (all, _kept) = with(&address, &entry, &ca);
         let e = all.open(&remote(&address, "os")).unwrap().document(&tag("1")).unwrap_err();

@@ -39,9 +39,9 @@ fn documents_that_lie_are_refused_with_the_reason() {
         ("nothing", answer(OCI_IMAGE_MEDIA_TYPE, ""), "is not a manifest"),
         ("another media type", answer(OCI_IMAGE_INDEX_MEDIA_TYPE, manifest(|_| ())), "is served as"),
         (
-            "an index and a manifest",
+            "an index and of a manifest",
             answer(OCI_IMAGE_MEDIA_TYPE, manifest(|m| m["manifests"] = json!([]))),
-            "an index and a manifest at once",
+            "the fields of an index and of a manifest",
         ),
         (
             "the same without a word of its own",
@@ -52,7 +52,7 @@ fn documents_that_lie_are_refused_with_the_reason() {
                     m.as_object_mut().unwrap().remove("mediaType");
                 }),
             ),
-            "an index and a manifest at once",
+            "the fields of an index and of a manifest",
         ),
         ("an old kind", answer("x/y", r#"{"schemaVersion":1,"mediaType":"x/y"}"#), "not an image"),
         (
@@ -63,7 +63,7 @@ fn documents_that_lie_are_refused_with_the_reason() {
         (
             "a foreign layer",
             answer(OCI_IMAGE_MEDIA_TYPE, manifest(|m| m["layers"][0]["urls"] = json!(["http://x/"]))),
-            "never followed",
+            "are not supported",
         ),
         (
             "a digest that is none",
@@ -73,7 +73,7 @@ fn documents_that_lie_are_refused_with_the_reason() {
         (
             "another digest beside it",
             What::Answer(200, format!("Docker-Content-Digest: {digest}\r\n"), manifest(|_| ()).into()),
-            "as it is told",
+            "Docker-Content-Digest header claims",
         ),
     ] {
         let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(what)]);
@@ -133,7 +133,7 @@ fn a_registry_that_leads_around_is_not_followed_for_ever() {
     }
     let mute = Proxy::start("127.0.0.1:1", vec![Fault::always(What::Answer(302, String::new(), vec![]))]);
     let e = example(&mirrored(&[mute.address()], "")).document(&tag("1")).unwrap_err();
-    assert!(e.to_string().contains("without saying where"), "{e}");
+    assert!(e.to_string().contains("has no Location"), "{e}");
 }
 
 #[test]

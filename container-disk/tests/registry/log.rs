@@ -14,7 +14,7 @@ pub(crate) fn logged(words: &[&str]) -> usize {
         tracing::subscriber::set_global_default(log.finish()).unwrap();
     });
     let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-    let switches = lines.iter().filter(|line| line.contains("another registry carries on"));
+    let switches = lines.iter().filter(|line| line.contains("the transfer continues from another registry"));
     switches.filter(|line| words.iter().all(|word| line.contains(word))).count()
 }
 

@@ -142,7 +142,7 @@ fn more_than_is_kept_is_asked_for_again() {
     let bytes = pattern(24 << 20);
     let mut writer = to.begin(None).unwrap();
     let e = writer.write_all(&bytes).and_then(|()| writer.arrive().map_err(Into::into)).unwrap_err();
-    assert!(e.to_string().contains("needs those after them again"), "{e}");
+    assert!(e.to_string().contains("the rest must be sent again"), "{e}");
     assert!(writer.write_all(b"more").is_err(), "not before it is said where");
     let at = writer.rewind().unwrap().unwrap();
     assert_eq!(at, 0);
@@ -186,7 +186,7 @@ fn a_registry_that_takes_only_whole_blobs_wants_the_digest_first() {
     let to = plain(&proxy.address(), "upload = \"whole\"").open(&remote(&proxy.address(), "os")).unwrap();
     let e = to.begin(None).err().unwrap();
     assert_eq!(e.kind(), ErrorKind::Usage);
-    assert!(e.to_string().contains("spool it"), "{e}");
+    assert!(e.to_string().contains("spool the blob"), "{e}");
     let bytes = pattern(LARGE);
     let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &bytes);
     proxy.set(vec![Fault::always(What::CutRequest(1_000_000)).method("PUT").times(1)]);
@@ -216,7 +216,7 @@ fn that_only_whole_blobs_are_taken_is_found_out() {
     // Where the digest is not known, there is nothing to be done but to say so.
     let anew = all.open(&remote(&proxy.address(), "os")).unwrap();
     let e = send(&anew, None, b"new").unwrap_err();
-    assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("spool it"), "{e:?}");
+    assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("spool the blob"), "{e:?}");
     assert_eq!(server.uploads("os"), 0);
 }
 

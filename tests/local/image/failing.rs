@@ -60,7 +60,7 @@ fn switched(case: &str, ran: &Ran) {
     let json = ran.json();
     let switches = json["registries"]["switches"].as_u64().unwrap();
     assert!(switches > 0, "{case}: {json}");
-    let said = ran.err.matches("another registry carries on").count() as u64;
+    let said = ran.err.matches("the transfer continues from another registry").count() as u64;
     assert_eq!(said, switches, "{case}: a line for each: {}", ran.err);
     assert_eq!(ran.err.matches("WARN").count() as u64, switches, "{case}: and no other: {}", ran.err);
 }

@@ -30,7 +30,7 @@ fn layers() -> Vec<Case> {
         ("a pipe", "a pipe", Tar::default().other(b'6', "disk/disk.img", "")),
         ("two disks", "2 files in /disk", disk().file("disk/other.img", DISK)),
         ("the same disk twice", "twice", disk().file("disk/disk.img", DISK)),
-        ("no disk", "no containerDisk", Tar::default()),
+        ("no disk", "is not a containerDisk", Tar::default()),
         (
             "an overlay",
             "overlay over the backing file",
@@ -139,7 +139,7 @@ fn documents() -> Vec<Case> {
         ),
         (
             "a foreign layer",
-            "never followed",
+            "are not supported",
             changed(|layer| layer["urls"] = json!(["http://127.0.0.1:1/x"])),
         ),
         ("a wrong byte", "has the digest", Box::new(spoilt)),

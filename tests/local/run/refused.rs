@@ -128,12 +128,12 @@ fn a_computer_is_shown_to_somebody_without_a_home() {
         Ran::of(command.env_remove("HOME").output().unwrap()).ok()
     };
     let told = String::from_utf8(show(&[]).out).unwrap();
-    for says in ["missing: a folder for VMs: there is no HOME", "set HOME to", "landlock", "x86_64"] {
+    for says in ["missing: a folder for VMs: HOME is not set", "set HOME to", "landlock", "x86_64"] {
         assert!(told.contains(says), "{says:?} is not in: {told}");
     }
     let missing = show(&["-o", "json"]).json()["missing"][0]["what"].clone();
     assert!(missing.as_str().unwrap().contains("CORACLE_HOME"), "{missing}");
-    place.command(&["ps"]).env_remove("HOME").output().map(Ran::of).unwrap().refused(2, "there is no HOME");
+    place.command(&["ps"]).env_remove("HOME").output().map(Ran::of).unwrap().refused(2, "HOME is not set");
 }
 
 /// What needs no virt-launcher is told without one, and that it is missing.

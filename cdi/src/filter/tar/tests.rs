@@ -1,4 +1,4 @@
-//! Archives made byte by byte: what no tool writes, but somebody will send.
+//! Archives made byte by byte, as no tool writes them, but an attacker might.
 
 use super::*;
 use crate::{Error, ErrorKind};
@@ -163,9 +163,9 @@ fn names_that_lead_outside_are_refused_wherever_they_stand() {
 #[test]
 fn entries_that_programs_read_differently_are_refused() {
     for kind in *b"12346" {
-        refused_with(read(&[ustar("x", kind, 512), vec![0; 512]]), "no file but states a size");
+        refused_with(read(&[ustar("x", kind, 512), vec![0; 512]]), "not a file, but has a size");
     }
-    refused_with(read(&[ustar("x", b'Q', 0)]), "of type 'Q'");
+    refused_with(read(&[ustar("x", b'Q', 0)]), "type 'Q'");
     refused_with(read(&[ustar("x", b'M', 0)]), "another volume");
     refused_with(read(&[pax(&[("size", "3000")])]), "followed by no file");
     let mut glued = file("disk.img", &disk());
@@ -183,7 +183,8 @@ fn a_pax_size_wins_and_skips_the_headers_between() {
     long.extend(b"long.disk\0");
     long.resize(1024, 0);
     let mut entry = file("x", &data);
-    // The header itself says 0: whoever ignores the PAX size sees the data as the next header.
+    // The header itself has the size 0: a program that ignores the PAX size takes the data for the next
+    // header.
     entry[124..135].fill(b'0');
     let fixed: [u8; 512] = entry[..512].try_into().unwrap();
     entry[..512].copy_from_slice(&sealed(fixed));
@@ -270,8 +271,8 @@ fn sparse_maps_that_lie_are_refused_by_name() {
         ("4000,400,100,600", "2", "overlap"),
         ("100,600,4700,400", "2", "overlap"),
         ("9223372036854775807,9223372036854775807,0,0", "2", "overlap"),
-        ("100,600", "1", "tells of 600 bytes, the archive holds 1000"),
-        ("100,600,4000,400", "3", "as many entries"),
+        ("100,600", "1", "segments have 600 bytes, but the archive holds 1000"),
+        ("100,600,4000,400", "3", "stated number of entries"),
         ("100,600,4000", "2", "GNU.sparse.map"),
         ("100,600,4000,4x0", "2", "GNU.sparse.map"),
     ];
@@ -279,14 +280,14 @@ fn sparse_maps_that_lie_are_refused_by_name() {
         refused_with(sparse(&base(map, blocks), &[1; 1000]), needle);
     }
     let versions = [("GNU.sparse.major", "2"), ("GNU.sparse.minor", "0"), ("GNU.sparse.realsize", "5000")];
-    refused_with(sparse(&versions, &[1; 1000]), "version that is not known");
+    refused_with(sparse(&versions, &[1; 1000]), "an unknown version");
     refused_with(
         sparse(&[("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0")], &[1; 1000]),
         "real size is missing",
     );
     refused_with(sparse(&[("GNU.sparse.new", "1")], &[1; 1000]), "GNU.sparse.new");
     refused_with(sparse(&[("SCHILY.realsize", "5000")], &[1; 1000]), "SCHILY.realsize");
-    refused_with(read(&[ustar("disk.img", b'S', 0)]), "sparse in a way that is not known");
+    refused_with(read(&[ustar("disk.img", b'S', 0)]), "a sparse file of an unsupported kind");
     let endless = [("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0"), ("GNU.sparse.realsize", "5000")];
     for start in ["99999999999\n", "1\n100\n", "\n", "-1\n", "111111111111111111111111111\n"] {
         let mut map = start.as_bytes().to_vec();
@@ -314,12 +315,12 @@ fn headers_without_end_are_refused() {
     refused_with(read(&[many]), "more than 100000 entries");
     let mut big = ustar("x", b'x', 2 << 20);
     big.resize(3 << 20, b'0');
-    refused_with(read(&[big]), "at most 1048576 are read");
+    refused_with(read(&[big]), "the limit is 1048576");
     let twice = pax(&[("comment", &"x".repeat(600_000))]).repeat(2);
     refused_with(read(&[twice, file("disk.img", &disk())]), "contradict");
     let mut long = ustar("x", b'L', 70_000);
     long.resize(80_000, b'x');
-    refused_with(read(&[long]), "at most 65536 are read");
+    refused_with(read(&[long]), "the limit is 65536");
     let global = {
         let mut block = pax(&[("size", "1")]);
         block[156] = b'g';
@@ -388,7 +389,7 @@ mod sparse_files {
     use std::path::PathBuf;
     use std::time::{Duration, Instant};
 
-    /// What zeros that are made one by one would take many times.
+    /// Zeros that are made one by one would take many times as long.
     const SOON: Duration = Duration::from_secs(60);
 
     /// An archive in gzip with one sparse file: its size, and its data with the offsets.

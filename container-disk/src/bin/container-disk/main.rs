@@ -1,18 +1,18 @@
-//! `container-disk`: what runs in the small containers beside a launcher.
+//! `container-disk`: the program of the small containers in a launcher pod.
 //!
 //! ```text
-//!  container of the launcher's image   container-disk --install /bin       copies itself into a folder of the pod
-//!  container of the user's image       /bin/container-disk --copy-path P   listens on P.sock until it is asked to end
-//!                                            ▲
-//!  node agent ── connects ───────────────────┘ the kernel says which process listens; its root is the image
+//!  launcher's image    container-disk --install /bin       copies itself into a volume of the pod
+//!  user's image        /bin/container-disk --copy-path P   listens on P.sock until it gets a signal
+//!                            ▲
+//!  virt-handler ── connects ─┘ SO_PEERCRED names the listening process; its root is the image
 //!
-//!  guest-console-log                   container-disk --tail LOG --while LOCK   what the guest says: `tail`
-//!  virtiofs-NAME                       container-disk --virtiofs SOCKET -- PROGRAM   until QEMU has left: `served`
+//!  guest-console-log   container-disk --tail LOG --while LOCK   prints the serial console: `tail`
+//!  virtiofs-NAME       container-disk --virtiofs SOCKET -- PROGRAM   until QEMU has left: `served`
 //! ```
 //!
-//! It runs where nothing else may be: no libraries, no shell, no folders. So it is built static, needs no other crate
-//! than libc, says what is wrong on the standard error and nothing else. It never looks at the disk itself, and takes
-//! no word from whoever connects.
+//! The user's image may be empty: no libraries, no shell, no folders. So the program is built static, needs
+//! no crate other than libc, and writes only errors, to the standard error. It never reads the disk, and
+//! reads nothing from its clients.
 #![allow(unsafe_code)] // the signals of this process and a lock, which no crate here has
 
 mod served;
@@ -26,7 +26,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What this program is called where it copies itself to.
+/// File name of the installed program.
 const NAME: &str = "container-disk";
 
 fn main() -> ExitCode {
@@ -44,14 +44,14 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            // Nobody is left to tell where even that does not work.
+            // A failed write to the standard error cannot be reported anywhere.
             let _ = writeln!(io::stderr(), "{NAME}: {why}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Copies this program into a folder; it is there whole or not at all.
+/// Copies this program into `folder`. The rename makes the copy appear complete or not at all.
 fn install(folder: &Path) -> Result<(), String> {
     let (partial, whole) = (folder.join(".partial"), folder.join(NAME));
     let copy = || -> io::Result<()> {
@@ -62,15 +62,15 @@ fn install(folder: &Path) -> Result<(), String> {
         drop(to);
         fs::rename(&partial, &whole)
     };
-    copy().map_err(|e| format!("cannot copy itself to {}: {e}", whole.display()))
+    copy().map_err(|e| format!("cannot copy this program to {}: {e}", whole.display()))
 }
 
-/// Listens until it is asked to end.
+/// Listens until a signal asks the process to end.
 fn serve(path: &str) -> Result<(), String> {
     let socket = format!("{path}.sock");
     let cannot = |e: io::Error| format!("cannot listen on {socket}: {e}");
-    // Before the first thread: whoever is asked to end must not be killed by it, and as the first process of a container
-    // it would not even be.
+    // Before the first thread starts. The signals must not kill the process, and the first process of a
+    // container ignores them by default.
     let signals = hold().map_err(|e| format!("cannot wait for signals: {e}"))?;
     match fs::remove_file(&socket) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(cannot(e)),
@@ -78,7 +78,7 @@ fn serve(path: &str) -> Result<(), String> {
     }
     let listener = UnixListener::bind(&socket).map_err(cannot)?;
     let accept = move || {
-        // Who connects learns who listens, and that is all there is to learn.
+        // A client only needs SO_PEERCRED of the listener. Nothing is read or written.
         for connection in listener.incoming() {
             if connection.is_err() {
                 std::thread::sleep(Duration::from_millis(100));
@@ -87,25 +87,25 @@ fn serve(path: &str) -> Result<(), String> {
     };
     std::thread::Builder::new().spawn(accept).map_err(cannot)?;
     wait(&signals);
-    // One that is gone already is as good.
+    // A socket that is gone already needs no removal.
     let _ = fs::remove_file(&socket);
     Ok(())
 }
 
-/// Shows a log until whoever writes it has ended.
+/// Prints a log until its writer, which holds `lock`, has ended.
 fn follow(log: &Path, lock: &Path) -> Result<(), String> {
     let signals = hold().map_err(|e| format!("cannot wait for signals: {e}"))?;
     tail::follow(log, lock, io::stdout(), |pause| waited(&signals, pause))
 }
 
-/// Runs the program that serves a file system, as long as it is needed.
+/// Runs the program that serves a file system (virtiofsd) as long as it is needed.
 fn share(socket: &str, program: &[&str]) -> Result<(), String> {
     let signals = hold().map_err(|e| format!("cannot wait for signals: {e}"))?;
     let connections = || fs::read_to_string("/proc/net/unix");
     served::run(socket, program, connections, |pause| waited(&signals, pause))
 }
 
-/// Holds back what asks this process to end.
+/// Blocks the signals that ask this process to end, so that `wait` can receive them.
 fn hold() -> io::Result<libc::sigset_t> {
     // SAFETY: the set is written by `sigemptyset` before it is read.
     unsafe {
@@ -121,19 +121,20 @@ fn hold() -> io::Result<libc::sigset_t> {
     }
 }
 
-/// Waits for one of them.
+/// Waits for one of the blocked signals.
 fn wait(signals: &libc::sigset_t) {
-    // SAFETY: the set was written by `hold`; what is told besides the number is not wanted. Interrupted by another, it is
-    // waited again.
+    // SAFETY: the set was written by `hold`, and a null pointer means that no details are wanted. An
+    // interrupted wait is repeated.
     while unsafe { libc::sigwaitinfo(signals, std::ptr::null_mut()) } == -1 {}
 }
 
-/// Waits for one of them, but no longer than this. Whether there was one.
+/// Waits for one of the blocked signals, at most `pause` long. True if one came.
 fn waited(signals: &libc::sigset_t, pause: Duration) -> bool {
     let time = libc::timespec {
         tv_sec: pause.as_secs() as libc::time_t,
         tv_nsec: pause.subsec_nanos() as libc::c_long,
     };
-    // SAFETY: the set was written by `hold`, the time just now; what is told besides the number is not wanted.
+    // SAFETY: the set was written by `hold`, and `time` above. A null pointer means that no details are
+    // wanted.
     unsafe { libc::sigtimedwait(signals, std::ptr::null_mut(), &raw const time) != -1 }
 }

@@ -1,32 +1,36 @@
-//! Runs virtiofsd in the container of a file system.
+//! virtiofsd in the container of a file system.
 //!
 //! ```text
-//!  asked to end, QEMU connected    the guest still shuts down, and writes: go on; virtiofsd ends when QEMU does
-//!  asked to end, nobody connected  no QEMU came, or it is gone: end it
-//!  virtiofsd has ended             end as it did
+//!  signal, QEMU connected      the guest still shuts down and writes: go on; virtiofsd ends when QEMU does
+//!  signal, QEMU not connected  QEMU has not come, or has left: end virtiofsd
+//!  virtiofsd has ended         end with the same result
 //! ```
 //!
-//! A pod that is deleted asks all its containers at once. Whether QEMU is connected the kernel says
-//! (`/proc/net/unix`): the containers of a pod share its network, and a connection has the name of its socket.
+//! The deletion of a pod sends a signal to all its containers at once. `/proc/net/unix` shows whether QEMU is
+//! connected: the containers of a pod share its network namespace, and a connection is listed with the name
+//! of its socket.
 
 use std::io;
 use std::process::Command;
 use std::time::Duration;
 
-/// The pause between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The state of a connection, as the kernel writes it.
+/// State `SS_CONNECTED` in `/proc/net/unix`.
 const CONNECTED: &str = "03";
 
-/// Runs `program` until it ends, or somebody asks for the end and nobody is connected to `socket`. `connections` tells
-/// what the kernel says of sockets; `pause` waits so long at most, and returns whether a signal has asked.
+/// Runs `program` until it ends, or until a signal has come and no client is connected to `socket`.
+/// `connections` returns the lines of `/proc/net/unix`. `pause` waits at most that long, and returns true if
+/// a signal has come.
 pub(crate) fn run(
     socket: &str,
     program: &[&str],
     connections: impl Fn() -> io::Result<String>,
     mut pause: impl FnMut(Duration) -> bool,
 ) -> Result<(), String> {
-    let Some((name, args)) = program.split_first() else { return Err("no program is given".to_owned()) };
+    let Some((name, args)) = program.split_first() else {
+        return Err("the program after -- is missing".to_owned());
+    };
     // The child begins with no signal held back: the standard library sees to it.
     let mut child = Command::new(name).args(args).spawn().map_err(|e| format!("cannot run {name}: {e}"))?;
     let mut asked = false;
@@ -37,9 +41,9 @@ pub(crate) fn run(
             Ok(None) => {}
             Err(e) => return Err(format!("cannot wait for {name}: {e}")),
         }
-        // Where the kernel does not say, the end of the pod's grace period decides.
+        // Without the kernel's list the end of the pod's grace period decides.
         if asked && connections().is_ok_and(|lines| !is_connected(&lines, socket)) {
-            // It may have ended meanwhile.
+            // An error means that it has ended in the meantime.
             let _ = child.kill();
             return child.wait().map(drop).map_err(|e| format!("cannot wait for {name}: {e}"));
         }
@@ -47,7 +51,7 @@ pub(crate) fn run(
     }
 }
 
-/// A connection to the socket is among the lines `Num RefCount Protocol Flags Type St Inode Path`.
+/// True if a connection to the socket is among the lines `Num RefCount Protocol Flags Type St Inode Path`.
 fn is_connected(lines: &str, socket: &str) -> bool {
     lines.lines().any(|line| {
         let mut words = line.split_whitespace();
@@ -88,7 +92,7 @@ mod tests {
             looks.set(looks.get() + 1);
             Ok(if looks.get() < 4 { line.to_owned() } else { String::new() })
         };
-        // Asked once, at the second pause.
+        // The signal comes once, at the second pause.
         let pause = |_| {
             pauses.set(pauses.get() + 1);
             pauses.get() == 2
@@ -103,6 +107,6 @@ mod tests {
         assert_eq!(alone(&["true"]), Ok(()));
         assert!(alone(&["false"]).unwrap_err().contains("false has ended: exit status: 1"));
         assert!(alone(&["/nowhere/virtiofsd"]).unwrap_err().starts_with("cannot run /nowhere/virtiofsd"));
-        assert_eq!(alone(&[]), Err("no program is given".to_owned()));
+        assert_eq!(alone(&[]), Err("the program after -- is missing".to_owned()));
     }
 }

@@ -1,19 +1,20 @@
-//! Reading a blob, wherever it is to be had, and going on elsewhere in the middle of it.
+//! Reads of a blob from any mirror that has it, with a change of mirror in the middle if necessary.
 //!
 //! ```text
-//!   Blob ── up to 4 MiB ──► whole, digest checked, then handed out                       small()
-//!     ├── stream(from) ──► Ordered: pieces of 2 MiB, several under way, in order         ordered.rs
-//!     │                      └─ from 0: size and digest are checked at the end
+//!   Blob ── up to 4 MiB ──► complete, digest verified, then returned                    small()
+//!     ├── stream(from) ──► Ordered: pieces of 2 MiB, several requests at once, in order  ordered.rs
+//!     │                      └─ from 0: size and digest are verified at the end
 //!     └── read_at() ─────► RemoteAt: ranges, and a small cache                           read_at.rs
 //!                               │
 //!                               ▼
 //!                    bring(range): exactly these bytes, from one mirror after another    transfer.rs, source.rs
 //! ```
 //!
-//! **Guarantees.** Bytes come in order, each once. What one mirror has given is not asked for again: the next one is
-//! asked from that byte on. A large blob whose digest is wrong ends in a refusal that names who gave it, never in a
-//! clean end; what was handed out cannot be taken back, so the reader must drop it, and may read anew: who is to blame
-//! is asked last, or not at all (`doubt.rs`).
+//! **Guarantees.** Bytes come in order, each once. Bytes from one mirror are not requested again: the next
+//! mirror is asked for the rest. A large blob with a wrong digest ends in an error that names the mirrors
+//! that sent it, never in a clean end. Bytes that were returned before cannot be taken back, so the reader
+//! must discard them, and may read again: the suspect mirror is then asked last, or not at all
+//! (`suspect_mirrors.rs`).
 
 mod ordered;
 mod read_at;
@@ -33,7 +34,7 @@ use source::Source;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
-/// Up to this size a blob is held until its digest is known to be right.
+/// Size up to which a blob is held in memory until its digest is verified.
 const SMALL: u64 = 4 << 20;
 
 /// A blob of a repository.
@@ -55,7 +56,7 @@ impl Blob for RemoteBlob {
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
         let Source { name, digest, size, .. } = &*self.0;
         let reading = self.reading(from)?;
-        // What is small is handed out when it is known to be right.
+        // A small blob was verified before its bytes are returned.
         Ok(match from {
             0 if *size > SMALL => Box::new(Checked::new(reading, name.clone(), *digest, *size)),
             _ => Box::new(reading),
@@ -73,7 +74,7 @@ impl Blob for RemoteBlob {
             inner.set_position(from);
             return Ok(Box::new(Named { inner, name: source.name.clone(), expected: source.digest }));
         }
-        // Each reading has its own list of who gave what.
+        // Each read has its own list of mirrors that sent bytes.
         let source = Arc::new(Source::new(&source.repository, source.digest, source.size));
         if from == 0 && self.is_elsewhere() {
             source.begins_elsewhere();
@@ -84,7 +85,7 @@ impl Blob for RemoteBlob {
 
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
         if self.0.size <= SMALL {
-            // What is wrong with it shows when it is read as a stream; here it is only not to be had.
+            // The error shows when the blob is read as a stream. Here it only is not available.
             return Some(Arc::new(runtime().ok()?.block_on(transfer::small(&self.0)).ok()?));
         }
         let at = read_at::RemoteAt::new(Arc::clone(&self.0));
@@ -98,7 +99,7 @@ impl Blob for RemoteBlob {
     }
 }
 
-/// A reading of a large blob, which knows who gave what.
+/// A read of a large blob, with a record of the mirrors that sent it.
 struct Large {
     ordered: Ordered<Source, Pieces>,
     source: Arc<Source>,

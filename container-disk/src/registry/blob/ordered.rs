@@ -1,8 +1,9 @@
-//! How far ahead of its reader a large blob is fetched.
+//! Number and size of the pieces in which a large blob is fetched ahead of its reader.
 //!
-//! It is fetched in pieces, small ones at first, since many a reader only wants to know what the blob begins with. Two
-//! are under way at first; once they have their full size, one more whenever the reader has to wait for the front one, up
-//! to four. All readers of the process share those beyond two, so that many at once need little memory.
+//! The first pieces are small, since many readers only need the beginning of a blob. Two requests run at
+//! first. Once pieces have their full size, one more is added whenever the reader has to wait for the next
+//! one, up to four. All readers of the process share the requests beyond two, so that many readers together
+//! need little memory.
 
 use fetch::ordered::Window;
 use std::time::Duration;
@@ -12,18 +13,18 @@ const PIECE: u64 = 2 << 20;
 const FIRST_PIECE: u64 = 128 << 10;
 const FEW_PIECES: usize = 2;
 
-/// The pieces that some readers have beyond their two.
+/// Permits for requests beyond two per reader.
 static MORE_PIECES: Semaphore = Semaphore::const_new(2);
 
-/// What one reader has under way.
+/// The requests of one reader.
 pub(super) struct Pieces {
-    /// Bytes of the next piece; doubles up to [`PIECE`].
+    /// Size of the next piece in bytes. Doubles up to [`PIECE`].
     piece: u64,
-    /// The first piece has given something.
+    /// The first piece has returned bytes, so the server supports ranges.
     knows_ranges: bool,
-    /// Leave for pieces beyond two.
+    /// Permits for requests beyond two.
     more: Vec<SemaphorePermit<'static>>,
-    /// The rest comes in one answer.
+    /// The rest comes in one response.
     closed: bool,
 }
 
@@ -35,7 +36,7 @@ impl Pieces {
 
 impl Window for Pieces {
     fn next(&mut self, under_way: usize, _: u64) -> Option<u64> {
-        // The first piece shows whether the server knows ranges; only then is the second asked for.
+        // The first piece shows whether the server supports ranges. The second is requested only after that.
         let most = if self.knows_ranges { self.width() } else { 1 };
         if under_way >= most {
             return None;
@@ -76,7 +77,7 @@ mod tests {
         let grown = [256 << 10, 512 << 10, 1 << 20, PIECE, PIECE];
         assert_eq!(grown.map(|_| pieces.next(1, 0)), grown.map(Some));
         assert_eq!(pieces.next(FEW_PIECES, 0), None);
-        // Other tests may hold what is beyond two.
+        // Other tests may hold the permits beyond two.
         pieces.waited(wait, false);
         assert_eq!(pieces.width(), FEW_PIECES, "a piece is waited for once");
         pieces.waited(wait, true);

@@ -1,4 +1,4 @@
-//! Reads of a blob at any offset, from any number of threads: see [`fetch::ReadAt`].
+//! Reads of a blob at any offset, from any number of threads. See [`fetch::ReadAt`].
 
 use super::source::Source;
 use super::transfer::bring;
@@ -16,7 +16,8 @@ impl RemoteAt {
         RemoteAt(fetch::ReadAt::new(source))
     }
 
-    /// Whether the server sends a part of it. Another reason to fail is no reason to say no: it shows in the reading.
+    /// True unless the server is known to send only complete blobs. Any other failure of the probe appears
+    /// again when the blob is read.
     pub(super) fn knows_ranges(&self) -> bool {
         let source = self.0.file();
         let part = Part { range: 0..1, expect: Expect::Probe, share: 1 };
@@ -35,11 +36,11 @@ impl ReadAt for RemoteAt {
     }
 }
 
-/// Only whether bytes come is of interest.
+/// Discards the bytes of a probe.
 struct Nothing;
 
 impl PartSink for Nothing {
-    const SOMEONE_WAITS: bool = true;
+    const READER_WAITS: bool = true;
 
     async fn take(&mut self, _: Bytes, _: &mut Option<Permit<'_>>) {}
 }

@@ -1,4 +1,4 @@
-//! Where one blob comes from: what was learned of the mirrors on the way, and the requests to them.
+//! The mirrors of one blob: facts learned during a read, and the requests to them.
 
 use super::transfer::bring;
 use crate::registry::counters::count;
@@ -11,7 +11,7 @@ use fetch::RateJudge;
 use fetch::Resolved;
 use fetch::authorize::Scopes;
 use fetch::{ContentRange, Expect, Part, PartSink, Ranged};
-use fetch::{Fault, Why};
+use fetch::{Fault, FaultKind};
 use reqwest::header::RANGE;
 use reqwest::{Method, StatusCode};
 use std::collections::BTreeMap;
@@ -20,22 +20,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// One reading of a blob.
+/// One read of a blob.
 pub(super) struct Source {
     pub(super) repository: Arc<Repository>,
     pub(super) digest: Digest,
     pub(super) size: u64,
-    /// For people.
+    /// Name for messages.
     pub(super) name: String,
-    /// Where redirects led, by mirror.
+    /// The target of the last redirect, by mirror.
     resolved: Vec<Resolved>,
-    /// Who gave bytes, and the first of them.
+    /// Mirrors that sent bytes, with the first offset of each.
     givers: Mutex<BTreeMap<usize, u64>>,
-    /// Who was left because of its rate: asked last for the rest of this reading.
+    /// Mirrors that were too slow. They are asked last for the rest of this read.
     slow: Mutex<Vec<usize>>,
-    /// Somebody answered a range with everything.
+    /// A mirror answered a range request with the whole blob.
     pub(super) no_ranges: AtomicBool,
-    /// Judges the rate of all its requests together, where none is too slow for the mirrors there are.
+    /// Monitor of the combined rate of all requests, for the case that every mirror is too slow.
     pub(super) rate: Option<Arc<RateJudge>>,
 }
 
@@ -54,7 +54,8 @@ impl Source {
         }
     }
 
-    /// All bytes have come, and they are not those that were promised: notes who gave them, and says so.
+    /// Handles a complete read with the wrong digest: records the mirrors that sent bytes, and returns the
+    /// error.
     pub(super) fn blame(&self, why: &str) -> Error {
         let givers = self.givers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut givers: Vec<(u64, usize)> = givers.iter().map(|(mirror, first)| (*first, *mirror)).collect();
@@ -67,33 +68,41 @@ impl Source {
         if let [alone] = mirrors[..]
             && let Some(mirror) = self.repository.mirrors.get(alone)
         {
-            let fault = Fault::because(Why::Wrong, what.clone());
+            let fault = Fault::from_kind(FaultKind::Wrong, what.clone());
             mirror.server.state(|state| state.failed(&fault, Instant::now()));
         }
-        Error::refused(format!("{what}; what was read of it is of no use, another try asks others first"))
+        Error::refused(format!(
+            "{what}; the bytes are discarded, and the next attempt asks other mirrors first"
+        ))
     }
 
-    /// After a reading that ended with wrong bytes: others are asked first now, which is a switch like any other.
+    /// Reports the change of mirror after a read that ended with wrong bytes, like any other change.
     pub(super) fn begins_elsewhere(&self) {
         let doubts = self.repository.doubts.about(&self.digest);
         let from: Vec<&str> = doubts.iter().map(|(mirror, _)| self.address(*mirror)).collect();
         let from = from.join(" and ");
         count(&self.repository.counters.switches);
-        tracing::warn!(what = self.name, from, at = 0, reason = "wrong bytes", "another registry carries on");
+        tracing::warn!(
+            what = self.name,
+            from,
+            at = 0,
+            reason = "wrong bytes",
+            "the transfer continues from another registry"
+        );
     }
 
-    /// This mirror has given bytes, the first of them at `at`.
+    /// Records that a mirror has sent bytes, starting at offset `at`.
     pub(super) fn gives(&self, mirror: usize, at: u64) {
         let mut givers = self.givers.lock().unwrap_or_else(PoisonError::into_inner);
         givers.entry(mirror).and_modify(|first| *first = (*first).min(at)).or_insert(at);
     }
 
-    /// This mirror was left because of its rate.
+    /// Records that a mirror was too slow.
     pub(super) fn is_slow(&self, mirror: usize) {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).push(mirror);
     }
 
-    /// A way over the mirrors.
+    /// A new session over the mirrors, with the slow ones last.
     pub(super) fn journey(&self) -> Journey {
         let mut journey = Journey::new(&self.repository, self.name.clone(), Some(&self.digest));
         for mirror in self.slow.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -102,15 +111,17 @@ impl Source {
         journey
     }
 
-    /// What a mirror is called.
+    /// The address of a mirror, for messages.
     pub(super) fn address(&self, mirror: usize) -> &str {
         self.repository.mirrors.get(mirror).map_or("", |mirror| &mirror.server.address)
     }
 
-    /// Asks where the last redirect led, or the mirror itself.
+    /// Sends a request to the mirror, or to the target of its last redirect.
     pub(super) async fn ask(&self, index: usize, range: Option<Range<u64>>) -> Result<Fetched, Fault> {
         let mirror = self.repository.mirrors.get(index);
-        let mirror = mirror.ok_or_else(|| Fault::because(Why::Odd, "there is no such mirror"))?;
+        let mirror = mirror.ok_or_else(|| {
+            Fault::from_kind(FaultKind::Odd, "the mirror does not exist; this is a bug, please report it")
+        })?;
         let path = mirror.path(&format!("blobs/{}", self.digest));
         let scopes = Scopes::pull(&mirror.repository);
         let idle = self.repository.terms.idle;
@@ -122,7 +133,8 @@ impl Source {
         mirror.server.request(ask).await
     }
 
-    /// Whether the body is what was asked for, and how much of it comes before.
+    /// Checks that the response is for the requested range. Returns the number of bytes in it before the
+    /// range.
     pub(super) fn check_head(
         &self,
         answer: &Fetched,
@@ -132,17 +144,20 @@ impl Source {
     ) -> Result<u64, Fault> {
         let size = self.size;
         let wrong =
-            |what: &str| Fault::because(Why::Wrong, format!("{name} {what}, not the {size} promised"));
-        let odd = |what: &str| Fault::because(Why::Odd, format!("{name}: {what}"));
+            |what: &str| Fault::from_kind(FaultKind::Wrong, format!("{name} {what}, not the {size} promised"));
+        let odd = |what: &str| Fault::from_kind(FaultKind::Odd, format!("{name}: {what}"));
         let response = &answer.response;
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
             return Err(wrong(&format!("has no byte {}", range.start)));
         }
         if response.status() == StatusCode::PARTIAL_CONTENT {
-            let ContentRange { start, total, .. } = ContentRange::of(response.headers())
-                .ok_or_else(|| odd("the answer does not say which range it is"))?;
+            let ContentRange { start, total, .. } = ContentRange::parse(response.headers())
+                .ok_or_else(|| odd("the partial response has no valid Content-Range"))?;
             return match total {
-                _ if start != range.start => Err(odd(&format!("not byte {} came, but {start}", range.start))),
+                _ if start != range.start => Err(odd(&format!(
+                    "byte {} was requested, but the response starts at byte {start}",
+                    range.start
+                ))),
                 Some(total) if total != size => Err(wrong(&format!("has {total} bytes"))),
                 _ => Ok(0),
             };
@@ -153,7 +168,7 @@ impl Source {
             _ => {
                 self.no_ranges.store(true, Relaxed);
                 let what = "the server does not support ranges";
-                Err(Fault::because(Why::NoRanges, format!("{name}: {what}")))
+                Err(Fault::from_kind(FaultKind::NoRanges, format!("{name}: {what}")))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A range on its way: from one mirror, and then from the next, to whoever takes it.
+//! Transfer of a range: from one mirror after another, to the reader's sink.
 
 use super::source::Source;
 use crate::Result;
@@ -8,12 +8,12 @@ use crate::registry::journey::Journey;
 use crate::registry::rate::Rate;
 use bytes::{Buf, Bytes};
 use fetch::retry::seconds;
-use fetch::{Came, Silence};
+use fetch::{NextPiece, Silence};
 use fetch::{Expect, Part, PartSink, Permit};
-use fetch::{Fault, Why};
+use fetch::{Fault, FaultKind};
 use std::time::Instant;
 
-/// Brings a part, from one mirror after another.
+/// Fetches a part, from one mirror after another.
 pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl PartSink) -> Result<()> {
     let Part { range, expect, share } = part;
     let share = share as u64;
@@ -23,17 +23,17 @@ pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl PartSink)
     loop {
         let before = transfer.at;
         let Err(fault) = transfer.from(mirror).await else { return Ok(()) };
-        if fault.why == Why::NoRanges && expect == Expect::Probe {
+        if fault.kind == FaultKind::NoRanges && expect == Expect::Probe {
             return Err(fault.error);
         }
-        if fault.why == Why::Slow {
+        if fault.kind == FaultKind::Slow {
             source.is_slow(mirror);
         }
         mirror = transfer.journey.failed(fault, transfer.at, transfer.at - before).await?;
     }
 }
 
-/// Brings all of a small blob. A mirror whose bytes have another digest is passed over; nobody sees them.
+/// Fetches a small blob. Bytes with a wrong digest are discarded, and the next mirror is asked.
 pub(super) async fn small(source: &Source) -> Result<Vec<u8>> {
     let mut all = Collect(Vec::new());
     let (journey, sink) = (source.journey(), &mut all);
@@ -59,13 +59,13 @@ fn right(source: &Source, mirror: usize, bytes: &[u8]) -> Result<(), Fault> {
     }
     let what = format!("{} has the digest {actual} at {}", source.name, source.address(mirror));
     source.repository.doubts.blame(&source.digest, &[mirror], &what);
-    Err(Fault::because(Why::Wrong, what))
+    Err(Fault::from_kind(FaultKind::Wrong, what))
 }
 
 struct Transfer<'a, S> {
     source: &'a Source,
     journey: Journey,
-    /// The next byte.
+    /// Offset of the next byte.
     at: u64,
     end: u64,
     expect: Expect,
@@ -74,7 +74,7 @@ struct Transfer<'a, S> {
 }
 
 impl<S: PartSink> Transfer<'_, S> {
-    /// One request to one mirror, and what comes of it.
+    /// Sends one request to one mirror and passes its bytes on.
     async fn from(&mut self, mirror: usize) -> Result<(), Fault> {
         let ranged = self.expect != Expect::Anything || self.at > 0;
         let mut answer = self.source.ask(mirror, ranged.then_some(self.at..self.end)).await?;
@@ -82,19 +82,19 @@ impl<S: PartSink> Transfer<'_, S> {
         let mut skip = self.source.check_head(&answer, self.at..self.end, self.expect, &name)?;
         let terms = &self.source.repository.terms;
         let mut rate = Rate::new(terms.min_rate / self.share.max(1), terms.patience);
-        // It may be time to look at the rate also where nothing comes.
-        let mut silence = Silence::in_steps(terms.idle, terms.patience).judged(self.source.rate.clone());
+        // The rate must also be checked while no bytes come.
+        let mut silence = Silence::in_steps(terms.idle, terms.patience).with_rate_judge(self.source.rate.clone());
         let mut first = true;
         loop {
             let (since, at) = (Instant::now(), self.at);
             let wanted = || format!("bytes from {at} on");
             let mut bytes = match silence.piece(&mut answer.response, &name, wanted).await? {
-                Came::Bytes(bytes) => bytes,
-                Came::Nothing(_) => Bytes::new(),
-                Came::End if at == self.end => return Ok(()),
-                Came::End => {
-                    let what = format!("{name}: it ended at byte {at}, before {}", self.end);
-                    return Err(Fault::because(Why::Cut, what));
+                NextPiece::Bytes(bytes) => bytes,
+                NextPiece::Nothing(_) => Bytes::new(),
+                NextPiece::End if at == self.end => return Ok(()),
+                NextPiece::End => {
+                    let what = format!("{name}: the response ended at byte {at} instead of {}", self.end);
+                    return Err(Fault::from_kind(FaultKind::Cut, what));
                 }
             };
             let slow = rate.add(since.elapsed(), bytes.len() as u64);
@@ -105,7 +105,7 @@ impl<S: PartSink> Transfer<'_, S> {
                 let after = self.at.checked_add(bytes.len() as u64).filter(|after| *after <= self.end);
                 let Some(after) = after else {
                     let what = format!("{name} is longer than the {} bytes promised", self.end);
-                    return Err(Fault::because(Why::Wrong, what));
+                    return Err(Fault::from_kind(FaultKind::Wrong, what));
                 };
                 if std::mem::take(&mut first) {
                     self.journey.well_done();
@@ -118,17 +118,17 @@ impl<S: PartSink> Transfer<'_, S> {
             if let Some(rate) = slow.filter(|_| self.at < self.end && self.journey.may_leave()) {
                 let (least, patience) = (terms.min_rate, seconds(terms.patience));
                 let what = format!("{name}: {rate} bytes per second for {patience} s, min-rate is {least}");
-                return Err(Fault::because(Why::Slow, what));
+                return Err(Fault::from_kind(FaultKind::Slow, what));
             }
         }
     }
 }
 
-/// Everything in memory; a transfer gives no more than was promised.
+/// A sink in memory. A transfer never exceeds the expected size.
 struct Collect(Vec<u8>);
 
 impl PartSink for Collect {
-    const SOMEONE_WAITS: bool = true;
+    const READER_WAITS: bool = true;
 
     async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {
         self.0.extend_from_slice(&bytes);

@@ -1,43 +1,43 @@
-//! What to do about a server that is not believed, or does not let us in: in the words of those who can do it.
+//! Advice for errors of TLS and logins, in terms of the settings that the reader of the message can change.
 
-/// Where it is set how a server is reached.
+/// The settings that apply to a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Advice {
-    /// In the files of a user.
+    /// The user's configuration files.
     #[default]
     Files,
-    /// In a DataVolume (or what asks for an export) and in the CDIConfig.
+    /// The DataVolume (or the object that requests an export) and the CDIConfig.
     Source,
-    /// In the cluster's `registries.toml`.
+    /// The cluster's `registries.toml`.
     Mirror,
 }
 
 impl Advice {
-    /// What to do about a server whose certificate is not believed, or that speaks no TLS.
+    /// Advice for a server with an untrusted certificate or without TLS.
     pub(crate) fn about_tls(self, address: &str) -> String {
         match self {
             Advice::Files => {
-                "name its CA in registries.toml (ca = …), or say insecure or plain-http where that is meant"
+                "set its CA in registries.toml (ca = …), or insecure or plain-http if that is intended"
                     .to_owned()
             }
             Advice::Source => format!(
-                "name a ConfigMap with its CA in certConfigMap; where plain HTTP, or a certificate that is not checked, is meant, \
-                 the administrator lists {address} in spec.insecureRegistries of the CDIConfig config"
+                "name a ConfigMap with its CA in certConfigMap; if plain HTTP or an unverified certificate is intended, the \
+                     administrator lists {address} in spec.insecureRegistries of the CDIConfig config"
             ),
             Advice::Mirror => format!(
-                "the administrator names its CA in registries.toml of the ConfigMap coracle-registries (ca = …), or says insecure \
-                 or plain-http of the mirror {address} there"
+                "the administrator sets its CA in registries.toml of the ConfigMap coracle-registries (ca = …), or insecure \
+                     or plain-http for the mirror {address} there"
             ),
         }
     }
 
-    /// How to log in, behind "log in, ".
+    /// Advice for a login, to follow "log in, ".
     pub(crate) fn about_login(self, address: &str) -> String {
         match self {
             Advice::Files => format!("as with: docker login {address}"),
             Advice::Source => "with a Secret that secretRef names".to_owned(),
             Advice::Mirror => {
-                "which a mirror of the cluster must not ask for: it is asked without a login".to_owned()
+                "but mirrors of the cluster are used without a login, so this mirror must allow anonymous access".to_owned()
             }
         }
     }

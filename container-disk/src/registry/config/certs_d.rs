@@ -1,18 +1,18 @@
-//! `certs.d/HOST[:PORT]/`, as docker and podman read it: `*.crt` are authorities, `NAME.cert` with `NAME.key` is who we
-//! are.
+//! `certs.d/HOST[:PORT]/`, in the form of docker and podman: `*.crt` are trusted CAs, `NAME.cert` with
+//! `NAME.key` is a client certificate.
 
 use super::places;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// What a folder holds.
+/// The certificates in a folder.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ServerCertificates {
     pub(super) ca: Vec<PathBuf>,
     pub(super) client: Option<(PathBuf, PathBuf)>,
 }
 
-/// Looks into the first of `folders` that knows the address.
+/// Reads the first of `folders` that has a subfolder for the address.
 pub(super) fn find(folders: &[PathBuf], address: &str) -> Result<ServerCertificates> {
     let folder = folders.iter().map(|folder| folder.join(address)).find(|folder| folder.is_dir());
     folder.map_or(Ok(ServerCertificates::default()), |folder| {
@@ -26,10 +26,16 @@ fn sort(folder: &Path, files: Vec<PathBuf>) -> Result<ServerCertificates> {
     let keys: Vec<&PathBuf> = files.iter().filter(|path| has(path, "key")).collect();
     let alone = |cert: &&&PathBuf| !keys.contains(&&cert.with_extension("key"));
     if let Some(cert) = certs.iter().find(alone) {
-        return Err(Error::usage(format!("{} has no key beside it; add it or take it away", cert.display())));
+        return Err(Error::usage(format!(
+            "{} has no .key file next to it; add the key or remove the certificate",
+            cert.display()
+        )));
     }
     if let Some(key) = keys.iter().find(|key| !certs.contains(&&key.with_extension("cert"))) {
-        return Err(Error::usage(format!("{} has no .cert beside it; docker wants both", key.display())));
+        return Err(Error::usage(format!(
+            "{} has no .cert file next to it; add the certificate or remove the key",
+            key.display()
+        )));
     }
     if certs.len() > 1 {
         tracing::warn!(folder = %folder.display(), "several client certificates; the first one is used");

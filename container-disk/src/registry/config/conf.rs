@@ -1,8 +1,9 @@
-//! `registries.conf` (version 2) of podman, buildah and skopeo: which names lead to which places.
+//! `registries.conf` (version 2) of podman, buildah and skopeo: locations and mirrors by prefix of the image
+//! name.
 //!
-//! Understood: `[[registry]]` with `prefix`, `location`, `insecure`, `blocked`, `mirror-by-digest-only` and
-//! `[[registry.mirror]]` with `location`, `insecure`, `pull-from-mirror`. Short names are not: here a name always has its
-//! host. What else is in such a file is named in a warning.
+//! Supported: `[[registry]]` with `prefix`, `location`, `insecure`, `blocked`, `mirror-by-digest-only` and
+//! `[[registry.mirror]]` with `location`, `insecure`, `pull-from-mirror`. Short names are not supported:
+//! every name has its host. Unknown keys cause a warning.
 
 use super::{Access, Asks, Endpoint, Places, Route, Scheme, Terms, places};
 use crate::{Error, Result};
@@ -10,15 +11,15 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Keys at the top that have nothing to do with where a full name leads.
+/// Top-level keys that only concern short names.
 const ABOUT_SHORT_NAMES: [&str; 4] =
     ["unqualified-search-registries", "short-name-mode", "aliases", "additional-layer-store-auth-helper"];
 
-/// All such files together: prefix to entry.
+/// The merged content of all files: entries by prefix.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Conf(BTreeMap<String, Entry>);
 
-/// What one prefix leads to.
+/// The settings for one prefix.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Entry {
@@ -58,7 +59,7 @@ struct File {
 }
 
 impl Conf {
-    /// Reads what exists: the last `registries.conf`, then everything in the folders.
+    /// Reads the last existing `registries.conf`, then all files in the folders.
     pub(super) fn read(places: &Places) -> Result<Conf> {
         let mut conf = Conf::default();
         let main = places.conf.iter().rev().find(|path| path.exists());
@@ -71,7 +72,7 @@ impl Conf {
         Ok(conf)
     }
 
-    /// The entry with the longest prefix of a name.
+    /// The entry with the longest matching prefix.
     pub(super) fn find(&self, host: &str, repository: &str) -> Option<&Entry> {
         let name = format!("{host}/{repository}");
         let fitting = self.0.iter().filter(|(prefix, _)| covers(prefix, host, &name).is_some());
@@ -104,7 +105,8 @@ impl Entry {
     }
 }
 
-/// What of `name` remains after a prefix: `example.com`, `example.com/group`, `*.example.com`.
+/// The rest of `name` after a prefix: `example.com`, `example.com/group`, `*.example.com`. `None` if it does
+/// not match.
 fn covers<'a>(prefix: &str, host: &str, name: &'a str) -> Option<&'a str> {
     if let Some(domain) = prefix.strip_prefix('*') {
         return host.ends_with(domain).then(|| name.get(host.len()..)).flatten();
@@ -120,7 +122,8 @@ fn endpoint(location: &str, rest: &str, insecure: bool, asks: Asks, origin: bool
         let what = format!("registries.conf: the location {location:?} is not HOST[:PORT][/PATH]");
         return Err(Error::usage(what));
     }
-    // What they call insecure is both: a certificate that is not checked, and plain HTTP where there is no TLS.
+    // In registries.conf, insecure means both: an unverified certificate, and plain HTTP if the server has no
+    // TLS.
     let scheme = if insecure { Scheme::Either } else { Scheme::Usual };
     let access = Access { scheme, insecure, ..Access::default() };
     Ok(Endpoint { address, repository: repository.to_owned(), access, asks, origin })
@@ -138,7 +141,7 @@ fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Entry>> {
         .iter()
         .flat_map(|entry| entry.rest.keys().chain(entry.mirror.iter().flat_map(|mirror| mirror.rest.keys())));
     for key in unknown.chain(inner) {
-        tracing::warn!(file = %shown, key, "a key of registries.conf is not known here and has no effect");
+        tracing::warn!(file = %shown, key, "an unknown key of registries.conf is ignored");
     }
     let mut entries = BTreeMap::new();
     for mut entry in file.registry {

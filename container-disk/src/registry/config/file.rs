@@ -1,8 +1,8 @@
-//! `registries.toml`, ours. Every key of it, with its default, is in `docs/registries.md`.
+//! `registries.toml`, Coracle's own format. All keys and defaults are in `docs/registries.md`.
 //!
 //! ```text
-//!  [host."NAME"]            what stands in docker://NAME/…: terms, ways to it, manner of uploads    HostTable
-//!  [[host."NAME".mirror]]   who else has it: address, priority, rewriting, ways to it              MirrorTable
+//!  [host."NAME"]            settings for docker://NAME/…: transfer terms, access, upload method    HostTable
+//!  [[host."NAME".mirror]]   a mirror: address, priority, rewriting, access                       MirrorTable
 //! ```
 
 use super::units::{Size, Time};
@@ -12,10 +12,10 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a chunk has where neither the file nor the registry says a size.
+/// Size of a chunk if neither the file nor the registry sets one.
 pub(crate) const CHUNK: u64 = 8 << 20;
 
-/// The largest chunk: it is held in memory until it is there.
+/// Maximum size of a chunk. Each chunk is held in memory until it is uploaded.
 pub(crate) const LARGEST_CHUNK: u64 = 16 << 20;
 
 #[derive(Deserialize)]
@@ -106,7 +106,7 @@ enum UploadWord {
     Whole,
 }
 
-/// Reads the text of the file at `path`.
+/// Parses the text of the file at `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Host>> {
     let file: File = toml::from_str(text).map_err(|e| {
         let line = places::line(text, e.span().map_or(0, |span| span.start));
@@ -137,7 +137,7 @@ fn host(folder: &Path, table: HostTable) -> Result<Host, String> {
     let mirrors = mirrors.collect::<Result<Vec<_>, _>>()?;
     let fallback = table.fallback.unwrap_or(true);
     if mirrors.is_empty() && !fallback {
-        return Err("fallback is false and there is no mirror, so nobody could be asked".into());
+        return Err("fallback is false and there is no mirror, so no registry is left for this host".into());
     }
     Ok(Host { mirrors, fallback, own, terms })
 }

@@ -1,4 +1,4 @@
-//! Which registries are asked for a name, in which order, and how.
+//! Settings of registries: the servers for each image name, their order, and the access to them.
 //!
 //! ```text
 //!  registries.toml  (/etc/coracle, the user's folder, --registries)      file.rs ──┐
@@ -6,13 +6,13 @@
 //!  certs.d folders, of docker and podman                                certs_d.rs ─┘                       endpoints in order
 //! ```
 //!
-//! Ours is read strictly: an unknown key is an error that names the file and the key. What belongs to others is read as
-//! far as we know it, and the rest is a warning. A host that has a table in a later file of ours replaces the table of
-//! an earlier one; a host that only `registries.conf` knows is asked as that says.
+//! `registries.toml` is parsed strictly: an unknown key is an error that names the file and the key. In files
+//! of other tools, unknown keys cause a warning. A host's table in a later `registries.toml` replaces its
+//! table from an earlier one. `registries.conf` applies to hosts without a table in `registries.toml`.
 //!
-//! **Without any file** a host is asked itself, over TLS. One at a loopback address (`localhost`, `127.0.0.0/8`, `::1`)
-//! is asked in plain where it does not speak TLS, as docker does: such bytes stay on the loopback. Any other host
-//! needs `plain-http = true`.
+//! **Without any file** the host itself is used, over TLS. A host at a loopback address (`localhost`,
+//! `127.0.0.0/8`, `::1`) is also used over plain HTTP if it has no TLS, as in docker, since such traffic
+//! stays on the loopback interface. Any other host needs `plain-http = true`.
 
 mod advice;
 mod certs_d;
@@ -32,49 +32,49 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Every setting about registries.
+/// All settings of registries.
 #[derive(Debug, Clone, Default)]
 pub struct Config {
     hosts: BTreeMap<String, Host>,
     theirs: conf::Conf,
     certs_d: Vec<PathBuf>,
-    /// A host, and what its user says of it beside all files.
+    /// A host, and its user's settings, which take precedence over all files.
     own: Option<(String, Own)>,
-    /// Who reads what is said of a server, and sets what is asked for.
+    /// The audience of error messages, which determines the advice in them.
     readers: Readers,
 }
 
-/// What the user of one host says of it, for one piece of work: it stands before what files say.
+/// Settings of one user for one host. They take precedence over files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Own {
-    /// Who asks. Unset: as files say.
+    /// The login. Unset: the one from files.
     pub login: Option<Login>,
-    /// Files with certificates (PEM) to trust beside the system's.
+    /// PEM files with CAs to trust, in addition to the system's.
     pub ca: Vec<PathBuf>,
-    /// Its certificate is not checked, and plain HTTP is spoken where it does not know TLS.
+    /// Skips the verification of the certificate, and allows plain HTTP if the host has no TLS.
     pub insecure: bool,
 }
 
-/// Who reads what is said of a server: settings have other names for a user than in a cluster.
+/// The audience of error messages. The settings have other names for a user than in a cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Readers {
     /// A user of this computer, whose files are read.
     #[default]
     User,
-    /// The author of a DataVolume, or who exports a PVC, and the administrator of a cluster.
+    /// The author of a DataVolume or an export, and the administrator of the cluster.
     Cluster,
 }
 
-/// Who asks a registry.
+/// A login to a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
-    /// A user and a password.
+    /// User and password.
     Basic(String, Secret),
-    /// The text of a docker `config.json`. Programs that it names are not started.
+    /// The text of a docker `config.json`. Credential helpers in it are not run.
     Config(Secret),
 }
 
-/// What is set for one host.
+/// Settings of one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
     mirrors: Vec<MirrorRule>,
@@ -83,7 +83,7 @@ pub(crate) struct Host {
     terms: Terms,
 }
 
-/// A place that has what a host has.
+/// A mirror of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MirrorRule {
     address: String,
@@ -93,14 +93,14 @@ struct MirrorRule {
     access: Access,
 }
 
-/// A repository that begins with `from` is found under `to` instead.
+/// A rewriting of repositories: the prefix `from` becomes `to`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Rewrite {
     from: String,
     to: String,
 }
 
-/// How one server is reached.
+/// Settings for the connection to one server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Access {
     pub(crate) scheme: Scheme,
@@ -108,64 +108,63 @@ pub(crate) struct Access {
     pub(crate) ca: Vec<PathBuf>,
     pub(crate) client: Option<(PathBuf, PathBuf)>,
     pub(crate) credentials: Source,
-    /// What to do about a server that is not believed or does not let us in.
+    /// The kind of advice in errors of this server.
     pub(crate) advice: Advice,
 }
 
-/// What is spoken.
+/// The protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Scheme {
-    /// TLS; at a loopback address plain HTTP where the server does not know TLS.
+    /// TLS. Plain HTTP at a loopback address if the server has no TLS.
     #[default]
     Usual,
-    /// Plain HTTP.
     Plain,
-    /// TLS, or plain HTTP where the server does not know it.
+    /// TLS, or plain HTTP if the server has no TLS.
     Either,
 }
 
-/// Where user and password come from.
+/// The source of user and password.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// The files of docker and podman that people already have.
+    /// The existing files of docker and podman.
     #[default]
     Usual,
-    /// Nowhere.
+    /// No login.
     Nothing,
     /// A file in the form of docker's `config.json`.
     File(PathBuf),
-    /// The program `docker-credential-NAME`.
+    /// The credential helper `docker-credential-NAME`.
     Helper(String),
-    /// This user.
+    /// A user and a password.
     Given(Secret, Secret),
     /// The text of a file in the form of docker's `config.json`.
     Text(Secret),
 }
 
-/// What a mirror is asked for.
+/// The requests that a mirror is used for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Asks {
-    /// Everything.
+    /// All requests.
     #[default]
     All,
     /// Documents by digest, and blobs.
     Digests,
-    /// Documents by tag, and what they lead to.
+    /// Documents by tag, and the documents and blobs below them.
     Tags,
 }
 
-/// What is expected of whoever is asked, and how blobs are sent.
+/// Requirements for transfers from a server, and the upload method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Bytes per second under which a mirror is left, where another one is there.
+    /// Minimum rate in bytes per second. A slower mirror is replaced by another one, if there is one.
     pub(crate) min_rate: u64,
-    /// For how long it may be under that.
+    /// Time that the rate may stay below `min_rate`.
     pub(crate) patience: Duration,
-    /// Bytes per second under which a transfer ends, whoever else is there.
+    /// Rate in bytes per second below which a transfer fails, even without another mirror.
     pub(crate) least_rate: Option<LeastRate>,
-    /// How long nothing at all may come.
+    /// Time without any byte after which a request fails.
     pub(crate) idle: Duration,
-    /// How blobs go up.
+    /// The upload method for blobs.
     pub(crate) upload: Manner,
 }
 
@@ -176,43 +175,43 @@ impl Default for Terms {
     }
 }
 
-/// How a blob is sent.
+/// The upload method for a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// One request with all bytes as they are made, then the digest. A registry that does not take it is sent chunks,
-    /// and one that does not take those, whole blobs.
+    /// One request with all bytes as they are produced, then the digest. Falls back to chunks, and then to
+    /// whole blobs, if the registry rejects it.
     Stream,
-    /// Requests of so many bytes, or of the least that the registry takes.
+    /// Requests of this size, or of the registry's minimum if that is larger.
     Chunks(u64),
-    /// One request with digest and bytes.
+    /// One request with the digest and all bytes.
     Whole,
 }
 
-/// Who is asked for a repository, in order.
+/// The servers of a repository, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) terms: Terms,
 }
 
-/// A repository of one server.
+/// The repository on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) address: String,
     pub(crate) repository: String,
     pub(crate) access: Access,
     pub(crate) asks: Asks,
-    /// The host itself, whom pushes go to.
+    /// The host itself, to which pushes go. False for a mirror.
     pub(crate) origin: bool,
 }
 
 impl Config {
-    /// Reads the files of this host and user, and then `file`, which must exist.
+    /// Reads the settings of this host and user, and then `file`, which must exist.
     pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
         Config::read(&Places::of_user(&|name| std::env::var_os(name)), file)
     }
 
-    /// Reads the files at `places`, as far as they exist, and then `file`, which must.
+    /// Reads the files at `places`, if they exist, and then `file`, which must exist.
     pub fn read(places: &Places, file: Option<&std::path::Path>) -> Result<Config> {
         let mut hosts = BTreeMap::new();
         for path in &places.ours {
@@ -222,10 +221,7 @@ impl Config {
         }
         if let Some(path) = file {
             let text = places::read(path)?.ok_or_else(|| {
-                Error::usage(format!(
-                    "{}: there is no such file; it was given for registries",
-                    path.display()
-                ))
+                Error::usage(format!("the registry settings {} do not exist; check the path", path.display()))
             })?;
             hosts.extend(file::parse(path, &text)?);
         }
@@ -233,17 +229,17 @@ impl Config {
         Ok(Config { hosts, theirs, certs_d, own: None, readers: Readers::User })
     }
 
-    /// The same with what the user of a host says of it. A mirror is another host, and hears nothing of it.
+    /// Adds the settings of a host's user. They do not apply to mirrors, which are other hosts.
     pub fn with_own(self, host: &str, own: Own) -> Config {
         Config { own: Some((host.to_owned(), own)), ..self }
     }
 
-    /// The same for other readers.
+    /// Sets the audience of error messages.
     pub fn read_by(self, readers: Readers) -> Config {
         Config { readers, ..self }
     }
 
-    /// Who is asked for `repository` of `host`.
+    /// The servers to ask for `repository` of `host`.
     pub(crate) fn route(&self, host: &str, repository: &str) -> Result<Route> {
         let mut route = match (self.hosts.get(host), self.theirs.find(host, repository)) {
             (Some(ours), _) => ours.route(host, repository),
@@ -251,7 +247,7 @@ impl Config {
             (None, None) => Host::default().route(host, repository),
         };
         if self.readers == Readers::Cluster {
-            route.terms.least_rate = Some(least_rate::UNWATCHED);
+            route.terms.least_rate = Some(least_rate::WORKER_RATE);
         }
         for endpoint in &mut route.endpoints {
             endpoint.at_docker_hub();
@@ -312,7 +308,7 @@ impl Host {
 }
 
 impl MirrorRule {
-    /// Where it has the repository; `None` when its rewriting is not for this one.
+    /// The mirror's endpoint for a repository. `None` if the mirror's rewriting does not match.
     fn endpoint(&self, repository: &str) -> Option<Endpoint> {
         let rest = repository.strip_prefix(self.rewrite.from.as_str())?;
         Some(Endpoint {
@@ -331,7 +327,7 @@ impl Endpoint {
         Endpoint { address, repository, access, asks: Asks::All, origin: true }
     }
 
-    /// What everybody calls `docker.io` is another host, and its images without a group are in `library`.
+    /// Replaces `docker.io` with its real host name, and adds `library/` to images without a group.
     fn at_docker_hub(&mut self) {
         if matches!(self.address.as_str(), "docker.io" | "index.docker.io") {
             self.address = "registry-1.docker.io".into();

@@ -1,4 +1,4 @@
-//! Where the files are.
+//! Paths of the registry settings.
 
 use crate::{Error, Result};
 use std::ffi::OsString;
@@ -6,29 +6,29 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// A file of settings is no larger than this.
+/// Maximum size of a settings file.
 const MOST: u64 = 1 << 20;
 
-/// The files and folders that are looked into, the strongest last.
+/// Files and folders with settings, in order of increasing precedence.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
     /// `registries.toml` of the host and of the user.
     pub ours: Vec<PathBuf>,
-    /// `registries.conf`: the last one that exists counts.
+    /// `registries.conf`. Only the last existing file is used.
     pub conf: Vec<PathBuf>,
-    /// Folders of further `.conf` files, each of which counts.
+    /// Folders with further `.conf` files. All files are used.
     pub conf_d: Vec<PathBuf>,
-    /// `certs.d` folders: the first that knows a host counts.
+    /// `certs.d` folders. The first one with a subfolder for the host is used.
     pub certs_d: Vec<PathBuf>,
 }
 
 impl Places {
-    /// The usual ones; `environment` gives variables.
+    /// The default paths. `environment` returns environment variables.
     pub fn of_user(environment: &dyn Fn(&str) -> Option<OsString>) -> Places {
         let set = |name| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = set("HOME");
         let settings = set("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
-        // The tools of containers look into the home folder alone for these two.
+        // Container tools ignore XDG_CONFIG_HOME for these two.
         let containers = home.as_ref().map(|home| home.join(".config/containers"));
         let mut places = Places {
             ours: vec!["/etc/coracle/registries.toml".into()],
@@ -48,7 +48,7 @@ impl Places {
     }
 }
 
-/// The text of a file; `None` when there is none.
+/// Reads a text file. `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let shown = path.display();
     let cannot = |e: io::Error| Error::failed(format!("cannot read {shown}")).because(e);
@@ -63,21 +63,21 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     file.take(MOST + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > MOST {
         return Err(Error::usage(format!(
-            "{shown} is larger than {} MiB: these are no settings",
+            "{shown} is larger than {} MiB: this is not a settings file",
             MOST >> 20
         )));
     }
     Ok(Some(text))
 }
 
-/// The files of a folder whose names end so, in order of their names; none where the folder is not there or is not ours
-/// to read.
+/// The files in a folder with one of these name endings, sorted by name. Empty if the folder does not exist
+/// or cannot be read.
 pub(super) fn list(folder: &Path, ends: &[&str]) -> Vec<PathBuf> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return vec![],
         Err(e) => {
-            tracing::warn!(folder = %folder.display(), error = %e, "a folder of settings cannot be read");
+            tracing::warn!(folder = %folder.display(), error = %e, "a settings folder cannot be read and is ignored");
             return vec![];
         }
     };
@@ -91,7 +91,7 @@ pub(super) fn list(folder: &Path, ends: &[&str]) -> Vec<PathBuf> {
     found
 }
 
-/// The line of a byte, from 1.
+/// Line number of a byte offset, counted from 1.
 pub(super) fn line(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }

@@ -1,13 +1,13 @@
-//! Sizes and times as people write them.
+//! Sizes and times in registry settings.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use std::time::Duration;
 
-/// `1048576`, `"1MiB"`, `"500k"`.
+/// A size, such as `1048576`, `"1MiB"` or `"500k"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size(pub(super) u64);
 
-/// `"30s"`, `"500ms"`, `"2m"`.
+/// A time, such as `"30s"`, `"500ms"` or `"2m"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Time(pub(super) Duration);
 
@@ -61,7 +61,7 @@ fn time(text: &str) -> Option<Duration> {
         "h" => Duration::from_secs(number.checked_mul(3600)?),
         _ => return None,
     };
-    // A time of nothing would end every request before it began; a year is as good as for ever.
+    // A zero timeout would end every request at once. More than a year makes no difference.
     (Duration::ZERO < time && time <= Duration::from_secs(365 * 86_400)).then_some(time)
 }
 

@@ -1,4 +1,5 @@
-//! `config.json` of docker and `auth.json` of podman: the same form, but that podman's keys may go on into a group.
+//! `config.json` of docker and `auth.json` of podman. The format is the same, but podman's keys may include a
+//! group.
 
 use super::{Credential, helper, server_name};
 use crate::{Error, Result};
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// One such file.
+/// A parsed file of credentials.
 pub(super) struct File {
     path: PathBuf,
     known: Known,
@@ -33,15 +34,18 @@ struct Auth {
 
 impl File {
     pub(super) fn parse(path: &Path, text: &str) -> Result<File> {
-        // The parser's own message may repeat what stands there, so only the place is told.
+        // The parser's message may quote a secret, so only the position is reported.
         let known = serde_json::from_str(text).map_err(|e| {
             let at = format!("line {}, column {}", e.line(), e.column());
-            Error::usage(format!("{} is not a file of credentials: {at} is not as expected", path.display()))
+            Error::usage(format!(
+                "{} is not a valid file of credentials: syntax error at {at}",
+                path.display()
+            ))
         })?;
         Ok(File { path: path.to_owned(), known })
     }
 
-    /// What stands in the file itself: somebody else wrote it, and starts nothing here.
+    /// Removes the credential helpers. The file's author must not be able to run programs here.
     pub(super) fn without_programs(mut self) -> File {
         self.known.cred_helpers.clear();
         self.known.creds_store.clear();
@@ -60,7 +64,7 @@ impl File {
             return Ok(Some(found));
         }
         let auths = &self.known.auths;
-        // From the whole name to the host alone.
+        // Tries the full repository name first, then each parent, then the host alone.
         let mut name = format!("{address}/{repository}");
         loop {
             if let Some((key, auth)) = auths.iter().find(|(key, _)| same_server(key, &name)) {
@@ -75,8 +79,8 @@ impl File {
 
     fn credential(&self, key: &str, auth: &Auth) -> Result<Option<Credential>> {
         let bad = || {
-            let what = format!("{}: the entry {key:?} cannot be read", self.path.display());
-            Error::usage(format!("{what}; log in to it again"))
+            let what = format!("{}: the entry {key:?} is invalid", self.path.display());
+            Error::usage(format!("{what}; log in to that registry again"))
         };
         if let Some(token) = auth.identitytoken.as_ref().filter(|token| !token.is_empty()) {
             return Ok(Some(Credential::Identity(Secret::new(token))));
@@ -90,14 +94,14 @@ impl File {
                 (user.to_owned(), password.trim_end_matches('\0').to_owned())
             }
             (None, Some(user), Some(password)) => (user.clone(), password.clone()),
-            // An empty entry only says that somebody has logged in; the secret is with a helper.
+            // An empty entry only records a login. The secret is in a credential helper.
             (None, ..) => return Ok(None),
         };
         Ok(Some(Credential::Basic(user, Secret::new(password))))
     }
 }
 
-/// Whether a key is for this name: `host`, `host/group`, `https://host/v1/`.
+/// True if a key of the file matches a name: `host`, `host/group`, `https://host/v1/`.
 fn same_server(key: &str, name: &str) -> bool {
     let key = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
     let key = key.trim_end_matches('/');
@@ -120,7 +124,7 @@ mod tests {
         Some(Credential::Basic(user.into(), Secret::new(password)))
     }
 
-    /// "me:secret", "you:p:w" and "nul:pw\0".
+    /// Entries of "me:secret", "you:p:w" and "nul:pw\0".
     const AUTHS: &str = r#"{"auths": {
         "h:5000": {"auth": "bWU6c2VjcmV0"},
         "https://old.example/v1/": {"auth": "eW91OnA6dw=="},

@@ -1,4 +1,4 @@
-//! `docker-credential-NAME get`: the server's name goes in, JSON comes out.
+//! Credential helpers: the program `docker-credential-NAME get` reads a server name and prints JSON.
 
 use super::Credential;
 use crate::{Error, Result};
@@ -10,10 +10,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long it may take. Some ask a cloud, or a person.
+/// Timeout of a helper. Some ask a cloud service or the user.
 const TIME_OUT: Duration = Duration::from_secs(60);
 
-/// A password is not longer than this.
+/// Maximum size of a helper's output.
 const MOST: u64 = 64 << 10;
 
 #[derive(Deserialize)]
@@ -24,12 +24,12 @@ struct HelperOutput {
     secret: String,
 }
 
-/// Asks the helper; `None` when it knows nothing of the server.
+/// Runs a helper. `None` if it has no credentials for the server.
 pub(super) fn ask(name: &str, server: &str) -> Result<Option<Credential>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(plain) {
         return Err(Error::usage(format!(
-            "{name:?} is not the name of a credential helper: no path, no blanks"
+            "{name:?} is not the name of a credential helper: it may have letters, digits, '-', '_' and '.'"
         )));
     }
     run(Command::new(format!("docker-credential-{name}")), name, server, TIME_OUT)
@@ -39,10 +39,10 @@ fn run(mut command: Command, name: &str, server: &str, time_out: Duration) -> Re
     let says = |what: &str| Error::new(crate::ErrorKind::Auth, format!("docker-credential-{name} {what}"));
     command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|e| {
-        says(&format!("cannot be started, which is to know the password for {server}; install it")).because(e)
+        says(&format!("cannot be started, but has the password for {server}; install it")).because(e)
     })?;
     let ended = talk(&mut child, server, time_out);
-    // Whatever came of it: it must not be left behind.
+    // The helper must not stay behind, whatever its result.
     let killed = child.kill();
     let status = child.wait().map_err(|e| says("cannot be waited for").because(e))?;
     let Some((text, whole)) = ended else {
@@ -51,18 +51,17 @@ fn run(mut command: Command, name: &str, server: &str, time_out: Duration) -> Re
     };
     drop(killed);
     if text.len() as u64 > MOST {
-        return Err(says("gave more than a password"));
+        return Err(says("printed more than 64 KiB"));
     }
     if !whole || !status.success() {
-        // This is how each of them says that it has nothing.
+        // The message of all helpers for a server without credentials.
         if String::from_utf8_lossy(&text).contains("credentials not found") {
             return Ok(None);
         }
-        return Err(says(&format!("failed for {server} ({status}); try it by hand")));
+        return Err(says(&format!("failed for {server} ({status}); run it by hand to see its error")));
     }
-    // Nothing of its output is repeated: it may be half a password.
-    let answer: HelperOutput =
-        serde_json::from_slice(&text).map_err(|_| says("answered with something that is no JSON"))?;
+    // The output is not quoted, since it may contain part of a password.
+    let answer: HelperOutput = serde_json::from_slice(&text).map_err(|_| says("printed invalid JSON"))?;
     let secret = Secret::new(answer.secret);
     Ok(Some(match answer.username.as_str() {
         "<token>" => Credential::Identity(secret),
@@ -70,23 +69,24 @@ fn run(mut command: Command, name: &str, server: &str, time_out: Duration) -> Re
     }))
 }
 
-/// Sends the name, reads the answer. `None` when time is up. The second is whether the program ended by itself.
+/// Sends the server name and reads the output. `None` after the timeout. The flag is true if the program
+/// ended by itself.
 fn talk(child: &mut Child, server: &str, time_out: Duration) -> Option<(Vec<u8>, bool)> {
     let until = Instant::now() + time_out;
     let stdin = child.stdin.take();
     let stdout = child.stdout.take();
     let line = format!("{server}\n");
     let (tell, told) = mpsc::channel();
-    // A helper may leave a child behind that keeps the pipes open, so nobody waits for this thread.
+    // A helper may leave a child process that keeps the pipes open, so this thread is never joined.
     thread::spawn(move || {
-        // It may end without reading what it is asked; then its answer says so.
+        // A helper may end without reading its input. Its output shows the reason.
         let _ = stdin.map(|mut stdin| stdin.write_all(line.as_bytes()));
         let mut text = Vec::new();
         let read = stdout.map(|stdout| stdout.take(MOST + 1).read_to_end(&mut text));
         let _ = tell.send((text, matches!(read, Some(Ok(_)))));
     });
     let (text, whole) = told.recv_timeout(time_out).ok()?;
-    // Output is closed just before a program ends.
+    // A program closes its output just before it ends.
     while text.len() as u64 <= MOST && Instant::now() < until {
         match child.try_wait() {
             Ok(None) => thread::sleep(Duration::from_millis(2)),

@@ -1,17 +1,17 @@
-//! Who we are to a registry: what `docker login` and `podman login` have left behind.
+//! Credentials for registries, from the files that `docker login` and `podman login` write.
 //!
 //! ```text
-//!  $REGISTRY_AUTH_FILE, $DOCKER_CONFIG/config.json               named by the user: first
+//!  $REGISTRY_AUTH_FILE, $DOCKER_CONFIG/config.json               set by the user: first
 //!  ~/.docker/config.json                                         docker's
 //!  $XDG_RUNTIME_DIR/containers/auth.json, ~/.config/containers/auth.json    podman's
-//!        │ the first with an entry for the host counts
+//!        │ the first with an entry for the host is used
 //!        ├── credHelpers.HOST, credsStore ──► docker-credential-NAME get          helper.rs
 //!        └── auths.HOST[/GROUP]           ──► user and password, or an identity token
 //! ```
 //!
-//! A login that is given for one piece of work stands before all of them (`config::Own`).
+//! A login for one operation (`config::UserSettings`) takes precedence over all of them.
 //!
-//! Nothing of it is in a log, in an error or in the `Debug` of anything.
+//! Credentials never appear in a log, in an error or in the output of `Debug`.
 
 mod file;
 mod helper;
@@ -22,7 +22,7 @@ use fetch::authorize::{Credential, Credentials};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What is known about logging in to one server.
+/// Credentials for one server.
 pub(crate) struct Known {
     source: Source,
     address: String,
@@ -45,7 +45,8 @@ impl Credentials for Known {
     }
 }
 
-/// The credential for a repository of a server. It may start a program: call it where one may block.
+/// Finds the credential for a repository of a server. It may run a program, so call it only where blocking is
+/// allowed.
 fn find(source: &Source, address: &str, repository: &str) -> Result<Option<Credential>> {
     match source {
         Source::Nothing => Ok(None),
@@ -59,7 +60,10 @@ fn find(source: &Source, address: &str, repository: &str) -> Result<Option<Crede
         }
         Source::File(path) => match read(path)? {
             Some(file) => file.find(address, repository),
-            None => Err(Error::usage(format!("{}: there is no such file of credentials", path.display()))),
+            None => Err(Error::usage(format!(
+                "the file of credentials {} does not exist; check the path in the settings",
+                path.display()
+            ))),
         },
         Source::Usual => {
             for path in usual_files(&|name| std::env::var_os(name)) {
@@ -92,7 +96,7 @@ fn usual_files(environment: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     files.into_iter().flatten().collect()
 }
 
-/// What a login to this address is filed under.
+/// The key of an address in files and helpers.
 fn server_name(address: &str) -> &str {
     if address == "registry-1.docker.io" { "https://index.docker.io/v1/" } else { address }
 }

@@ -4,12 +4,12 @@ use super::*;
 
 const ZERO: Duration = Duration::ZERO;
 
-fn fault(why: Why) -> Fault {
-    Fault::because(why, format!("m: {why:?}"))
+fn fault(why: FaultKind) -> Fault {
+    Fault::from_kind(why, format!("m: {why:?}"))
 }
 
 fn busy(seconds: u64) -> Fault {
-    Fault { retry_after: Some(Duration::from_secs(seconds)), ..fault(Why::Busy) }
+    Fault { retry_after: Some(Duration::from_secs(seconds)), ..fault(FaultKind::Busy) }
 }
 
 fn ms(ms: u64) -> Duration {
@@ -43,17 +43,17 @@ fn the_first_that_is_well_is_asked_and_those_that_are_down_after_them() {
 #[test]
 fn each_fault_of_the_first_leads_to_the_second_at_once() {
     for why in [
-        Why::Unreachable,
-        Why::Silent,
-        Why::Tls,
-        Why::Broken,
-        Why::Cut,
-        Why::Missing,
-        Why::Denied,
-        Why::Wrong,
-        Why::Slow,
-        Why::NoRanges,
-        Why::Odd,
+        FaultKind::Unreachable,
+        FaultKind::Silent,
+        FaultKind::Tls,
+        FaultKind::Broken,
+        FaultKind::Cut,
+        FaultKind::Missing,
+        FaultKind::Denied,
+        FaultKind::Wrong,
+        FaultKind::Slow,
+        FaultKind::NoRanges,
+        FaultKind::Odd,
     ] {
         let mut walk = begun(&[true, true]);
         assert_eq!(walk.failed(fault(why), false, &[true, true]), Step::Ask(1, ZERO), "{why:?}");
@@ -65,31 +65,31 @@ fn each_fault_of_the_first_leads_to_the_second_at_once() {
 fn what_may_pass_is_tried_again_in_rounds_with_longer_pauses_and_what_may_not_is_over() {
     let mut walk = begun(&[true]);
     for pause in [500, 1000, 2000, 4000] {
-        assert_eq!(walk.failed(fault(Why::Broken), false, &[true]), Step::Ask(0, ms(pause)));
+        assert_eq!(walk.failed(fault(FaultKind::Broken), false, &[true]), Step::Ask(0, ms(pause)));
     }
-    assert_eq!(walk.failed(fault(Why::Broken), false, &[true]), Step::GiveUp);
-    for why in [Why::Tls, Why::Missing, Why::Denied, Why::Wrong, Why::Odd, Why::NoRanges] {
+    assert_eq!(walk.failed(fault(FaultKind::Broken), false, &[true]), Step::GiveUp);
+    for why in [FaultKind::Tls, FaultKind::Missing, FaultKind::Denied, FaultKind::Wrong, FaultKind::Odd, FaultKind::NoRanges] {
         assert_eq!(begun(&[true]).failed(fault(why), false, &[true]), Step::GiveUp, "{why:?}");
     }
     // Of two, only the one that may recover is in the second round.
     let well = [true, true];
     let mut walk = begun(&well);
-    assert_eq!(walk.failed(fault(Why::Missing), false, &well), Step::Ask(1, ZERO));
-    assert_eq!(walk.failed(fault(Why::Unreachable), false, &well), Step::Ask(1, ms(500)));
+    assert_eq!(walk.failed(fault(FaultKind::Missing), false, &well), Step::Ask(1, ZERO));
+    assert_eq!(walk.failed(fault(FaultKind::Unreachable), false, &well), Step::Ask(1, ms(500)));
 }
 
 #[test]
 fn a_connection_that_breaks_after_good_progress_is_opened_again_once() {
     let well = [true, true];
     let mut walk = begun(&well);
-    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(0, ZERO));
-    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(1, ZERO));
-    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(1, ZERO));
-    assert_eq!(walk.failed(fault(Why::Cut), true, &well), Step::Ask(0, ZERO), "and back");
+    assert_eq!(walk.failed(fault(FaultKind::Cut), true, &well), Step::Ask(0, ZERO));
+    assert_eq!(walk.failed(fault(FaultKind::Cut), true, &well), Step::Ask(1, ZERO));
+    assert_eq!(walk.failed(fault(FaultKind::Cut), true, &well), Step::Ask(1, ZERO));
+    assert_eq!(walk.failed(fault(FaultKind::Cut), true, &well), Step::Ask(0, ZERO), "and back");
     let mut alone = begun(&[true]);
     for _ in 0..100 {
         assert_eq!(
-            alone.failed(fault(Why::Cut), true, &[true]),
+            alone.failed(fault(FaultKind::Cut), true, &[true]),
             Step::Ask(0, ZERO),
             "progress is no failure"
         );
@@ -109,7 +109,7 @@ fn retry_after_is_obeyed() {
     assert_eq!(alone.failed(busy(30), false, &[true]), Step::Ask(0, ms(30_000)));
     assert_eq!(alone.failed(busy(30), false, &[true]), Step::Ask(0, ms(30_000)), "not after half a second");
     assert_eq!(begun(&[true]).failed(busy(61), false, &[true]), Step::GiveUp);
-    assert_eq!(begun(&[true]).failed(fault(Why::Busy), false, &[true]), Step::Ask(0, ms(1000)));
+    assert_eq!(begun(&[true]).failed(fault(FaultKind::Busy), false, &[true]), Step::Ask(0, ms(1000)));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_slow_one_is_left_only_for_somebody_else() {
     let mut walk = begun(&well);
     assert!(walk.has_others(&well));
     assert!(!walk.has_others(&[true, false]), "not for one that is down");
-    assert_eq!(walk.failed(fault(Why::Slow), true, &well), Step::Ask(1, ZERO));
+    assert_eq!(walk.failed(fault(FaultKind::Slow), true, &well), Step::Ask(1, ZERO));
     assert!(!walk.has_others(&well), "not back to the first");
     assert!(!begun(&[true]).has_others(&[true]));
 }
@@ -129,7 +129,7 @@ fn one_that_failed_rests_longer_each_time_and_then_one_may_try_it() {
     let mut state = State::default();
     assert!(state.is_well(now));
     for rest in [10, 20, 40, 80, 160, 300, 300] {
-        state.failed(&fault(Why::Broken), now);
+        state.failed(&fault(FaultKind::Broken), now);
         assert!(!state.is_well(now + Duration::from_secs(rest) - ms(1)), "{rest}");
         assert!(state.is_well(now + Duration::from_secs(rest)), "{rest}");
     }
@@ -144,7 +144,7 @@ fn one_that_failed_rests_longer_each_time_and_then_one_may_try_it() {
     state.failed(&busy(100), now);
     assert!(!state.is_well(now + Duration::from_secs(99)), "its own word");
     let mut other = State::default();
-    for why in [Why::Missing, Why::Denied, Why::Odd, Why::Cut, Why::NoRanges] {
+    for why in [FaultKind::Missing, FaultKind::Denied, FaultKind::Odd, FaultKind::Cut, FaultKind::NoRanges] {
         other.failed(&fault(why), now);
         assert!(other.is_well(now), "{why:?} says nothing of other blobs");
     }
@@ -153,10 +153,10 @@ fn one_that_failed_rests_longer_each_time_and_then_one_may_try_it() {
 #[test]
 fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
     for (whys, kind) in [
-        (&[Why::Unreachable, Why::Broken][..], ErrorKind::Failed),
-        (&[Why::Wrong, Why::Broken], ErrorKind::Refused),
-        (&[Why::Missing, Why::Wrong], ErrorKind::NotFound),
-        (&[Why::Missing, Why::Denied, Why::Tls], ErrorKind::Auth),
+        (&[FaultKind::Unreachable, FaultKind::Broken][..], ErrorKind::Failed),
+        (&[FaultKind::Wrong, FaultKind::Broken], ErrorKind::Refused),
+        (&[FaultKind::Missing, FaultKind::Wrong], ErrorKind::NotFound),
+        (&[FaultKind::Missing, FaultKind::Denied, FaultKind::Tls], ErrorKind::Auth),
     ] {
         let well = vec![true; whys.len()];
         let mut walk = begun(&well);
@@ -170,15 +170,15 @@ fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
         }
     }
     let mut alone = begun(&[true]);
-    alone.failed(fault(Why::Missing), false, &[true]);
+    alone.failed(fault(FaultKind::Missing), false, &[true]);
     assert_eq!(alone.verdict("x", None).to_string(), "m: Missing", "one reason is the error itself");
     // A mirror that refuses us is no end where the registry itself is only away.
     for (decides, kind) in [(None, ErrorKind::Auth), (Some(1), ErrorKind::Failed), (Some(9), ErrorKind::Auth)]
     {
         let well = [true, true];
         let mut walk = begun(&well);
-        walk.failed(fault(Why::Denied), false, &well);
-        walk.failed(fault(Why::Unreachable), false, &well);
+        walk.failed(fault(FaultKind::Denied), false, &well);
+        walk.failed(fault(FaultKind::Unreachable), false, &well);
         assert_eq!(walk.verdict("x", decides).kind(), kind, "{decides:?}");
     }
 }

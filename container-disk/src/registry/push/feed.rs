@@ -1,7 +1,7 @@
-//! The body of a request that a plain thread writes while it is sent.
+//! A request body that a plain thread writes while the request is sent.
 //!
-//! It ends well only if whoever writes says so. One that is dropped breaks the request: a registry must not take half
-//! a blob for a whole one.
+//! The body ends cleanly only if the writer ends it. Dropping the writer fails the request, so that a
+//! registry does not accept an incomplete blob.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -10,11 +10,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// So many blocks are on their way to the socket.
+/// Number of blocks that wait for the socket.
 const BLOCKS: usize = 8;
 
-/// A body, and the end where it is filled. `size` is sent as the length, if it is known, and then the last byte is the
-/// end; else `None` is, as the last word.
+/// A body, and the sender that fills it. A known `size` is sent as the content length, and the body ends
+/// after its last byte. Otherwise the sender ends the body with `None`.
 pub(super) fn feed(size: Option<u64>) -> (Sender<Option<Bytes>>, Feed) {
     let (tx, rx) = channel(BLOCKS);
     (tx, Feed { rx, left: size, ended: false })
@@ -43,7 +43,7 @@ impl Body for Feed {
                 self.ended = true;
                 None
             }
-            None => Some(Err(io::Error::other("the upload was given up"))),
+            None => Some(Err(io::Error::other("the upload was cancelled"))),
         })
     }
 

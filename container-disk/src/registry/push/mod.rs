@@ -1,7 +1,7 @@
-//! Writing to a repository: always to the host itself, never to a mirror.
+//! Writes to a repository. They always go to the host itself, never to a mirror.
 //!
 //! ```text
-//!   has(blob)  HEAD; else, where there are siblings, POST …?mount=DIGEST&from=SIBLING: 201 is here, 202 is not
+//!   has(blob)  HEAD; else, with sibling repositories, POST …?mount=DIGEST&from=SIBLING: 201 mounted, 202 not
 //!   begin()    Upload ──► recent bytes ──► Session: POST, then                              upload.rs, recent.rs
 //!                                            stream   PATCH with all bytes as they come, PUT ?digest=    session.rs
 //!                                            chunks   PATCH after PATCH, PUT ?digest=
@@ -9,12 +9,13 @@
 //!   put()      PUT manifests/TAG
 //! ```
 //!
-//! The manner is the one that is set, and the next one where a registry refuses that. There is one server, and yet a
-//! [`Journey`]: it has the same patience as a pull, and what it learns of that server the next pull knows.
+//! The upload method is the configured one, or the next one if a registry rejects it. A push also uses a
+//! [`MirrorSession`], although there is a single server: it retries like a pull, and shares the server's
+//! health with later pulls.
 //!
-//! The last few MiB that went out are kept, so an upload that breaks goes on by itself at the byte that the registry
-//! reports, unless it has lost more than that. Then whoever writes is told the byte, and may give it again from there
-//! ([`crate::place::BlobWriter::rewind`]).
+//! The last few MiB that were sent are kept, so an interrupted upload is resumed at the byte that the
+//! registry reports. If the registry has lost more than that, the writer reports the position, and the caller
+//! may write the bytes again from there ([`crate::place::BlobWriter::rewind`]).
 
 mod feed;
 mod recent;
@@ -31,7 +32,7 @@ use crate::place::Which;
 use crate::{Digest, Error, Result};
 use bytes::Bytes;
 use fetch::authorize::Scopes;
-use fetch::{Fault, Why};
+use fetch::{Fault, FaultKind};
 use fetch::{Fetched, Payload};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName};
 use reqwest::{Method, StatusCode};
@@ -40,7 +41,7 @@ use std::sync::{Arc, PoisonError};
 pub use upload::MEMORY as UPLOAD_MEMORY;
 pub(super) use upload::Upload;
 
-/// Whether the blob is there; it is brought there from a sibling where that is possible.
+/// True if the registry has the blob, or could mount it from a sibling repository.
 pub(super) async fn has(repository: &Arc<Repository>, descriptor: &Descriptor) -> Result<bool> {
     let digest: Digest = descriptor.digest.parse()?;
     let size = manifest::size(&repository.name, descriptor.size)?;
@@ -63,7 +64,7 @@ pub(super) async fn has(repository: &Arc<Repository>, descriptor: &Descriptor) -
     Ok(false)
 }
 
-/// Stores a document, under its tag if it has one.
+/// Stores a document, with a tag if one is given.
 pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: Option<&str>) -> Result<()> {
     let which = tag.map_or(Which::Digest(document.digest), |tag| Which::Tag(tag.to_owned()));
     let what = document::name(repository, &which);
@@ -79,14 +80,14 @@ pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: 
     })
     .await?;
     if let Some(tag) = tag {
-        // Whoever asks for the tag from now on means what we have put there.
+        // Later requests for the tag mean the document that was stored here.
         let mut tags = repository.tags.lock().unwrap_or_else(PoisonError::into_inner);
         tags.insert(tag.to_owned(), document.digest);
     }
     Ok(())
 }
 
-/// Asks the host itself, again where that may help.
+/// Sends a request to the host itself, and repeats it after errors that may pass.
 async fn at_origin<T>(
     repository: &Arc<Repository>,
     what: &str,
@@ -116,9 +117,11 @@ async fn head(repository: &Repository, mirror: &Mirror, digest: &Digest, size: u
     let length = header(&answer, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
     match length {
         Some(length) if length != size => {
-            let what =
-                format!("{}: blob {digest} has {length} bytes there, and {size} here", repository.name);
-            Err(Fault::because(Why::Wrong, what))
+            let what = format!(
+                "{}: blob {digest} has {length} bytes at the registry, but {size} bytes here",
+                repository.name
+            );
+            Err(Fault::from_kind(FaultKind::Wrong, what))
         }
         _ => Ok(true),
     }
@@ -136,27 +139,29 @@ async fn mount(
         .payload(Payload::Bytes(Bytes::new()));
     let answer = match mirror.server.request(ask).await {
         Ok(answer) => answer,
-        // Not allowed to read there, or no such repository: then it is sent.
-        Err(fault) if matches!(fault.why, Why::Denied | Why::Missing) => return Ok(false),
+        // The sibling does not exist or may not be read: the blob must be uploaded.
+        Err(fault) if matches!(fault.kind, FaultKind::Denied | FaultKind::Missing) => return Ok(false),
         Err(fault) => return Err(fault),
     };
     if answer.response.status() == StatusCode::CREATED {
         return Ok(true);
     }
-    // It has begun an upload instead, which nobody wants.
+    // The registry has started an upload instead, which is not needed.
     if let Ok(session) = Session::of(repository, &answer) {
         session.cancel().await;
     }
     Ok(false)
 }
 
-/// What the registry says it has stored must be what it was sent.
+/// Compares the digest that the registry reports with the one that was sent.
 fn same_digest(answer: &Fetched, digest: &Digest) -> Result<(), Fault> {
     match header(answer, &DIGEST).and_then(|said| said.parse::<Digest>().ok()) {
         Some(said) if said.algorithm() == digest.algorithm() && said != *digest => {
-            let what =
-                format!("{}: it was sent {digest}, and says that it has {said}", answer.location.shown());
-            Err(Fault::new(Why::Wrong, Error::refused(what)))
+            let what = format!(
+                "{}: the blob {digest} was sent, but the registry reports {said}",
+                answer.location.shown()
+            );
+            Err(Fault::new(FaultKind::Wrong, Error::refused(what)))
         }
         _ => Ok(()),
     }

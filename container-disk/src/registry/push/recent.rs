@@ -1,9 +1,9 @@
-//! The bytes that went out last, kept for the case that they did not arrive.
+//! The bytes that were sent last, kept in case they did not arrive.
 
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Blocks of a stream, up to its end.
+/// Blocks at the end of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     blocks: VecDeque<Bytes>,
@@ -12,7 +12,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Nothing yet, of a stream that begins at `start`.
+    /// No blocks yet, of a stream that begins at `start`.
     pub(super) fn at(start: u64) -> Recent {
         Recent { blocks: VecDeque::new(), start, end: start }
     }
@@ -21,7 +21,7 @@ impl Recent {
         self.end
     }
 
-    /// Whether all bytes from `at` on are here.
+    /// True if all bytes from `at` to the end of the stream are kept.
     pub(super) fn covers(&self, at: u64) -> bool {
         self.start <= at && at <= self.end
     }
@@ -31,7 +31,7 @@ impl Recent {
         self.blocks.push_back(block);
     }
 
-    /// Forgets the oldest, but nothing from `needed` on, until it is no more than `most`.
+    /// Drops the oldest blocks until at most `most` bytes are kept. Bytes from `needed` on are never dropped.
     pub(super) fn trim(&mut self, most: u64, needed: u64) {
         while let Some(first) = self.blocks.front() {
             let after = self.start + first.len() as u64;
@@ -43,7 +43,7 @@ impl Recent {
         }
     }
 
-    /// What is here from `at` on, as far as it is one block and at most `most` bytes; nothing where nothing is.
+    /// The kept bytes from `at` to the end of the block, at most `most`. Empty if `at` is not kept.
     pub(super) fn block(&self, at: u64, most: u64) -> Bytes {
         let mut start = self.start;
         for block in &self.blocks {
@@ -58,7 +58,7 @@ impl Recent {
         Bytes::new()
     }
 
-    /// The next `len` bytes from `at` on, or as many as there are.
+    /// The next `len` bytes from `at` on, or fewer at the end.
     pub(super) fn copy(&self, mut at: u64, len: u64) -> Vec<u8> {
         let end = at.saturating_add(len).min(self.end);
         let mut out = Vec::with_capacity((end.saturating_sub(at)) as usize);

@@ -1,4 +1,4 @@
-//! One upload at the registry: the requests of it, each made once.
+//! One upload at the registry. Each of its requests is made once.
 
 use super::{header, same_digest};
 use crate::Digest;
@@ -7,34 +7,34 @@ use crate::registry::server_connection::{Ask, REDIRECTS, ServerConnection, Where
 use bytes::Bytes;
 use fetch::Location;
 use fetch::authorize::Scopes;
-use fetch::{Fault, Why};
+use fetch::{Fault, FaultKind};
 use fetch::{Fetched, Payload};
 use reqwest::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderName, LOCATION, RANGE};
 use reqwest::{Body, Method};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The least a chunk may have, but the last one.
+/// Header with the registry's minimum size of a chunk, the last one excepted.
 const MIN_CHUNK: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
 const BYTES: &str = "application/octet-stream";
 
-/// How much longer than for anything else a registry may take to put a blob in its place: some copy or hash it then.
+/// Factor for the timeout of storing a blob. Some registries copy or hash the blob then.
 const COMMIT: u32 = 10;
 
-/// An upload that has begun.
+/// An upload that was started at the registry.
 #[derive(Clone)]
 pub(super) struct Session {
     server: Arc<ServerConnection>,
     scopes: Scopes,
     location: Location,
     idle: Duration,
-    /// The least that the registry takes at once.
+    /// The registry's minimum size of a chunk.
     pub(super) least: u64,
 }
 
 impl Session {
-    /// Begins one.
+    /// Starts an upload.
     pub(super) async fn open(repository: &Repository, mirror: &Mirror) -> Result<Session, Fault> {
         let (path, scopes) = (mirror.path("blobs/uploads/"), Scopes::push(&mirror.repository));
         let ask = Ask::new(Method::POST, Where::Path(&path), &scopes, &[202], repository.terms.idle)
@@ -43,9 +43,9 @@ impl Session {
         Session::of(repository, &answer)
     }
 
-    /// The one that an answer of 202 has begun.
+    /// The upload that a response with status 202 has started.
     pub(super) fn of(repository: &Repository, answer: &Fetched) -> Result<Session, Fault> {
-        let (_, mirror) = repository.origin().map_err(|e| Fault::new(Why::Odd, e))?;
+        let (_, mirror) = repository.origin().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         let least = header(answer, &MIN_CHUNK).and_then(|least| least.trim().parse().ok()).unwrap_or(0);
         let mut session = Session {
             server: Arc::clone(&mirror.server),
@@ -55,19 +55,20 @@ impl Session {
             least,
         };
         if header(answer, &LOCATION).is_none() {
-            let what = format!("{}: it began an upload without saying where", answer.location.shown());
-            return Err(Fault::because(Why::Odd, what));
+            let what =
+                format!("{}: the response to a started upload has no Location", answer.location.shown());
+            return Err(Fault::from_kind(FaultKind::Odd, what));
         }
         session.moved(answer)?;
         Ok(session)
     }
 
-    /// For people.
+    /// The address of the upload, for messages.
     pub(super) fn shown(&self) -> &str {
         self.location.shown()
     }
 
-    /// Sends a body that may end whenever it does. Gives where it goes on.
+    /// Sends a body of unknown length. Returns the session with the location of the next request.
     pub(super) async fn stream(mut self, body: Body) -> Result<Session, Fault> {
         let ask = self.ask(Method::PATCH, &self.location, &[202, 204]).header(CONTENT_TYPE, BYTES)?;
         let answer = self.server.request(ask.patient(FOREVER).payload(Payload::Once(Some(body)))).await?;
@@ -75,7 +76,7 @@ impl Session {
         Ok(self)
     }
 
-    /// Sends the bytes from `at` on.
+    /// Sends one chunk that starts at offset `at`.
     pub(super) async fn chunk(&mut self, at: u64, bytes: Bytes) -> Result<(), Fault> {
         let last = at + (bytes.len() as u64).saturating_sub(1);
         let ask = self
@@ -88,7 +89,7 @@ impl Session {
         self.moved(&answer)
     }
 
-    /// Sends everything at once, with its digest.
+    /// Sends the whole blob together with its digest.
     pub(super) async fn whole(self, digest: Digest, body: Body) -> Result<Session, Fault> {
         let location = self.location.with("digest", &digest.to_string());
         let ask = self.ask(Method::PUT, &location, &[201, 204]).header(CONTENT_TYPE, BYTES)?;
@@ -97,12 +98,13 @@ impl Session {
         Ok(self)
     }
 
-    /// How much of it the registry has.
+    /// Asks the registry for the number of bytes it has.
     pub(super) async fn offset(&mut self) -> Result<u64, Fault> {
         let ask = self.ask(Method::GET, &self.location, &[200, 202, 204]);
         let answer = self.server.request(ask).await?;
         self.moved(&answer)?;
-        // Nothing at all is `0-0` for some, and so is one byte: then that byte is sent again, or refused.
+        // Some registries report `0-0` for no bytes, which also means one byte. That byte is sent again, or
+        // rejected.
         let range = header(&answer, &RANGE).unwrap_or("0-0");
         let last = range
             .trim()
@@ -111,13 +113,16 @@ impl Session {
             .and_then(|last| last.parse::<u64>().ok());
         let last = last.ok_or_else(|| {
             let range = printable::text(range, 80);
-            let what = format!("{}: it does not say how much it has (Range: {range})", self.shown());
-            Fault::because(Why::Odd, what)
+            let what = format!(
+                "{}: the registry reports an invalid offset of the upload (Range: {range})",
+                self.shown()
+            );
+            Fault::from_kind(FaultKind::Odd, what)
         })?;
         Ok(if last == 0 { 0 } else { last.saturating_add(1) })
     }
 
-    /// Gives the blob its name.
+    /// Completes the blob under its digest.
     pub(super) async fn commit(&self, digest: &Digest) -> Result<(), Fault> {
         let location = self.location.with("digest", &digest.to_string());
         let ask = self.ask(Method::PUT, &location, &[200, 201, 204]).header(CONTENT_TYPE, BYTES)?;
@@ -125,17 +130,17 @@ impl Session {
         same_digest(&self.server.request(ask).await?, digest)
     }
 
-    /// Gives it up. A registry that was cut off may still write what it has of it, so it is looked whether it is gone.
-    /// That this fails is no harm: registries clean up by themselves.
+    /// Cancels the upload. A registry may still write the bytes of a cut connection, so this asks whether the
+    /// upload is gone, and tries again. A failure does no harm, since registries remove old uploads.
     pub(super) async fn cancel(mut self) {
         for pause in [0, 50, 250] {
             tokio::time::sleep(Duration::from_millis(pause)).await;
             let ask = self.ask(Method::DELETE, &self.location, &[200, 202, 204]);
             match self.server.request(ask.patient(self.idle.min(Duration::from_secs(5)))).await {
                 Ok(_) => {}
-                Err(fault) if fault.why == Why::Missing => return,
+                Err(fault) if fault.kind == FaultKind::Missing => return,
                 Err(fault) => {
-                    tracing::debug!(upload = self.shown(), error = %fault.error, "an upload is not given up");
+                    tracing::debug!(upload = self.shown(), error = %fault.error, "an upload cannot be cancelled");
                     return;
                 }
             }
@@ -149,7 +154,7 @@ impl Session {
         Ask::new(method, Where::Known(to), &self.scopes, fine, self.idle)
     }
 
-    /// Each answer may say where the next request goes.
+    /// Updates the location of the next request from a response.
     fn moved(&mut self, answer: &Fetched) -> Result<(), Fault> {
         if let Some(target) = header(answer, &LOCATION) {
             self.location = REDIRECTS
@@ -160,5 +165,6 @@ impl Session {
     }
 }
 
-/// A stream may take as long as it lasts; that it stands still is seen where it is fed.
+/// Timeout of a streamed request. A stream has no fixed duration; a stalled one is detected where it is
+/// written.
 const FOREVER: Duration = Duration::from_secs(30 * 86_400);

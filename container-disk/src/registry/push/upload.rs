@@ -1,11 +1,11 @@
-//! A blob on its way up, from a plain thread.
+//! The upload of a blob from a plain thread.
 //!
 //! ```text
-//!   write ─► hash, blocks of 256 KiB ─► recent ─► pump: what the registry was not given yet, in its manner
-//!                                                  │ a fault; "not in this manner" is answered by the next manner
+//!   write ─► hash, blocks of 256 KiB ─► recent ─► pump: sends all new bytes, by the upload method
+//!                                                  │ an error; "method not supported" selects the next method
 //!                                                  ▼
-//!              mend: a pause (mirror.rs); how much has the registry? ─► recent has the rest: on from there
-//!                                                                   └─► it has not: `lost`, until resume()
+//!           recover: a pause (mirror.rs); asks for the registry's offset ─► `recent` has the rest: resume there
+//!                                                                        └─► it has not: `lost`, until rewind()
 //! ```
 
 use super::feed::feed;
@@ -22,7 +22,7 @@ use crate::{Digest, Error, Result};
 use bytes::{Bytes, BytesMut};
 use fetch::retry::{seconds, within};
 use fetch::runtime;
-use fetch::{Fault, Why};
+use fetch::{Fault, FaultKind};
 use reqwest::Body;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -32,34 +32,34 @@ use tokio::task::JoinHandle;
 
 const BLOCK: usize = 256 << 10;
 
-/// How much of what went out last is kept. It is more than sockets hold, so that the rest has arrived.
+/// Number of sent bytes that are kept. It is more than socket buffers hold, so that older bytes have arrived.
 const KEPT: u64 = 8 << 20;
 
-/// What one upload takes of the memory: what is kept, and what the client and its connection hold on the way.
+/// Memory of one upload: the kept bytes, and the buffers of the client and its connection.
 pub const MEMORY: u64 = KEPT + (4 << 20);
 
-/// How long a registry may take for what is only given up.
+/// Timeout of requests that cancel an upload.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
-/// Answers that mean "not in this manner".
+/// Status codes of registries that do not support an upload method.
 const OTHER_MANNER: [u16; 6] = [400, 405, 411, 413, 415, 501];
 
-/// A blob on its way up.
+/// A blob that is being uploaded.
 pub(crate) struct Upload {
     repository: Arc<Repository>,
     journey: Journey,
     name: String,
     promised: Option<(Digest, u64)>,
     hash: Hasher,
-    /// How much of the blob is in the hash.
+    /// Number of bytes in the hash.
     hashed: u64,
-    /// Where the next byte that is written belongs.
+    /// Offset of the next byte that is written.
     written: u64,
     block: BytesMut,
     recent: Recent,
-    /// How much of it the registry was given.
+    /// Number of bytes that were sent to the registry.
     given: u64,
-    /// Up to where it once was, for counting.
+    /// The largest value of `given` so far, to detect progress.
     furthest: u64,
     session: Option<Session>,
     manner: Manner,
@@ -111,7 +111,7 @@ impl Upload {
         Ok(upload)
     }
 
-    /// Begins an upload at the registry, again if need be.
+    /// Starts an upload at the registry, and tries again after errors that may pass.
     fn open(&mut self) -> Result<()> {
         let runtime = runtime()?;
         loop {
@@ -129,7 +129,7 @@ impl Upload {
         }
     }
 
-    /// Gives the registry what it has not been given; `last` is whether all of it is here.
+    /// Sends the bytes that were not sent yet. `last` is true at the end of the blob.
     fn pump(&mut self, last: bool) -> Result<()> {
         loop {
             let waiting = self.recent.end().saturating_sub(self.given);
@@ -157,7 +157,7 @@ impl Upload {
         let bytes = Bytes::from(self.recent.copy(self.given, size));
         let n = bytes.len() as u64;
         let Some(session) = &mut self.session else { return Err(gone(&self.name)) };
-        let runtime = runtime().map_err(|e| Fault::new(Why::Odd, e))?;
+        let runtime = runtime().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         runtime.block_on(session.chunk(self.given, bytes))?;
         self.moved(n);
         Ok(())
@@ -176,10 +176,10 @@ impl Upload {
         Ok(())
     }
 
-    /// Opens the request that the bytes go into.
+    /// Starts the request for the following bytes.
     fn start(&mut self) -> Result<(), Fault> {
         let Some(session) = self.session.clone() else { return Err(gone(&self.name)) };
-        let runtime = runtime().map_err(|e| Fault::new(Why::Odd, e))?;
+        let runtime = runtime().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         let left = self.promised.as_ref().map(|(_, size)| size.saturating_sub(self.given));
         let (tx, body) = feed(left);
         let (body, whole) = (Body::wrap(body), self.manner == Manner::Whole);
@@ -194,7 +194,7 @@ impl Upload {
         Ok(())
     }
 
-    /// The end of the body, and its answer.
+    /// Ends the body and reads the response.
     fn end(&mut self, mut stream: Stream) -> Result<(), Fault> {
         if self.promised.is_none() {
             self.say(&mut stream, None)?;
@@ -207,9 +207,10 @@ impl Upload {
         Ok(())
     }
 
-    /// Puts one word into the body. An answer that comes before its end ends it: nobody may be taking the rest.
+    /// Sends one block into the body, or its end. A response that comes earlier ends the request, since the
+    /// registry may no longer read the body.
     fn say(&self, stream: &mut Stream, word: Option<Bytes>) -> Result<(), Fault> {
-        let runtime = runtime().map_err(|e| Fault::new(Why::Odd, e))?;
+        let runtime = runtime().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         let idle = self.repository.terms.idle;
         let Stream { feed, answer } = stream;
         let taken = async {
@@ -224,35 +225,44 @@ impl Upload {
             Some(Err(None)) => runtime.block_on(within(idle, &mut *answer)),
             None => {
                 answer.abort();
-                let what = format!("{}: no byte was taken for {} s", self.name, seconds(idle));
-                return Err(Fault::because(Why::Silent, what));
+                let what = format!("{}: the registry accepted no byte for {} s", self.name, seconds(idle));
+                return Err(Fault::from_kind(FaultKind::Silent, what));
             }
         };
         match answered {
             Some(Ok(Err(fault))) => Err(fault),
             _ => {
-                let what = format!("{}: it was answered before it was sent", self.name);
-                Err(Fault::because(Why::Odd, what))
+                let what = format!("{}: the registry answered before the blob was sent", self.name);
+                Err(Fault::from_kind(FaultKind::Odd, what))
             }
         }
     }
 
     fn answer(&self, mut stream: Stream, time: Duration) -> Result<Session, Fault> {
-        let runtime = runtime().map_err(|e| Fault::new(Why::Odd, e))?;
+        let runtime = runtime().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         match runtime.block_on(within(time, &mut stream.answer)) {
             Some(Ok(answer)) => answer,
-            Some(Err(e)) => {
-                Err(Fault::new(Why::Odd, Error::failed(format!("{}: lost its way", self.name)).because(e)))
-            }
+            Some(Err(e)) => Err(Fault::new(
+                FaultKind::Odd,
+                Error::failed(format!(
+                    "{}: the task of the request failed; this is a bug, please report it",
+                    self.name
+                ))
+                .because(e),
+            )),
             None => {
                 stream.answer.abort();
-                let what = format!("{}: all is sent, and no answer came for {} s", self.name, seconds(time));
-                Err(Fault::because(Why::Silent, what))
+                let what = format!(
+                    "{}: all bytes are sent, but no response came for {} s",
+                    self.name,
+                    seconds(time)
+                );
+                Err(Fault::from_kind(FaultKind::Silent, what))
             }
         }
     }
 
-    /// Something broke: finds the byte to go on from, and whether it is still here.
+    /// Handles an error: finds the position to resume from, and checks that its bytes are still kept.
     fn mend(&mut self, fault: Fault) -> Result<()> {
         let runtime = runtime()?;
         self.stream = None;
@@ -273,8 +283,8 @@ impl Upload {
             };
             match runtime.block_on(session.offset()) {
                 Ok(at) => break at,
-                // It has forgotten all of it.
-                Err(fault) if fault.why == Why::Missing => break 0,
+                // The registry no longer knows the upload.
+                Err(fault) if fault.kind == FaultKind::Missing => break 0,
                 Err(another) => fault = another,
             }
         };
@@ -283,14 +293,14 @@ impl Upload {
             runtime.block_on(cancel(session));
             self.open()?;
         }
-        tracing::info!(name = self.name, at, "an upload goes on");
+        tracing::info!(name = self.name, at, "an upload is resumed");
         count(&self.repository.counters.resumed);
         self.on_from(at, why)
     }
 
-    /// The registry does not take it in this manner: begins anew in another one, which later blobs begin with.
+    /// Switches to another upload method, for this blob from its start and for all later ones.
     fn change(&mut self, manner: Manner, fault: &Fault) -> Result<()> {
-        tracing::info!(name = self.name, to = ?manner, error = %fault.error, "blobs are sent in another manner");
+        tracing::info!(name = self.name, to = ?manner, error = %fault.error, "the registry rejected the upload method; another one is used");
         runtime()?.block_on(cancel(self.session.take()));
         self.repository.set_manner(manner);
         if manner == Manner::Whole && self.promised.is_none() {
@@ -301,15 +311,15 @@ impl Upload {
         self.on_from(0, fault.error.chain())
     }
 
-    /// `why` it does not go on where it was.
+    /// Continues at `at`. `why` is the error that interrupted the upload.
     fn on_from(&mut self, at: u64, why: String) -> Result<()> {
         self.given = at;
         if self.recent.covers(at) {
             return Ok(());
         }
         self.lost = Some(at);
-        let what = "the upload broke, and the registry has fewer bytes than could be kept here";
-        let what = format!("{}: {what}; it has {at}, and needs those after them again", self.name);
+        let what = "the upload was interrupted, and the registry lost bytes that are no longer kept here";
+        let what = format!("{}: {what}; it has {at} bytes, and the rest must be sent again", self.name);
         Err(Error::failed(what).because(why))
     }
 
@@ -325,7 +335,7 @@ impl Upload {
         }
     }
 
-    /// What was promised must be what was written, before the registry gives it its name.
+    /// Verifies size and digest before the registry stores the blob under its name.
     fn check(&self) -> Result<Digest> {
         let actual = self.hash.clone().finish();
         match &self.promised {
@@ -334,7 +344,7 @@ impl Upload {
                 self.name, self.hashed
             ))),
             Some((digest, _)) if actual != *digest => {
-                Err(Error::refused(format!("{} has the digest {actual}; nothing of it is kept", self.name)))
+                Err(Error::refused(format!("{} has the digest {actual}; the upload is discarded", self.name)))
             }
             _ => Ok(actual),
         }
@@ -349,8 +359,8 @@ impl Upload {
                 Ok(()) => return Ok(()),
                 Err(fault) => fault,
             };
-            // An answer that was lost: the upload is gone because it is done.
-            if tried && fault.why == Why::Missing && runtime.block_on(self.is_there(digest)) {
+            // The response to an earlier attempt was lost. The upload is gone because it is complete.
+            if tried && fault.kind == FaultKind::Missing && runtime.block_on(self.is_there(digest)) {
                 return Ok(());
             }
             tried = true;
@@ -368,8 +378,10 @@ impl Upload {
 impl Write for Upload {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         if let Some(at) = self.lost {
-            let what =
-                format!("{}: it was lost at byte {at}; begin again from there (resume) or anew", self.name);
+            let what = format!(
+                "{}: the upload was interrupted at byte {at}; resume from there or start again",
+                self.name
+            );
             return Err(Error::failed(what).into());
         }
         let n = data.len().min(BLOCK - self.block.len());
@@ -380,7 +392,7 @@ impl Write for Upload {
                 Error::refused(format!("{} is longer than the {size} bytes promised", self.name)).into()
             );
         }
-        // What was written before, and is written again, is in the hash already.
+        // Bytes that are written again are in the hash already.
         let known = self.hashed.saturating_sub(self.written).min(n as u64) as usize;
         self.hash.update(&data[known..]);
         self.hashed = self.hashed.max(after);
@@ -423,15 +435,15 @@ impl BlobWriter for Upload {
         let digest = self.check()?;
         self.pump(true)?;
         self.commit(&digest)?;
-        // There is nothing left to be given up.
+        // Nothing is left to cancel.
         self.session = None;
         Ok((digest, self.hashed))
     }
 }
 
 impl Drop for Upload {
-    /// Nothing of it remains. A body that may end now is ended, as a registry that is cut off in the middle may still
-    /// be busy with it when it is told to forget it.
+    /// Cancels the upload. A body that may end now is ended properly. A registry whose connection is cut in
+    /// the middle may still be processing it when the cancellation arrives.
     fn drop(&mut self) {
         let Ok(runtime) = runtime() else { return };
         let mut session = self.session.take();
@@ -446,7 +458,7 @@ impl Drop for Upload {
                 if ends { runtime.block_on(within(LAST_WORD, &mut stream.answer)) } else { None };
             if answer.is_none() {
                 stream.answer.abort();
-                // Only when this is over is the connection closed.
+                // The connection is closed only when this is over.
                 answer = runtime.block_on(within(LAST_WORD, &mut stream.answer));
             }
             if let Some(Ok(Ok(moved))) = answer {
@@ -463,13 +475,13 @@ async fn cancel(session: Option<Session>) {
     }
 }
 
-/// Chunks are at least as long as the registry wants them, and no longer than we can hold.
+/// Adjusts the chunk size to the registry's minimum. Fails if that is more than an upload may hold in memory.
 fn chunks_of(manner: Manner, least: u64, address: &str) -> Result<Manner> {
     match manner {
         Manner::Chunks(_) if least > LARGEST_CHUNK => {
             let most = LARGEST_CHUNK >> 20;
             let what = format!(
-                "{address} wants chunks of {least} bytes, and no more than {most} MiB are held at once"
+                "{address} requires chunks of at least {least} bytes, but at most {most} MiB are held in memory"
             );
             Err(Error::refused(format!("{what}; set upload = \"stream\" or \"whole\" in registries.toml")))
         }
@@ -479,10 +491,10 @@ fn chunks_of(manner: Manner, least: u64, address: &str) -> Result<Manner> {
 }
 
 fn spool(name: &str) -> Error {
-    let hint = "the registry takes only whole blobs (upload = \"whole\"), so the digest must be known first; spool it";
+    let hint = "the registry accepts only whole blobs (upload = \"whole\"), so the digest must be known first; spool the blob";
     Error::usage(format!("{name}: {hint}"))
 }
 
 fn gone(name: &str) -> Fault {
-    Fault::because(Why::Odd, format!("{name}: there is no upload any more"))
+    Fault::from_kind(FaultKind::Odd, format!("{name}: the upload has ended already"))
 }

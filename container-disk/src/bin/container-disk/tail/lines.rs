@@ -1,23 +1,23 @@
-//! Lines of what a serial console says, for a runtime that shows a line when it has ended.
+//! Lines from the output of a serial console. Container runtimes show a line only when it has ended.
 //!
-//! A prompt has no end of line: whoever hears nothing more for a while ends it here. A line that never ends is ended after
-//! 8 KiB, which is less than any runtime splits at, and not inside of a letter. What comes from a guest is not looked at
-//! otherwise.
+//! A prompt has no end of line: after a silence the caller ends it here. A line that never ends is cut after
+//! 8 KiB, which is shorter than the limit of any runtime, and not inside a UTF-8 character. The guest's bytes
+//! are not interpreted otherwise.
 
-/// The longest line.
+/// Bytes after which a line is cut.
 const LONGEST: usize = 8 << 10;
 
-/// Makes lines of what a serial console says.
+/// Splits the output of a serial console into lines.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// How long the line is that was begun.
+    /// Length of the unfinished line.
     length: usize,
-    /// A return came, and it is not known yet whether a line ends with it.
+    /// A carriage return was read, and the next byte decides whether it ends a line.
     held: bool,
 }
 
 impl Lines {
-    /// Adds what a piece says.
+    /// Adds the bytes of one piece to the output.
     pub(super) fn take(&mut self, piece: &[u8], to: &mut Vec<u8>) {
         for &byte in piece {
             if std::mem::take(&mut self.held) && byte != b'\n' {
@@ -40,7 +40,7 @@ impl Lines {
         self.length = if byte == b'\n' { 0 } else { self.length + 1 };
     }
 
-    /// Ends the line that was begun.
+    /// Ends the unfinished line.
     pub(super) fn end(&mut self, to: &mut Vec<u8>) {
         self.held = false;
         if std::mem::take(&mut self.length) > 0 {

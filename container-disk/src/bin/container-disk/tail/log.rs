@@ -1,59 +1,61 @@
-//! A log that is cut by the launcher while it is read (`launcher/src/console/log.rs`).
+//! Reader of a log that the launcher cuts while it is read (`launcher/src/console/log.rs`).
 //!
-//! A new LOG.old stands under its name, whole, *before* anything of LOG goes. So what was read from LOG holds if afterwards
-//! either LOG.old is the one that is known, or LOG is not shorter than where LOG.old ends. Else the piece is thrown away, the
-//! rest is read from LOG.old, and LOG is read on from what is behind that. Who was so slow that LOG was cut twice is told that
-//! something is lost; how much is known only of one cut.
+//! The launcher completes a new LOG.old under its name *before* it removes any of LOG. So a piece read from
+//! LOG is valid if afterwards LOG.old is still the known one, or LOG is not shorter than the end of LOG.old.
+//! Otherwise the piece is discarded, the rest is read from LOG.old, and reading of LOG goes on after it. A
+//! reader so slow that LOG was cut twice reports that bytes are lost. It knows their number only for a single
+//! cut.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// What is read at once.
+/// Bytes of one read.
 const PIECE: usize = 64 << 10;
-/// So many of the last bytes are remembered, to find the place again.
+/// Number of last bytes that are remembered to verify the position after a cut.
 const KNOWN: usize = 64;
-/// How the launcher begins a LOG.old whose own front is gone: `\r\n[… 4711 bytes lost …]\r\n`.
+/// First line of a LOG.old whose own front is lost, as the launcher writes it: `\r\n[… 4711 bytes lost
+/// …]\r\n`.
 const MARK: (&[u8], &[u8]) = ("\r\n[… ".as_bytes(), " bytes lost …]\r\n".as_bytes());
 
-/// A log, and how far it was read.
+/// A log and the position up to which it was read.
 pub(super) struct Tail {
     log: File,
     old_path: PathBuf,
-    /// So much of LOG was read.
+    /// Position in LOG.
     place: u64,
-    /// The LOG.old that is known. It stays open, so that no other file gets its number.
+    /// The last LOG.old seen. It stays open, so that no other file gets its inode number.
     old: Option<File>,
-    /// Where the rest of it begins that is to be read before LOG.
+    /// Position in `old` of bytes that are to be read before LOG.
     rest: Option<u64>,
-    /// What was read last.
+    /// The last bytes that were read.
     last: Vec<u8>,
 }
 
-/// What was cut off a log.
+/// The part that was cut off a log.
 struct Cut {
     file: File,
-    /// How long it is.
+    /// Size of the file.
     size: u64,
-    /// So many bytes at its beginning are the launcher's words, in place of these that are lost.
+    /// Length of the launcher's own line at the beginning, which replaces `lost` bytes.
     words: u64,
     lost: u64,
 }
 
 impl Tail {
-    /// One that is there.
+    /// Opens the log. `None` if it does not exist.
     pub(super) fn open(path: &Path) -> io::Result<Option<Tail>> {
         let mut old_path = path.as_os_str().to_owned();
         old_path.push(".old");
         let old_path = PathBuf::from(old_path);
-        // In this order: a cut that comes between is a cut that is seen.
+        // LOG.old first: a cut between the two calls is noticed at the first read.
         let old = found(File::open(&old_path))?;
         let Some(log) = found(File::open(path))? else { return Ok(None) };
         Ok(Some(Tail { log, old_path, place: 0, old, rest: None, last: Vec::new() }))
     }
 
-    /// The next piece; nothing, if there is none now.
+    /// Reads the next piece. An empty piece means that nothing new is there.
     pub(super) fn read(&mut self, piece: &mut Vec<u8>) -> io::Result<()> {
         loop {
             if let (Some(at), Some(old)) = (self.rest, &self.old) {
@@ -77,7 +79,7 @@ impl Tail {
                 continue;
             }
             if is_shorter {
-                // Cut by somebody who keeps nothing.
+                // Cut by a program that keeps no LOG.old.
                 self.place = 0;
                 continue;
             }
@@ -87,7 +89,7 @@ impl Tail {
         }
     }
 
-    /// What was cut off since the last look, once it is cut off.
+    /// The part that was cut off since the last call, once LOG is shortened.
     fn cut(&self) -> io::Result<Option<Cut>> {
         let Some(is) = found(fs::metadata(&self.old_path))? else { return Ok(None) };
         if let Some(old) = &self.old {
@@ -100,17 +102,18 @@ impl Tail {
         let mut head = vec![0; 64];
         let size = file.read_at(&mut head, 0)?;
         let (words, lost) = words(&head[..size]);
-        // What it holds is the front of a LOG that is not cut yet, or no more.
+        // LOG.old appears before LOG is shortened. Until then LOG still holds these bytes.
         let end = (file.metadata()?.len() - words).saturating_add(lost);
         if self.log.metadata()?.len() >= end {
             return Ok(None);
         }
-        // It may have grown until the cut.
+        // LOG.old may have grown until the cut.
         let size = file.metadata()?.len();
         Ok(Some(Cut { file, size, words, lost }))
     }
 
-    /// Goes on behind a cut: with its rest, then with what is left of LOG. What is to be told, if something is lost.
+    /// Moves the position to the rest of the cut part, then to the remaining LOG. Returns the text to print
+    /// if bytes are lost.
     fn leap(&mut self, cut: Cut) -> io::Result<Option<Vec<u8>>> {
         let Cut { file, size, words, lost } = cut;
         let told = if self.place < lost {
@@ -125,7 +128,7 @@ impl Tail {
                     self.place = at.saturating_sub(size);
                     None
                 }
-                // There was another cut between.
+                // LOG was cut more than once.
                 false => {
                     (self.rest, self.place) = (Some(words), 0);
                     Some("\n[… some was lost …]\n".as_bytes().to_vec())
@@ -143,7 +146,8 @@ impl Tail {
     }
 }
 
-/// Whether a file has before the place `at` what was read last. Behind its end (`size`) and before `begin` it says nothing.
+/// True if the bytes of `file` before the position `at` are the last ones that were read. Bytes outside of
+/// `begin..size` cannot be compared and count as equal.
 fn knows(file: &File, begin: u64, size: u64, at: u64, last: &[u8]) -> io::Result<bool> {
     let beyond = at.saturating_sub(size).min(last.len() as u64) as usize;
     let last = &last[..last.len() - beyond];
@@ -154,7 +158,8 @@ fn knows(file: &File, begin: u64, size: u64, at: u64, last: &[u8]) -> io::Result
     Ok(last.ends_with(&there))
 }
 
-/// How many bytes of a LOG.old's beginning are the launcher's own words, and how many bytes these say to be lost.
+/// Length of the launcher's own line at the beginning of a LOG.old, and the number of lost bytes that it
+/// reports.
 fn words(head: &[u8]) -> (u64, u64) {
     let told = || {
         let rest = head.strip_prefix(MARK.0)?;
@@ -167,7 +172,7 @@ fn words(head: &[u8]) -> (u64, u64) {
     told().unwrap_or((0, 0))
 }
 
-/// Reads what is there from a place on, up to a piece.
+/// Reads the bytes from a position on, up to the size of a piece.
 fn fill(file: &File, mut at: u64, piece: &mut Vec<u8>) -> io::Result<()> {
     piece.resize(PIECE, 0);
     let mut size = 0;
@@ -183,7 +188,7 @@ fn fill(file: &File, mut at: u64, piece: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// What is not there is nothing wrong.
+/// The result with `NotFound` as `None`.
 fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(there) => Ok(Some(there)),

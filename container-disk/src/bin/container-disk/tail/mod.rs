@@ -1,13 +1,14 @@
-//! Follows the log of a VM's serial console onto the standard output, where the runtime keeps it for `kubectl logs`.
+//! Copies the log of a VM's serial console to the standard output, where the container runtime keeps it for
+//! `kubectl logs`.
 //!
 //! ```text
 //!  QEMU ── appends ──► LOG ──── log ────► lines ──► stdout
 //!                       ▲        ▲
-//!  launcher ── cuts ────┘        └── LOG.old: the part that was cut off, as far as it was not read yet
+//!  launcher ── cuts ────┘        └── LOG.old: the part that was cut off, if it was not read yet
 //! ```
 //!
-//! **The end.** It ends when no process holds the lock of the launcher any more and all was read. A signal is not a
-//! reason to end before: then the launcher got one too, and the last words of the guest are the most wanted.
+//! **The end.** The program ends when no process holds the launcher's lock and everything was read. A signal
+//! does not end it earlier. The launcher gets one at the same time, and the guest's last lines matter most.
 
 mod lines;
 mod log;
@@ -22,13 +23,13 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// Pauses between two looks, at first and at most.
+/// First and longest pause between two reads.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 /// Time after which an unfinished line is ended.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Follows `log` onto `out` as long as a process holds `lock`. `pause` waits so long at most, and returns whether a signal
-/// has asked this program to end.
+/// Copies `log` to `out` as long as a process holds `lock`. `pause` waits at most that long, and returns true
+/// if a signal has asked this program to end.
 pub(crate) fn follow(
     log: &Path,
     lock: &Path,
@@ -46,14 +47,15 @@ pub(crate) fn follow(
                 Err(e) => broken = Some(format!("cannot read {}: {e}", log.display())),
             }
         }
-        // Asked before the last look: bytes that were written while the lock was held are seen.
+        // Checked before the last read, so that bytes written under the lock are not missed.
         let over = match &tail {
             Some(_) => !is_held(lock),
-            // A launcher that was not there yet has written nothing.
+            // A launcher that has not started has written nothing.
             None => asked,
         };
         let mut came = false;
-        // A broken log stays broken. The VM must not end for that: its end is waited for all the same.
+        // A read error is final, but it must not end the VM: this program still waits for the end of the
+        // launcher.
         if let Some(tail) = tail.as_mut().filter(|_| broken.is_none()) {
             match drain(tail, &mut lines, &mut out) {
                 Ok(some) => came = some,
@@ -77,7 +79,7 @@ pub(crate) fn follow(
     }
 }
 
-/// Writes all bytes there are now. True if there were any.
+/// Writes all bytes that are there now. True if there were any.
 fn drain(tail: &mut Tail, lines: &mut Lines, out: &mut impl Write) -> Result<bool, String> {
     let (mut piece, mut text) = (Vec::new(), Vec::new());
     let mut came = false;
@@ -100,6 +102,7 @@ fn write(text: &[u8], out: &mut impl Write) -> Result<(), String> {
 /// True if a process holds the lock. A missing lock has no holder.
 fn is_held(lock: &Path) -> bool {
     let Ok(file) = File::open(lock) else { return false };
-    // SAFETY: the descriptor is open as long as `file` is, and closing it lets go of what this may take.
+    // SAFETY: the descriptor is open as long as `file` is. Closing it releases the lock if this call takes
+    // it.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) != 0 }
 }
