@@ -1,19 +1,19 @@
-//! How one cluster is compressed, and the state that unpacks it: one [`Unpacker`] per thread.
+//! Compression of one cluster, and its decoder: one [`Unpacker`] per thread.
 
 use std::io;
 use zstd::zstd_safe::{self, DCtx};
 
-/// How a packed extent is compressed.
+/// Compression of a packed extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// Raw DEFLATE without a header (qcow2's "zlib").
     Deflate,
-    /// Zstandard; the frame need not name its size.
+    /// Zstandard. The frame may omit its size.
     Zstd,
 }
 
 impl Codec {
-    /// The name that people and `qemu-img` use.
+    /// The name in options and messages, as `qemu-img` has it.
     pub fn name(self) -> &'static str {
         match self {
             Codec::Deflate => "zlib",
@@ -21,7 +21,7 @@ impl Codec {
         }
     }
 
-    /// Where compressed data ends, if that can be told without unpacking it.
+    /// End of the compressed data, if it can be found without decompressing it.
     pub(crate) fn end(self, packed: &[u8]) -> Option<usize> {
         match self {
             Codec::Deflate => None,
@@ -32,7 +32,8 @@ impl Codec {
     }
 }
 
-/// Reusable decompressors. Output never passes the length the caller states, so a bomb ends where the extent ends.
+/// Reusable decompressors. The output never exceeds the length that the caller states, so a decompression
+/// bomb ends with the extent.
 pub struct Unpacker {
     deflate: libdeflater::Decompressor,
     zstd: Option<DCtx<'static>>,
@@ -45,10 +46,11 @@ impl Default for Unpacker {
 }
 
 impl Unpacker {
-    /// Unpacks `packed` into exactly `out`. Trailing bytes after the compressed data are allowed (the format only
-    /// knows whole sectors); too little, too much or broken data is an error that says which.
+    /// Decompresses `packed` into exactly `out`. Trailing bytes after the compressed data are allowed, since
+    /// qcow2 counts whole sectors. Too little, too much or broken data is an error that says so.
     ///
-    /// Both decoders write straight into `out`: there is no window of their own, whatever size a frame asks for.
+    /// Both decoders write directly into `out`. They have no window of their own, whatever size a frame
+    /// requests.
     pub fn unpack(&mut self, codec: Codec, packed: &[u8], out: &mut [u8]) -> io::Result<()> {
         let filled = match codec {
             Codec::Deflate => self.inflate(packed, out),
@@ -70,7 +72,8 @@ impl Unpacker {
         })
     }
 
-    /// Frames until `out` is full. Each is measured first, because the decoder itself suffers no trailing bytes.
+    /// Decodes frames until `out` is full. Each frame is measured first, because the decoder rejects trailing
+    /// bytes.
     fn frames(&mut self, packed: &[u8], out: &mut [u8]) -> Result<usize, String> {
         let decoder = self.zstd.get_or_insert_with(DCtx::create);
         let (mut rest, mut filled) = (packed, 0);
@@ -120,7 +123,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// A frame as a streaming writer makes it: without its size, with a wide window.
+    /// A frame from a streaming writer: without its size, with a wide window.
     fn sizeless(data: &[u8]) -> Vec<u8> {
         let mut encoder = zstd::Encoder::new(vec![], 3).unwrap();
         encoder.window_log(27).unwrap();

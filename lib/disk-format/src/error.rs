@@ -1,25 +1,25 @@
-//! What went wrong in an image: kind, format, field, offset, cause.
+//! Errors in images: kind, format, field, offset, cause.
 
 use crate::Format;
 use error_core::{Core, Details};
 use std::fmt;
 use std::io;
 
-/// This crate's result.
+/// Result with this crate's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller may branch on.
+/// Kind of an error, for callers that treat kinds differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The bytes contradict the format, or one another: broken or hostile.
+    /// The bytes contradict the format or one another: the image is broken or hostile.
     Malformed,
-    /// The file ends before the data it promises.
+    /// The file ends before its data does.
     Truncated,
-    /// Valid, but we do not do it (yet): a feature bit, a format, encryption.
+    /// The image is valid, but uses an unsupported feature, format or encryption.
     Unsupported,
-    /// The image refers to another file; nothing outside the image is ever opened.
+    /// The image refers to another file. Files outside of the image are never opened.
     Outside,
-    /// It would need more than a limit allows (virtual size, table memory).
+    /// The image exceeds a limit (virtual size, table memory).
     TooLarge,
     /// The bytes could not be read or written.
     Io,
@@ -31,7 +31,7 @@ impl error_core::ErrorKind for ErrorKind {
     }
 }
 
-/// Where in which image.
+/// Format of the image, and the offset of the error.
 pub struct Spot {
     format: Format,
     offset: Option<u64>,
@@ -48,24 +48,25 @@ impl Details for Spot {
 }
 
 error_core::bare_error! {
-    /// One refused or failed thing. `Display` is one sentence without its cause; the cause is in `source()`.
+    /// An error in an image. `Display` is one sentence without the cause; the cause is in `source()`.
     pub struct Error(ErrorKind, Spot);
 }
 
 impl Error {
-    /// `what` names the field and its value: "l1_size is 4294967295, at most 4194304 is allowed".
+    /// An error. `what` names the field and its value: "l1_size is 4294967295, at most 4194304 is allowed".
     pub fn new(kind: ErrorKind, format: Format, what: impl Into<String>) -> Self {
         let details = Spot { format, offset: None };
         Error(Core { kind, sentence: what.into(), hint: None, details, cause: None })
     }
 
-    /// Where in the image file the field lies.
+    /// Sets the offset of the field in the image file.
     pub fn at(mut self, offset: u64) -> Self {
         self.0.details.offset = Some(offset);
         self
     }
 
-    /// A read of `what` that failed. An early end of file is [`ErrorKind::Truncated`], anything else [`ErrorKind::Io`].
+    /// A failed read of `what`. An early end of the file is [`ErrorKind::Truncated`], anything else
+    /// [`ErrorKind::Io`].
     pub fn io(format: Format, what: impl Into<String>, offset: u64, source: io::Error) -> Self {
         let is_short = source.kind() == io::ErrorKind::UnexpectedEof;
         let kind = if is_short { ErrorKind::Truncated } else { ErrorKind::Io };
@@ -77,12 +78,13 @@ impl Error {
         self.0.details.format
     }
 
-    /// Where in the image file, if one place is to blame.
+    /// The offset in the image file, if the error belongs to one place.
     pub fn offset(&self) -> Option<u64> {
         self.0.details.offset
     }
 
-    /// Takes the error out that a read or write failed with, for a caller that carries a richer error inside it.
+    /// Removes and returns the I/O error of a failed read or write, for a caller that wraps a richer error in
+    /// it.
     pub fn take_io(&mut self) -> Option<io::Error> {
         match self.0.cause.take()?.downcast::<io::Error>() {
             Ok(cause) => Some(*cause),

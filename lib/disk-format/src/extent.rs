@@ -1,29 +1,29 @@
-//! What a range of the guest's disk holds, and where its bytes lie in the image file.
+//! Ranges of the guest's disk, and the positions of their bytes in the image file.
 
 use crate::Codec;
 
-/// Where the bytes of an extent are.
+/// Position of an extent's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Data {
-    /// The guest reads zeros; the image file holds nothing for it.
+    /// No bytes: the guest reads zeros.
     Zero,
-    /// As they are, at this offset of the image file; as long as the extent.
+    /// Uncompressed bytes at this offset of the image file, with the same length as the extent.
     Raw {
         /// Offset in the image file.
         at: u64,
     },
-    /// Compressed: `size` bytes at `at` of the image file unpack to `unpacked` bytes, of which the extent is the front.
-    /// `size` may reach past the true end of the compressed data (qcow2 counts whole sectors) but never past the
-    /// end of the file.
+    /// Compressed bytes: `size` bytes at `at` of the image file decompress to `unpacked` bytes, and the
+    /// extent is their beginning. `size` may exceed the compressed data (qcow2 counts whole sectors), but
+    /// never the end of the file.
     Packed {
         /// Offset in the image file.
         at: u64,
-        /// How many bytes to read there.
+        /// Number of bytes in the image file.
         size: u32,
-        /// How to unpack them.
+        /// Compression of the bytes.
         codec: Codec,
-        /// How many bytes they unpack to: the extent's length, except where the disk ends inside a cluster. There
-        /// the extent is shorter, and what lies past it is not the guest's.
+        /// Number of bytes after decompression. This is the extent's length, unless the disk ends inside the
+        /// cluster. Then the extent is shorter, and the bytes after it do not belong to the guest.
         unpacked: u32,
     },
 }
@@ -31,16 +31,15 @@ pub enum Data {
 /// A range of the guest's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins for the guest.
+    /// Offset in the guest's disk.
     pub guest: u64,
-    /// How long it is for the guest; never 0.
+    /// Length in the guest's disk. Never 0.
     pub len: u64,
-    /// What it holds.
     pub data: Data,
 }
 
 impl Extent {
-    /// The range of the image file that must be read for it; `None` for zeros.
+    /// The range of the image file with the extent's bytes. `None` for zeros.
     pub fn file_range(&self) -> Option<std::ops::Range<u64>> {
         match self.data {
             Data::Zero => None,
@@ -49,17 +48,17 @@ impl Extent {
         }
     }
 
-    /// The first byte after it, for the guest.
+    /// Offset of the extent's end in the guest's disk.
     pub fn end(&self) -> u64 {
         self.guest + self.len
     }
 }
 
-/// As much of the map as fits the memory bound.
+/// The extents of a part of the disk, as many as fit the memory limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Window {
-    /// In guest order, without gap or overlap, starting where the window was asked for.
+    /// Extents in guest order from the requested offset on, without gap or overlap.
     pub extents: Vec<Extent>,
-    /// Where the next window begins; `None` when this one reached the end of the disk.
+    /// Start of the next window. `None` if this one ends at the end of the disk.
     pub next: Option<u64>,
 }

@@ -1,36 +1,36 @@
-//! Which format bytes are in, told from their first sectors.
+//! Recognition of a disk format from the first sectors.
 
 use std::fmt;
 
-/// A disk format by its established name.
+/// A disk format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// The guest's bytes as they are.
+    /// Raw: the guest's bytes without any header.
     Raw,
     /// QEMU's copy-on-write format, versions 2 and 3.
     Qcow2,
-    /// An optical disc image (ISO 9660 or UDF): read as raw, named for people.
+    /// An optical disc image (ISO 9660 or UDF). Read as raw, named separately in messages.
     Iso,
-    /// VMware.
+    /// VMware's VMDK.
     Vmdk,
-    /// VirtualBox.
+    /// VirtualBox's VDI.
     Vdi,
-    /// Virtual PC, dynamic or fixed.
+    /// Virtual PC's VHD, dynamic or fixed.
     Vhd,
-    /// Hyper-V.
+    /// Hyper-V's VHDX.
     Vhdx,
     /// QEMU's first copy-on-write format.
     Qcow1,
-    /// QEMU's enhanced disk.
+    /// QEMU's enhanced disk format (QED).
     Qed,
-    /// Parallels.
+    /// The format of Parallels.
     Parallels,
-    /// An encrypted container.
+    /// A LUKS-encrypted container.
     Luks,
 }
 
 impl Format {
-    /// The name people and other tools use.
+    /// The format's name in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             Format::Raw => "raw",
@@ -47,13 +47,14 @@ impl Format {
         }
     }
 
-    /// How many bytes from the front [`Format::probe`] wants to see (fewer is fine for a shorter disk).
+    /// Number of first bytes that [`Format::probe`] needs. A shorter disk is given completely.
     pub const HEAD: usize = 40 << 10;
 
-    /// Tells the format from the first [`Format::HEAD`] bytes.
+    /// Recognises the format from the first [`Format::HEAD`] bytes.
     ///
-    /// Anything unknown is raw. **Probe once, and only what no guest has written to as a raw disk**: a guest can
-    /// write another format's magic into its own first sector, so a disk declared raw is never probed.
+    /// An unknown format is raw. **Probe once, and never a disk that a guest has written to as raw.** A guest
+    /// can write another format's magic into its own first sector, so a disk that is declared raw is never
+    /// probed.
     pub fn probe(head: &[u8]) -> Format {
         let has = |at: usize, magic: &[u8]| head.get(at..at + magic.len()) == Some(magic);
         match () {

@@ -1,4 +1,5 @@
-//! The guest's bytes of an image, at any offset: for looking at what lies inside a disk, not for moving it.
+//! The guest's bytes of an image at any offset, for examining the content of a disk. Not meant for copying
+//! it.
 //!
 //! ```text
 //!   read(offset) ──► window that covers it (kept) ──► extent ──┬─ Zero   ─► zeros
@@ -6,8 +7,9 @@
 //!                                                             └─ Packed ─► a few unpacked clusters (kept)
 //! ```
 //!
-//! [`GuestView`] needs an image whose file can be read at any offset. [`PrefixView`] needs only the front of the file
-//! (what was decoded from a compressed stream) and shows as much of the guest's disk as that front tells.
+//! [`GuestView`] needs an image file that can be read at any offset. [`PrefixView`] only needs the beginning
+//! of the file (such as the decoded beginning of a compressed stream), and shows the part of the guest's disk
+//! that it covers.
 
 mod prefix;
 
@@ -18,17 +20,18 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Windows begin at multiples of this: the largest cluster of any format, so a multiple of every cluster size.
+/// Alignment of windows: the largest cluster of any format, and so a multiple of every cluster size.
 const ALIGN: u64 = 2 << 20;
-/// How many windows are kept. A partition table, a superblock, an inode table and a directory lie far apart.
+/// Number of windows that are kept. A partition table, a superblock, an inode table and a directory lie far
+/// apart.
 const WINDOWS: usize = 4;
-/// How many unpacked clusters are kept.
+/// Number of decompressed clusters that are kept.
 const CLUSTERS: usize = 4;
-/// The largest packed extent that is unpacked. No format has larger clusters.
+/// Maximum size of a packed extent that is decompressed. No format has larger clusters.
 const LARGEST: u64 = 16 << 20;
 
-/// What the guest sees, read from the image file as it is asked for. Several threads may read; they wait for one
-/// another only while tables are read and clusters are unpacked.
+/// The guest's bytes, read from the image file on request. Several threads may read. They block one another
+/// only while tables are read and clusters are decompressed.
 pub struct GuestView {
     image: Box<dyn Image>,
     bytes: Arc<dyn ReadAt>,
@@ -41,7 +44,7 @@ struct State {
     clusters: Clusters,
 }
 
-/// A window and what it covers.
+/// A window, with the range that it covers.
 struct Span {
     from: u64,
     end: u64,
@@ -49,18 +52,18 @@ struct Span {
 }
 
 impl GuestView {
-    /// `bytes` are those the image was opened on.
+    /// A view of `image`. `bytes` must be those that the image was opened on.
     pub fn new(image: Box<dyn Image>, bytes: Arc<dyn ReadAt>) -> Self {
         GuestView { image, bytes, state: Mutex::default() }
     }
 
-    /// The image that is shown.
+    /// The image of this view.
     pub fn image(&self) -> &dyn Image {
         &*self.image
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panicking thread left behind is a cache whose entries are each whole.
+        // After a panic the cache is still usable, since each entry is complete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,7 +93,7 @@ impl GuestView {
     }
 
     fn gap(&self, guest: u64) -> Error {
-        let what = format!("the tables tell nothing about guest offset {guest}");
+        let what = format!("the tables do not cover guest offset {guest}");
         Error::new(ErrorKind::Malformed, self.image.format(), what)
     }
 }
@@ -143,7 +146,7 @@ impl ReadAt for GuestView {
     }
 }
 
-/// The last few unpacked clusters, and the decompressor.
+/// The most recent decompressed clusters, and the decompressor.
 #[derive(Default)]
 struct Clusters {
     unpacker: Unpacker,
@@ -151,7 +154,7 @@ struct Clusters {
 }
 
 impl Clusters {
-    /// The bytes of a packed extent, and what may lie past it in its cluster.
+    /// The bytes of a packed extent, and any bytes after it in its cluster.
     fn get(&mut self, format: Format, bytes: &dyn ReadAt, extent: &Extent) -> Result<&[u8]> {
         let Data::Packed { at, size, codec, unpacked } = extent.data else { return Ok(&[]) };
         if let Some(i) = self.kept.iter().position(|(guest, _)| *guest == extent.guest) {

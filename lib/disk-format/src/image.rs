@@ -1,14 +1,15 @@
-//! The two ways through an image: by its tables (seekable bytes), or as the bytes arrive (a stream).
+//! The two ways to read an image: by its tables (bytes at any offset), or in file order (a stream).
 
 use crate::{Error, ErrorKind, Extent, Format, ReadAt, Result, Window, qcow2, raw};
 use std::ops::Range;
 
-/// What a reader may use and must refuse.
+/// Limits for a reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The largest virtual size that is accepted.
+    /// Maximum virtual size.
     pub max_size: u64,
-    /// Bytes that tables and extents of one window may take in memory. Also bounds what a stream reader keeps.
+    /// Maximum memory for tables and extents of one window, in bytes. Also limits the memory of a stream
+    /// reader.
     pub table_memory: usize,
 }
 
@@ -20,104 +21,109 @@ impl Default for Limits {
 
 /// An image whose bytes can be read at any offset.
 pub trait Image: Send + Sync {
-    /// Which format it is.
+    /// The format of the image.
     fn format(&self) -> Format;
 
-    /// The size the guest sees.
+    /// The guest's size of the disk in bytes.
     fn virtual_size(&self) -> u64;
 
-    /// What the guest's disk holds from `from` on (a multiple of the cluster size, or 0): tables are read, data is
-    /// not. Every extent has been checked: it lies inside the file, outside the metadata, and is aligned.
+    /// The extents of the guest's disk from `from` on, which must be 0 or a multiple of the cluster size.
+    /// This reads tables, but no data. Every extent has been checked: it lies inside the file, outside of the
+    /// metadata, and is aligned.
     fn window(&self, from: u64) -> Result<Window>;
 
-    /// Facts for people, as name and value in a fixed order: version, cluster size, compression, snapshots …
+    /// Facts for messages, as name and value in a fixed order: version, cluster size, compression, snapshots
+    /// …
     fn facts(&self) -> Vec<(&'static str, String)>;
 }
 
-/// What a [`StreamImage`] learnt from one more piece of the file.
+/// The result of one more piece of the file.
 #[derive(Debug, Default)]
 pub struct Pushed {
-    /// Ranges now known. `Zero` extents are emitted as soon as a table tells them; `Raw` and `Packed` ones only when
-    /// their bytes lie wholly inside the piece that was pushed.
+    /// Ranges that are known now. `Zero` extents are returned as soon as their table is read. `Raw` and
+    /// `Packed` extents are returned only when all their bytes lie inside the pushed piece.
     pub extents: Vec<Extent>,
-    /// Ranges of the file (inside the piece) whose meaning is not known yet: the caller must keep them where they
-    /// can be read again at the same offsets.
+    /// Ranges of the file (inside the piece) whose meaning is unknown so far. The caller must keep them
+    /// readable at the same offsets.
     pub spool: Vec<Range<u64>>,
-    /// Bytes from this file offset on must be pushed again, at the front of the next piece. At most `lookback()`
-    /// bytes before the end of the piece.
+    /// Offset in the file from which bytes must be pushed again, at the beginning of the next piece. At most
+    /// `lookback()` bytes before the end of the piece.
     pub keep_from: u64,
 }
 
-/// Where the reader of a stream stands between two pieces, so that another one can go on from there.
+/// Position of a stream reader between two pieces, from which another reader can continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Bytes of the file that the other reader is pushed first: header and tables that lie in front.
+    /// Number of first bytes of the file that the other reader must be given: header and leading tables.
     pub front: u64,
-    /// Everything before this offset of the file is told.
+    /// Offset in the file before which all data has been returned.
     pub at: u64,
-    /// Data behind it that is known, as it lies in the file: guest offset, bytes, offset in the file.
+    /// Known data after `at`: guest offset, length, offset in the file.
     pub pending: Vec<(u64, u64, u64)>,
 }
 
 impl Standing {
-    /// Known data, at most: more of it is too much to be kept.
+    /// Maximum number of entries in `pending`. With more, no position is returned.
     pub const MOST: usize = 2048;
-    /// The most bytes in front.
+    /// Maximum value of `front`.
     pub const FRONT: u64 = 8 << 20;
 }
 
-/// An image that arrives once, in file order.
+/// An image whose file is read once, in order.
 pub trait StreamImage: Send {
-    /// Which format it is.
+    /// The format of the image.
     fn format(&self) -> Format;
 
-    /// The size the guest sees; `None` while it is not known (raw, before the end).
+    /// The guest's size of the disk. `None` while it is unknown (a raw disk before its end).
     fn virtual_size(&self) -> Option<u64>;
 
-    /// The most bytes that may be asked for again; a piece must be longer than this, unless it is the last.
+    /// Maximum number of bytes that may have to be pushed again. A piece must be longer than this, unless it
+    /// is the last.
     fn lookback(&self) -> usize;
 
-    /// The bytes `base ..` of the file. The first piece starts at 0, each further one at the last `keep_from`.
-    /// `last`: nothing follows; `keep_from` is then the end.
+    /// Adds the bytes `base ..` of the file. The first piece starts at 0, each further one at the last
+    /// `keep_from`. `last` is true for the end of the file, and `keep_from` is then the end.
     fn push(&mut self, base: u64, piece: &[u8], last: bool) -> Result<Pushed>;
 
-    /// The most bytes from `base`, the last `keep_from`, on that may be given to [`StreamImage::skip`] instead of
-    /// [`StreamImage::push`] if they are zeros. 0: the image needs to see them.
+    /// Maximum number of bytes from `base`, the last `keep_from`, that may be given to [`StreamImage::skip`]
+    /// instead of [`StreamImage::push`] if they are zeros. 0 if the image needs to see them.
     fn skippable(&self, base: u64) -> u64 {
         let _wants_all = base;
         0
     }
 
-    /// Passes over the bytes `base .. base + len` of the file, which are zeros that were not read. Returns their extents for the
-    /// guest; the next piece begins behind them.
+    /// Skips the bytes `base .. base + len` of the file, which are zeros that were not read. Returns their
+    /// extents. The next piece begins after them.
     fn skip(&mut self, base: u64, len: u64) -> Result<Vec<Extent>> {
-        let what = format!("{len} zeros at byte {base} cannot be passed over");
+        let what = format!("{len} zeros at byte {base} cannot be skipped");
         Err(Error::new(ErrorKind::Io, self.format(), what))
     }
 
-    /// Bytes in front by which its tables are known ([`Standing::front`]); `None` before its header has come.
+    /// Number of first bytes that contain the tables ([`Standing::front`]). `None` before the header has been
+    /// read.
     fn front(&self) -> Option<u64> {
         None
     }
 
-    /// Where it stands after a push; `None` where another reader could not go on without the bytes between.
+    /// The position after a push. `None` if another reader could not continue from it without the bytes
+    /// before.
     fn standing(&self) -> Option<Standing> {
         None
     }
 
-    /// A new reader, which was pushed the first [`Standing::front`] bytes, goes on where another one stood: the next piece begins
-    /// there or before.
+    /// Continues from the position of another reader. This reader must be new, with only the first
+    /// [`Standing::front`] bytes pushed. The next piece begins at the position or before it.
     fn go_on(&mut self, standing: &Standing) -> Result<()> {
-        let what = format!("nobody has told that byte {} can be gone on from", standing.at);
+        let what = format!("a reader of this format cannot continue from byte {}", standing.at);
         Err(Error::new(ErrorKind::Io, self.format(), what))
     }
 
-    /// After the last piece: what could not be resolved while it passed, to be read from the spooled ranges
-    /// (`spool` holds them at their own offsets, and its size is the file's). Called until it returns `None`.
+    /// Resolves data after the last piece that could not be resolved in order. `spool` has the spooled ranges
+    /// at their own offsets, and the file's size. Called until it returns `None`.
     fn leftover(&mut self, spool: &dyn ReadAt) -> Result<Option<Vec<Extent>>>;
 }
 
-/// Opens an image of a known format. A format that is recognised but not read is refused by name.
+/// Opens an image of a known format. A format that is recognised but not supported is refused by its name.
 pub fn open(format: Format, bytes: std::sync::Arc<dyn ReadAt>, limits: Limits) -> Result<Box<dyn Image>> {
     match format {
         Format::Raw | Format::Iso => Ok(Box::new(raw::RawImage::new(format, bytes.size(), limits)?)),

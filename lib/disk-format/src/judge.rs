@@ -1,25 +1,26 @@
-//! Whether a file is a sound image, told as it passes: recognised by its first bytes, its tables read, nothing it
-//! refers to opened.
+//! Check that a file is a valid image, made while the file is read in order. The format is recognised by the
+//! first bytes, the tables are read, and files that the image refers to are not opened.
 //!
-//! Tables that come after the data they describe can only be read at the end, from what was kept of the file: at most
-//! 32 MiB, which is many times what the usual tools leave for then. Of more, nobody knows.
+//! Tables that follow the data they describe can only be read at the end, from the parts of the file that
+//! were kept: at most 32 MiB, which is many times the need of common tools. If more would be needed, the
+//! result is unknown.
 
 use crate::{Error, ErrorKind, Format, Limits, ReadAt, Result, StreamImage, stream};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-/// Longer than what any format asks for again: two clusters of a qcow2, of 2 MiB at most.
+/// Size of a piece. It is longer than any format's lookback, which is at most two qcow2 clusters of 2 MiB.
 const PIECE: usize = 8 << 20;
 const KEPT: usize = 32 << 20;
 
-/// What the first bytes of a file ([`Format::HEAD`], or all that there are) speak against: a format that is not read, a
-/// header that makes no sense, a file outside that it needs.
+/// Checks the first bytes of a file ([`Format::HEAD`], or all if there are fewer). Fails for an unsupported
+/// format, an invalid header, or a reference to another file.
 pub fn head(bytes: &[u8], limits: Limits) -> Result<Format> {
     let format = Format::probe(bytes);
     let mut image = stream(format, limits)?;
     image.push(0, bytes, false)?;
-    // A header that is not whole yet may still name a file outside.
+    // An incomplete header may still refer to another file.
     if format == Format::Qcow2 && image.virtual_size().is_none() {
         let what = format!("its header does not end within the first {} bytes of the file", bytes.len());
         return Err(Error::new(ErrorKind::Unsupported, format, what));
@@ -27,7 +28,7 @@ pub fn head(bytes: &[u8], limits: Limits) -> Result<Format> {
     Ok(format)
 }
 
-/// Takes a file's bytes in order.
+/// Checks a file that is given in order.
 pub struct Judge {
     limits: Limits,
     image: Option<Box<dyn StreamImage>>,
@@ -36,25 +37,25 @@ pub struct Judge {
     kept: Kept,
 }
 
-/// What a file is that nothing speaks against.
+/// The result for a file without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// A disk that can be read.
     Sound(Format),
-    /// A disk, whose last tables lie where they could not be kept.
+    /// A disk whose last tables could not be checked, since too much of the file would have to be kept.
     Unknown(Format),
 }
 
 impl Judge {
-    /// Bytes it may hold.
+    /// Maximum memory in bytes.
     pub const MEMORY: u64 = (PIECE + KEPT) as u64;
 
-    /// Nothing has come yet.
+    /// Starts the check of a file.
     pub fn new(limits: Limits) -> Judge {
         Judge { limits, image: None, piece: Vec::new(), base: 0, kept: Kept::default() }
     }
 
-    /// More of the file; an error is what is wrong with it.
+    /// Adds bytes of the file. An error is a defect of the image.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let (now, rest) = bytes.split_at(bytes.len().min(PIECE - self.piece.len()));
@@ -67,7 +68,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Nothing more comes.
+    /// Ends the file and returns the result.
     pub fn finish(mut self) -> Result<Verdict> {
         self.step(true)?;
         let Judge { image: Some(mut image), kept, .. } = self else {
@@ -101,7 +102,7 @@ impl Judge {
     }
 }
 
-/// What was kept of the file, at its own offsets.
+/// Parts of the file that were kept, at their own offsets.
 #[derive(Default)]
 struct Kept {
     ranges: BTreeMap<u64, Vec<u8>>,
@@ -120,7 +121,7 @@ impl Kept {
             return;
         }
         self.held += bytes.len();
-        // Ranges that touch are one, so that a read may cross them.
+        // Adjacent ranges are merged, so that a read may cross them.
         if let Some((start, before)) = self.ranges.range_mut(..range.start).next_back()
             && start + before.len() as u64 == range.start
         {
@@ -149,7 +150,7 @@ impl ReadAt for Kept {
 mod tests {
     use super::*;
 
-    /// What it refers to could lie behind what was read.
+    /// A file to which the image refers could be named after the bytes that were read.
     #[test]
     fn a_header_that_is_longer_than_what_was_read_is_refused() {
         let mut header = vec![0; Format::HEAD];

@@ -1,4 +1,4 @@
-//! Disk formats as guests, tools and attackers write them.
+//! Readers and writers of disk formats.
 //!
 //! ```text
 //!   bytes (ReadAt) ──probe──► Format ──open──► Image ──windows──► Extents   (tables first, then data)
@@ -7,10 +7,10 @@
 //!   the guest's bytes ──qcow2::write──► a qcow2 file
 //! ```
 //!
-//! **Owns** what the bytes of an image file mean. **Knows nothing of** networks, targets, threads or terminals;
-//! whoever calls it moves the bytes. An image is an attack until proven otherwise: every number is checked before it
-//! is used, nothing an image refers to is ever opened, memory is bounded by [`Limits`], and every refusal names the
-//! field and the offset.
+//! **Owns** the meaning of the bytes in an image file. **Independent of** networks, targets, threads and
+//! terminals; the caller moves the bytes. An image is treated as hostile: every number is checked before it
+//! is used, no file that an image refers to is opened, memory is bounded by [`Limits`], and every refusal
+//! names the field and the offset.
 
 pub mod codec;
 mod deflate;

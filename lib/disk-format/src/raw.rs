@@ -1,4 +1,4 @@
-//! Raw disks (and ISO images, which are raw disks with a name): the file is the disk.
+//! Raw disks, and ISO images, which are raw disks with a separate name. The file is the disk.
 
 use crate::image::{Image, Limits, Pushed, StreamImage};
 use crate::{Data, Error, ErrorKind, Extent, Format, ReadAt, Result, Window};
@@ -11,7 +11,7 @@ pub struct RawImage {
 }
 
 impl RawImage {
-    /// Refuses a disk over the limit.
+    /// A raw disk. Fails if it is larger than the limit.
     pub fn new(format: Format, size: u64, limits: Limits) -> Result<Self> {
         check_size(format, size, limits)?;
         Ok(RawImage { format, size })
@@ -36,7 +36,7 @@ impl Image for RawImage {
     }
 }
 
-/// A raw disk that arrives once; its size is known at its end.
+/// A raw disk that is read once, in order. Its size is known at its end.
 #[derive(Debug)]
 pub struct RawStream {
     format: Format,
@@ -45,7 +45,7 @@ pub struct RawStream {
 }
 
 impl RawStream {
-    /// Any stream is a raw disk; only the size limit can refuse it.
+    /// A reader for any stream. Only the size limit can refuse it.
     pub fn new(format: Format, limits: Limits) -> Self {
         RawStream { format, limits, size: None }
     }

@@ -1,19 +1,19 @@
-//! Bytes at an offset: the one way this crate sees a file, a device, a remote object or a test's memory.
+//! Reads at an offset: the interface of this crate to a file, a device, a remote object or memory.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Bytes of a known size that may be read at any offset, by several threads at once.
+/// Bytes of a known size that can be read at any offset, by several threads at once.
 ///
-/// An implementation retries what can be retried; an error that comes out is final. Errors of a richer kind travel
-/// inside `io::Error` and are found again by `downcast`.
+/// An implementation retries errors that may pass, so an error it returns is final. Richer errors are wrapped
+/// in `io::Error` and found again by `downcast`.
 pub trait ReadAt: Send + Sync {
-    /// How many bytes there are. It does not change while the value lives.
+    /// Number of bytes. It must not change while the value lives.
     fn size(&self) -> u64;
 
-    /// Fills `buf` from `offset`, or fails: never a short read. Past the end is `UnexpectedEof`.
+    /// Fills `buf` from `offset`, or fails. Never a short read. Past the end the error is `UnexpectedEof`.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -57,7 +57,7 @@ impl ReadAt for Vec<u8> {
     }
 }
 
-/// An open file with the size it had when it was measured.
+/// An open file, with its size at the time of opening.
 #[derive(Debug)]
 pub struct FileAt {
     file: File,
@@ -65,7 +65,7 @@ pub struct FileAt {
 }
 
 impl FileAt {
-    /// `size` is given because a block device does not tell it through metadata.
+    /// A file of `size` bytes. The size is a parameter because the metadata of a block device lack it.
     pub fn new(file: File, size: u64) -> Self {
         FileAt { file, size }
     }

@@ -1,19 +1,19 @@
-//! A whole disk in memory, from an image or from a stream: for tests, and for disks small enough.
+//! Rebuilding a whole disk in memory, from an image or from a stream. For tests, and for small disks.
 //!
-//! Both ways insist that every byte of the disk is told exactly once, which is what a caller that writes to a block
-//! device relies on.
+//! Both functions require that every byte of the disk is returned exactly once. Callers that write to a block
+//! device rely on that.
 
 use crate::image::Pushed;
 use crate::{Data, Error, ErrorKind, Extent, Format, Image, ReadAt, Result, StreamImage, Unpacker};
 use std::io;
 use std::ops::Range;
 
-/// In the message of every error that no image can cause: a reader broke what it promises.
+/// Marker in the message of all errors that no image can cause: a reader has violated its contract.
 pub const WRONG: &str = "the reader is wrong";
 
 const SECTOR: u64 = 512;
 
-/// Rebuilds the disk window by window. `most` bounds its size.
+/// Rebuilds the disk window by window. `most` limits its size.
 pub fn from_image(image: &dyn Image, bytes: &dyn ReadAt, most: u64) -> Result<Vec<u8>> {
     let mut canvas = Canvas::new(image.format(), image.virtual_size(), most)?;
     let mut from = 0;
@@ -39,8 +39,8 @@ pub fn from_image(image: &dyn Image, bytes: &dyn ReadAt, most: u64) -> Result<Ve
     }
 }
 
-/// Rebuilds the disk from a file that is pushed in pieces; `piece` tells how many new bytes come next (at least 1).
-/// What was spooled is all that can be read again afterwards.
+/// Rebuilds the disk from a file that is pushed in pieces. `piece` returns the number of new bytes of the
+/// next one (at least 1). Only spooled ranges can be read again afterwards.
 pub fn from_stream(
     stream: &mut dyn StreamImage,
     file: &[u8],
@@ -84,7 +84,7 @@ pub fn from_stream(
     canvas.map_or_else(|| Ok(vec![]), Canvas::finish)
 }
 
-/// Only what was spooled can be read.
+/// The file, limited to the ranges that were spooled.
 struct Spool<'a> {
     file: &'a [u8],
     ranges: Vec<Range<u64>>,
@@ -113,7 +113,7 @@ impl ReadAt for Spool<'_> {
     }
 }
 
-/// Made when the size is known: a format that does not tell it is as large as its file.
+/// The canvas, made when the size is known. A format that does not have it is as large as its file.
 fn canvas_of<'a>(
     canvas: &'a mut Option<Canvas>,
     stream: &dyn StreamImage,
@@ -142,7 +142,7 @@ impl Canvas {
             Error::new(
                 ErrorKind::TooLarge,
                 format,
-                format!("a disk of {size} bytes is not rebuilt in memory"),
+                format!("a disk of {size} bytes is too large to rebuild in memory"),
             )
         })?;
         let (disk, told) = (vec![0; len], vec![false; len.div_ceil(SECTOR as usize)]);
@@ -158,11 +158,11 @@ impl Canvas {
         let end = extent.guest.checked_add(extent.len).filter(|&end| end <= size && extent.len > 0);
         let end = end.ok_or_else(|| self.fault(format!("{extent:?} leaves the disk of {size} bytes")))?;
         if !extent.guest.is_multiple_of(SECTOR) || (!end.is_multiple_of(SECTOR) && end != size) {
-            return Err(self.fault(format!("{extent:?} is not on sectors")));
+            return Err(self.fault(format!("{extent:?} is not aligned to sectors")));
         }
         for sector in (extent.guest / SECTOR) as usize..end.div_ceil(SECTOR) as usize {
             if std::mem::replace(&mut self.told[sector], true) {
-                return Err(self.fault(format!("{extent:?} was told before")));
+                return Err(self.fault(format!("{extent:?} was returned before")));
             }
         }
         let out = &mut self.disk[extent.guest as usize..end as usize];
@@ -184,7 +184,7 @@ impl Canvas {
     fn finish(self) -> Result<Vec<u8>> {
         match self.told.iter().position(|told| !told) {
             None => Ok(self.disk),
-            Some(sector) => Err(self.fault(format!("sector {sector} was never told"))),
+            Some(sector) => Err(self.fault(format!("sector {sector} was never returned"))),
         }
     }
 }

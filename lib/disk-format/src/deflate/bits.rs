@@ -1,6 +1,6 @@
-//! Bits into bytes, least significant first.
+//! A writer of bits into bytes, least significant bit first.
 
-/// Writes into a buffer whose room the caller has checked: [`BitWriter::room`] before, then as many bits.
+/// A bit writer into a buffer. The caller must check [`BitWriter::room`] before it adds bits.
 pub(super) struct BitWriter<'a> {
     out: &'a mut [u8],
     at: usize,
@@ -9,25 +9,25 @@ pub(super) struct BitWriter<'a> {
 }
 
 impl<'a> BitWriter<'a> {
-    /// A flush stores eight bytes whatever their number, so the buffer's last eight bytes are never counted on.
+    /// A flush always stores eight bytes, so the last eight bytes of the buffer do not count as room.
     pub(super) const SLACK: usize = 8;
 
     pub(super) fn new(out: &'a mut [u8]) -> Self {
         BitWriter { out, at: 0, bits: 0, count: 0 }
     }
 
-    /// How many bits still fit.
+    /// Number of bits that still fit.
     pub(super) fn room(&self) -> u64 {
         (self.out.len().saturating_sub(Self::SLACK + self.at) as u64 * 8)
             .saturating_sub(u64::from(self.count))
     }
 
-    /// Where in its byte the next bit goes.
+    /// Position of the next bit in its byte.
     pub(super) fn bit_in_byte(&self) -> u32 {
         self.count % 8
     }
 
-    /// Adds up to 56 bits in all before a [`BitWriter::flush`].
+    /// Adds bits. At most 56 bits may be added before a [`BitWriter::flush`].
     #[inline(always)]
     pub(super) fn add(&mut self, bits: u32, count: u32) {
         debug_assert!(self.count + count < 64 && (count == 32 || bits >> count == 0));
@@ -35,7 +35,7 @@ impl<'a> BitWriter<'a> {
         self.count += count;
     }
 
-    /// Stores whole bytes; at most seven bits stay behind.
+    /// Stores all whole bytes. At most seven bits remain.
     #[inline(always)]
     pub(super) fn flush(&mut self) {
         if let Some(to) = self.out.get_mut(self.at..).and_then(<[u8]>::first_chunk_mut) {
@@ -47,7 +47,7 @@ impl<'a> BitWriter<'a> {
         self.count %= 8;
     }
 
-    /// Fills up the byte with zeros and stores bytes as they are.
+    /// Pads the current byte with zeros, then stores `bytes` unchanged.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.count = self.count.next_multiple_of(8);
         self.flush();
@@ -55,7 +55,7 @@ impl<'a> BitWriter<'a> {
         self.at += bytes.len();
     }
 
-    /// How many bytes there are, the last one filled up with zeros.
+    /// Pads the last byte with zeros and returns the number of bytes.
     pub(super) fn finish(mut self) -> usize {
         self.count = self.count.next_multiple_of(8);
         self.flush();

@@ -1,4 +1,4 @@
-//! One block: chooses how to store it, and writes it.
+//! One block: choice of the shortest encoding, and writing it.
 
 use super::bits::BitWriter;
 use super::huffman;
@@ -10,13 +10,14 @@ const FIXED: u32 = 1;
 const DYNAMIC: u32 = 2;
 const MAX_STORED: usize = 65_535;
 
-/// Codes for literals, lengths and distances.
+/// Code lengths for literals, match lengths and distances.
 struct Codes {
     litlen_lengths: [u8; 288],
     distance_lengths: [u8; 32],
 }
 
-/// Writes a block of `tokens`, which stand for `input`, in the shortest of the three ways. `false`: it does not fit.
+/// Writes a block of `tokens`, which encode `input`, in the shortest of the three encodings. `false` if it
+/// does not fit.
 pub(super) fn write(
     out: &mut BitWriter<'_>,
     last: bool,
@@ -87,7 +88,7 @@ impl Codes {
         Codes { litlen_lengths, distance_lengths }
     }
 
-    /// How many bits the tokens and the end of the block take.
+    /// Number of bits for the tokens and the end of the block.
     fn bits(&self, counts: &Histogram) -> u64 {
         let litlen = (0..LITLEN_SYMBOLS).map(|symbol| {
             u64::from(counts.litlen[symbol])
@@ -105,7 +106,8 @@ impl Codes {
         let (mut codes, mut distance_codes) = ([0u16; 288], [0u16; 32]);
         huffman::codes(&self.litlen_lengths, &mut codes);
         huffman::codes(&self.distance_lengths, &mut distance_codes);
-        // Bits above their count, ready to add: of literals, of match lengths with their extra bits, of distances.
+        // Each entry has the bits above their count: literals, match lengths with their extra bits,
+        // distances.
         let mut literals = [0u32; 256];
         let mut lengths = [0u32; 256];
         let mut distances = [0u32; 32];
@@ -143,7 +145,7 @@ impl Codes {
     }
 }
 
-/// The header of a block with codes of its own: the code lengths, run-length coded, and a code for those.
+/// The header of a block with dynamic codes: the code lengths, run-length encoded, and a code for those.
 struct Header {
     litlen_count: usize,
     distance_count: usize,
@@ -151,7 +153,7 @@ struct Header {
     symbols: Vec<(u8, u8)>,
     lengths: [u8; 19],
     codes: [u16; 19],
-    /// How many lengths of the code length code are stored.
+    /// Number of lengths of the code length code that are stored.
     stored: usize,
     bits: u64,
 }
@@ -199,7 +201,7 @@ impl Header {
     }
 }
 
-/// How many extra bits follow a symbol of the code length code.
+/// Number of extra bits after a symbol of the code length code.
 fn run_bits(symbol: u8) -> u8 {
     match symbol {
         16 => 2,
@@ -209,8 +211,8 @@ fn run_bits(symbol: u8) -> u8 {
     }
 }
 
-/// Code lengths as symbols with their extra bits: 16 repeats the last length 3 to 6 times, 17 and 18 stand for 3 to 10
-/// and 11 to 138 zeros.
+/// Code lengths as symbols with extra bits. Symbol 16 repeats the last length 3 to 6 times; 17 and 18 stand
+/// for 3 to 10 and 11 to 138 zeros.
 fn run_lengths(lengths: &[u8]) -> Vec<(u8, u8)> {
     let mut symbols = Vec::with_capacity(lengths.len());
     for run in lengths.chunk_by(|a, b| a == b) {

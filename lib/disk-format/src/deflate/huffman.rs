@@ -1,15 +1,15 @@
-//! Prefix codes: lengths from frequencies, codes from lengths.
+//! Prefix codes: code lengths from frequencies, codes from code lengths.
 
 use super::tables::MAX_CODE_LENGTH;
 
-/// More symbols than any of DEFLATE's codes has.
+/// Upper limit for the number of symbols in DEFLATE's codes.
 const MOST: usize = 288;
 
-/// Gives each symbol with a frequency a code length of at most `limit`; the others get 0. The code is always complete:
-/// if fewer than two symbols occur, the first ones get codes too, as some decoders want.
+/// Assigns each symbol with a frequency a code length of at most `limit`, and 0 to all others. The code is
+/// always complete: if fewer than two symbols occur, the first ones get codes too, as some decoders require.
 pub(super) fn lengths(frequencies: &[u32], limit: u8, lengths: &mut [u8]) {
     lengths.fill(0);
-    // A node is its frequency above its symbol, so that sorting orders by both.
+    // A node has its frequency above its symbol, so that sorting orders by both.
     let mut leaves = [0u64; MOST];
     let mut used = 0;
     let mut add = |symbol: usize, frequency: u32| {
@@ -37,15 +37,16 @@ pub(super) fn lengths(frequencies: &[u32], limit: u8, lengths: &mut [u8]) {
             }
             return;
         }
-        // Flatter frequencies give a flatter tree, in the end one of equal leaves, which fits. Rarely needed.
+        // Flatter frequencies give a flatter tree. In the end all leaves are equal, and the tree fits. This
+        // is rarely needed.
         for leaf in leaves.iter_mut() {
             *leaf = ((*leaf >> 16) / 2 + 1) << 16 | (*leaf & 0xffff);
         }
     }
 }
 
-/// The depth of each leaf in Huffman's tree, and the greatest. Leaves come sorted; as inner nodes are made in rising
-/// order too, the two lightest nodes are always at the heads of two queues.
+/// The depth of each leaf in the Huffman tree, and the greatest depth. Leaves must be sorted. Inner nodes are
+/// made in rising order too, so the two lightest nodes are always at the heads of two queues.
 fn depths_of(leaves: &[u64], depths: &mut [u32; MOST]) -> u32 {
     let n = leaves.len();
     let mut weights = [0u64; MOST];
@@ -78,7 +79,7 @@ fn depths_of(leaves: &[u64], depths: &mut [u32; MOST]) -> u32 {
     deepest
 }
 
-/// The canonical codes for code lengths, each with its first bit lowest, as DEFLATE stores them.
+/// The canonical codes for the code lengths, with reversed bits, as DEFLATE stores them.
 pub(super) fn codes(lengths: &[u8], codes: &mut [u16]) {
     let mut next = [0u16; MAX_CODE_LENGTH as usize + 2];
     for &len in lengths.iter().filter(|len| **len > 0) {
@@ -89,7 +90,7 @@ pub(super) fn codes(lengths: &[u8], codes: &mut [u16]) {
     }
     for (code, &len) in codes.iter_mut().zip(lengths) {
         if len > 0 {
-            // `next[len]` counted the shorter codes: it is the first code of this length.
+            // `next[len]` has counted the shorter codes, so it is the first code of this length.
             *code = next[usize::from(len)].reverse_bits() >> (16 - len);
             next[usize::from(len)] += 1;
         }

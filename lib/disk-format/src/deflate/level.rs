@@ -1,9 +1,9 @@
-//! What a level means.
+//! Search parameters of the compression levels.
 
 use super::matcher::Effort;
 use super::parse::Choice;
 
-/// How matches are chosen at a level from 1 (fast) to 9 (small).
+/// The search parameters for a level from 1 (fast) to 9 (small).
 pub(super) fn choice(level: u8) -> Choice {
     let choose = |patience, depth, nice| Choice { effort: Effort { depth, nice }, patience };
     match level {

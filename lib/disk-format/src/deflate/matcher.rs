@@ -1,31 +1,32 @@
-//! Finds earlier occurrences: hash chains over the last 4 KiB.
+//! Search for earlier occurrences, with hash chains over the last 4 KiB.
 //!
 //! ```text
 //!   4 bytes ─hash─► latest4[h] ─► position ─► previous[position mod 4096] ─► position … ever farther back
 //!   3 bytes ─hash─► latest3[h] ─► position (the nearest one only)
 //! ```
 //!
-//! Positions are kept modulo 2^16. A stale or wrapped entry names some position within the window all the same, and
-//! every candidate's bytes are compared, so it can cost time but never a wrong match. The tables take 48 KiB.
+//! Positions are kept modulo 2^16. A stale or wrapped entry still refers to some position inside the window,
+//! and the bytes of each candidate are compared. So such an entry can cost time, but never give a wrong
+//! match. The tables take 48 KiB.
 
 use super::ring::Ring;
 
-/// How far back a match may reach: the window of qcow2's readers.
+/// Maximum distance of a match: the window of qcow2's readers.
 pub(super) const WINDOW: usize = 4096;
 
 const HASH3_BITS: u32 = 12;
 const HASH4_BITS: u32 = 14;
-/// A match of three bytes farther back than this costs more than three literals.
+/// Maximum distance of a match of three bytes. Beyond it, the match costs more than three literals.
 const NEAR: usize = 1 << 9;
-/// No position in sight: at position 0 all of these are out of the window, later ones are overwritten or compared.
+/// Marks an empty entry. At position 0 it lies outside of the window; later it is overwritten or compared.
 const NOWHERE: u16 = 0x8000;
 
-/// How hard to look.
+/// Effort of a search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effort {
-    /// Candidates to compare.
+    /// Maximum number of candidates to compare.
     pub depth: u32,
-    /// A match of this length ends the search.
+    /// Length of a match that ends the search.
     pub nice: usize,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Matcher {
     previous: Box<[u16; WINDOW]>,
 }
 
-/// `len` bytes from `distance` back; a distance of 0 means that nothing was found.
+/// A match of `len` bytes, `distance` bytes back. A distance of 0 means that no match was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Match {
     pub len: usize,
@@ -51,15 +52,15 @@ impl Matcher {
         }
     }
 
-    /// Forgets all positions.
+    /// Removes all positions.
     pub(super) fn reset(&mut self) {
         self.latest3.fill(NOWHERE);
         self.latest4.fill(NOWHERE);
         self.previous.fill(NOWHERE);
     }
 
-    /// Notes `at` and finds the longest earlier match longer than `beat`, of at most `max` bytes. `at` must lie behind
-    /// every position noted before, with at least four bytes left.
+    /// Records `at`, and finds the longest earlier match that is longer than `beat` and at most `max` bytes.
+    /// `at` must lie behind every recorded position, with at least four bytes left.
     #[inline(always)]
     pub(super) fn find(&mut self, input: &Ring, at: usize, beat: usize, max: usize, effort: Effort) -> Match {
         let here = input.load32(at);
@@ -83,7 +84,7 @@ impl Matcher {
                 break;
             }
             let from = at - distance;
-            // The byte that would make it longer, with the three before it; then the beginning.
+            // Compares the byte that would extend the match, with the three before it; then the beginning.
             if input.load32(from + best.len - 3) == end_here && input.load32(from) == here {
                 let len = input.common(from, at, max);
                 if len > best.len {
@@ -100,7 +101,7 @@ impl Matcher {
         best
     }
 
-    /// Notes the positions of a range; four bytes must be left at each.
+    /// Records the positions of a range. Four bytes must be left at each.
     #[inline(always)]
     pub(super) fn skip(&mut self, input: &Ring, range: std::ops::Range<usize>) {
         for at in range {
@@ -108,7 +109,7 @@ impl Matcher {
         }
     }
 
-    /// Notes a position; returns the latest ones with the same three and four bytes.
+    /// Records a position, and returns the latest ones with the same three and four bytes.
     #[inline(always)]
     fn note(&mut self, here: u32, at: usize) -> (u16, u16) {
         let h3 = ((here << 8).wrapping_mul(0x9e37_79b1) >> (32 - HASH3_BITS)) as usize;
@@ -121,7 +122,7 @@ impl Matcher {
     }
 }
 
-/// The distance from `at` back to a position that is kept modulo 2^16.
+/// The distance from `at` back to a position modulo 2^16.
 #[inline(always)]
 fn back(at: usize, position: u16) -> usize {
     usize::from((at as u16).wrapping_sub(position))

@@ -1,14 +1,16 @@
-//! A DEFLATE encoder (RFC 1951) for clusters of disks: the whole input in memory, no match farther back than 4 KiB.
+//! A DEFLATE encoder (RFC 1951) for clusters of disks. The whole input is in memory, and matches reach back
+//! at most 4 KiB.
 //!
 //! ```text
 //!   input ─Matcher─► matches ─parse─► tokens, counted in chunks ─split─► blocks ─huffman, block─► bits
 //! ```
 //!
-//! **Why our own.** qcow2's "zlib" clusters are for a window of 4 KiB (QEMU: `inflateInit2(-12)`), so a distance over
-//! 4096 must never occur; no symbol for one is ever given a code. Encoders whose window can be limited were made for
-//! streams and 32 KiB; this one has the input at hand and small tables, and is nearly three times as fast as zlib at its
-//! default level, with less output (`qcow2/write/README.md` has the table).
-//! **Pure**: the output depends on the input and the level alone. Anyone in this crate may call it.
+//! **Reason for an own encoder.** qcow2's "zlib" clusters have a window of 4 KiB (QEMU: `inflateInit2(-12)`),
+//! so a distance over 4096 must never occur. This encoder has no codes for such distances. Other encoders
+//! with a configurable window were made for streams and 32 KiB. This one has the whole input and small
+//! tables, and is nearly three times as fast as zlib at its default level, with less output
+//! (`qcow2/write/README.md` has the table).
+//! **Pure**: the output depends only on the input and the level.
 
 mod bits;
 mod block;
@@ -27,7 +29,7 @@ use parse::Choice;
 use ring::{Ring, SEGMENT};
 use token::Parse;
 
-/// A compressor with its tables, for one thread.
+/// An encoder with its tables, for one thread.
 pub(crate) struct Encoder {
     choice: Choice,
     matcher: Matcher,
@@ -36,7 +38,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Levels are 1 (fast) to 9 (small); others count as the nearest.
+    /// An encoder for a level from 1 (fast) to 9 (small). Other values count as the nearest level.
     pub(crate) fn new(level: u8) -> Self {
         Encoder {
             choice: level::choice(level),
@@ -46,8 +48,8 @@ impl Encoder {
         }
     }
 
-    /// Compresses `input` into `out`, which is resized as needed. `false`, and `out` of no meaning: the result would
-    /// be longer than `limit`.
+    /// Compresses `input` into `out`, which is resized. Returns `false` if the result would be longer than
+    /// `limit`; the content of `out` is undefined then.
     pub(crate) fn encode(&mut self, input: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
         out.resize(limit + BitWriter::SLACK, 0);
         match self.encode_into(input, out) {

@@ -1,27 +1,27 @@
-//! From input to tokens: takes the match at hand, or waits for a better one that begins a little later.
+//! From input to tokens: takes each match at once, or waits for a better one that begins a little later.
 
 use super::matcher::{Effort, Match, Matcher};
 use super::ring::Ring;
 use super::tables::MAX_MATCH;
 use super::token::Parse;
 
-/// How a match is chosen.
+/// Parameters for the choice of matches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choice {
     pub effort: Effort,
-    /// How many positions further on a better match may begin (0, 1 or 2).
+    /// Number of positions (0, 1 or 2) to look ahead for a better match.
     pub patience: u32,
 }
 
-/// The last three bytes of a segment begin no match.
+/// Number of last bytes of a segment at which no match begins.
 const TAIL: usize = 3;
 
-/// After this many bytes without a match (as a power of two) the search begins to step.
+/// Number of bytes without a match (as a power of two) after which the search skips positions.
 const LONELY: u32 = 8;
-/// The widest step: so much of what follows incompressible data is stored as literals at most.
+/// Maximum step. It also limits the number of literals after incompressible data.
 const MAX_STEP: usize = 12;
 
-/// Parses `input[from..to]`; matches may reach back before `from`, but do not cross `to`.
+/// Parses `input[from..to]`. Matches may reach back before `from`, but do not cross `to`.
 pub(super) fn parse(
     matcher: &mut Matcher,
     choice: Choice,
@@ -49,7 +49,7 @@ fn with_patience<const PATIENCE: u32>(
 ) {
     let mut at = from;
     let searchable = to.saturating_sub(TAIL);
-    // How many bytes have gone by without a match.
+    // Number of bytes without a match so far.
     let mut lonely = 0;
     while at < to {
         let mut best = Match { len: 0, distance: 0 };
@@ -58,7 +58,8 @@ fn with_patience<const PATIENCE: u32>(
         }
         if best.distance == 0 {
             lonely += 1;
-            // Where nothing has matched for long, nothing will: look at every second byte, every third …
+            // After many bytes without a match the search checks only every second byte, every third, and so
+            // on.
             let step = (1 + (lonely >> LONELY)).min(MAX_STEP).min(to - at);
             input[at..at + step].iter().for_each(|&byte| parse.literal(byte));
             at += step;
@@ -66,7 +67,7 @@ fn with_patience<const PATIENCE: u32>(
             continue;
         }
         lonely = 0;
-        // Positions before `noted` are in the matcher.
+        // Positions before `noted` are recorded in the matcher.
         let mut noted = at + 1;
         'better: while PATIENCE > 0 && best.len < effort.nice {
             for wait in 1..=PATIENCE as usize {
@@ -98,7 +99,7 @@ fn with_patience<const PATIENCE: u32>(
     parse.end(to);
 }
 
-/// What the second match is better by, in quarters of a literal.
+/// The advantage of the second match over the first, in quarters of a literal.
 #[inline(always)]
 fn gain(first: Match, second: Match) -> i32 {
     let worth = |m: Match| 4 * m.len as i32 - m.distance.max(1).ilog2() as i32;

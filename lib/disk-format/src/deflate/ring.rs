@@ -1,14 +1,14 @@
-//! The input as the matcher sees it: a ring that needs no bounds checks, as an index is cut to its size.
+//! The input for the matcher, as a ring that needs no bounds checks, since indexes wrap at its size.
 
 use super::matcher::WINDOW;
 use super::tables::MAX_MATCH;
 
-/// The longest piece of input that is parsed at once.
+/// Maximum number of bytes that are parsed at once.
 pub(super) const SEGMENT: usize = 128 << 10;
 
-/// Holds a segment and the one before it.
+/// Size of the ring: the current segment and the one before it.
 const SPAN: usize = 2 * SEGMENT;
-/// A match may begin before the ring's end and go on behind it, where the ring's beginning is repeated.
+/// Number of bytes from the ring's beginning that are repeated after its end, for matches that cross the end.
 const REPEATED: usize = MAX_MATCH.next_multiple_of(8) + 8;
 
 pub(super) struct Ring {
@@ -22,7 +22,7 @@ impl Ring {
         Ring { bytes: Box::new([0; SPAN + REPEATED]) }
     }
 
-    /// Takes the next segment of the input, which begins at `at`: a multiple of [`SEGMENT`].
+    /// Adds the next segment of the input. `at` is its offset, a multiple of [`SEGMENT`].
     pub(super) fn push(&mut self, at: usize, segment: &[u8]) {
         let from = at % SPAN;
         self.bytes[from..from + segment.len()].copy_from_slice(segment);
@@ -32,7 +32,7 @@ impl Ring {
         }
     }
 
-    /// Four bytes of input at `at`, the first lowest. Past the end of the segment they mean nothing.
+    /// Four bytes of input at `at`, the first one lowest. They are undefined past the end of the segment.
     #[inline(always)]
     pub(super) fn load32(&self, at: usize) -> u32 {
         match self.bytes[at % SPAN..].first_chunk() {
@@ -41,7 +41,7 @@ impl Ring {
         }
     }
 
-    /// How many bytes at `from` and at `at` are equal, at most `max`. The first four are.
+    /// Number of equal bytes at `from` and `at`, at most `max`. The first four must be equal.
     #[inline(always)]
     pub(super) fn common(&self, from: usize, at: usize, max: usize) -> usize {
         let (a, b) = (self.reach(from), self.reach(at));

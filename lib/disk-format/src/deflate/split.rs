@@ -1,9 +1,9 @@
-//! Where one block ends and the next begins: neighbouring chunks share a block unless codes of their own pay.
+//! Division into blocks: neighbouring chunks share a block, unless separate codes make the output shorter.
 
 use super::tables::{DISTANCE_SYMBOLS, LITLEN_SYMBOLS};
 use super::token::{Chunk, Histogram};
 
-/// What a block's header costs, in bits: about so much, and for each symbol that occurs.
+/// Estimated size of a block's header in bits: a fixed part, and a part for each symbol that occurs.
 const HEADER: f32 = 150.0;
 const HEADER_PER_SYMBOL: f32 = 3.0;
 
@@ -32,14 +32,14 @@ pub(super) fn join(chunks: &mut Vec<Chunk>) {
     chunks.truncate(blocks + 1);
 }
 
-/// Bits for a block's symbols by their entropy, and for its header.
+/// Estimated bits of a block: the entropy of its symbols, and its header.
 fn estimate(histogram: &Histogram) -> f32 {
     let (litlen, a) = entropy(&histogram.litlen[..LITLEN_SYMBOLS]);
     let (distance, b) = entropy(&histogram.distance[..DISTANCE_SYMBOLS]);
     litlen + distance + HEADER + HEADER_PER_SYMBOL * (a + b) as f32
 }
 
-/// The entropy in bits, and how many symbols occur.
+/// The entropy in bits, and the number of symbols that occur.
 fn entropy(frequencies: &[u32]) -> (f32, u32) {
     let (mut total, mut sum, mut used) = (0, 0.0, 0);
     for &f in frequencies.iter().filter(|f| **f > 0) {
@@ -50,7 +50,7 @@ fn entropy(frequencies: &[u32]) -> (f32, u32) {
     (weighted_log2(total) - sum, used)
 }
 
-/// `f * log2(f)`, with a logarithm good to a thousandth: the same on every host.
+/// `f * log2(f)`, with a logarithm that is exact to a thousandth, and the same on every host.
 fn weighted_log2(f: u32) -> f32 {
     if f == 0 {
         return 0.0;
@@ -58,7 +58,7 @@ fn weighted_log2(f: u32) -> f32 {
     let bits = (f as f32).to_bits();
     let exponent = (bits >> 23) as f32 - 127.0;
     let m = f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000); // 1 to 2
-    // Exact at 1 and 2, and fitted between.
+    // Exact at 1 and 2, and fitted in between.
     let x = m - 1.0;
     let log = exponent + x * (1.0 + (1.0 - x) * (0.4427 + x * (0.0944 * x - 0.2584)));
     f as f32 * log

@@ -1,23 +1,23 @@
-//! The fixed facts of DEFLATE (RFC 1951): which symbol stands for a length or a distance, and its extra bits.
+//! Constants of DEFLATE (RFC 1951): symbols of lengths and distances, and their extra bits.
 
 pub(super) const MIN_MATCH: usize = 3;
 pub(super) const MAX_MATCH: usize = 258;
 
-/// Literals 0 to 255, the end of a block, 29 lengths.
+/// Number of literal/length symbols: literals 0 to 255, the end of a block, 29 lengths.
 pub(super) const LITLEN_SYMBOLS: usize = 286;
-/// Distances up to 4096 need 24 of the 30 symbols.
+/// Number of distance symbols. Distances up to 4096 need 24 of the 30.
 pub(super) const DISTANCE_SYMBOLS: usize = 24;
 pub(super) const END_OF_BLOCK: usize = 256;
-/// The longest code of a literal, length or distance.
+/// Maximum length of a code for a literal, length or distance.
 pub(super) const MAX_CODE_LENGTH: u8 = 15;
 
 /// The order in which the lengths of the code length code are stored.
 pub(super) const CODE_LENGTH_ORDER: [usize; 19] =
     [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// For each match length from 3: its symbol less 257.
+/// The symbol of each match length from 3, minus 257.
 static LENGTH_SLOT: [u8; 256] = length_slots();
-/// For each length symbol: the first length, and how many extra bits follow.
+/// The first length and the number of extra bits of each length symbol.
 static LENGTH_BASE: [(u16, u8); 29] = length_bases();
 
 /// The literal/length symbol of a match length.
@@ -26,7 +26,7 @@ pub(super) fn length_symbol(len: usize) -> usize {
     257 + LENGTH_SLOT[(len - MIN_MATCH) & 255] as usize
 }
 
-/// What follows the symbol of a match length: the extra bits, and how many.
+/// The extra bits of a match length, and their number.
 #[inline(always)]
 pub(super) fn length_extra(len: usize) -> (u32, u32) {
     let (base, bits) = LENGTH_BASE[LENGTH_SLOT[(len - MIN_MATCH) & 255] as usize];
@@ -44,7 +44,7 @@ pub(super) fn distance_symbol(distance: usize) -> usize {
     (2 * top + (d >> (top - 1) & 1)) as usize
 }
 
-/// What follows the symbol of a distance: the extra bits, and how many.
+/// The extra bits of a distance, and their number.
 #[inline(always)]
 pub(super) fn distance_extra(distance: usize) -> (u32, u32) {
     let d = distance as u32 - 1;
@@ -55,7 +55,7 @@ pub(super) fn distance_extra(distance: usize) -> (u32, u32) {
     (d & ((1 << bits) - 1), bits)
 }
 
-/// How many extra bits follow a literal/length symbol.
+/// Number of extra bits of a literal/length symbol.
 pub(super) fn litlen_extra_bits(symbol: usize) -> u32 {
     match symbol.checked_sub(257) {
         Some(slot) => u32::from(LENGTH_BASE[slot].1),
@@ -63,7 +63,7 @@ pub(super) fn litlen_extra_bits(symbol: usize) -> u32 {
     }
 }
 
-/// How many extra bits follow a distance symbol.
+/// Number of extra bits of a distance symbol.
 pub(super) fn distance_extra_bits(symbol: usize) -> u32 {
     (symbol as u32 / 2).saturating_sub(1)
 }
@@ -77,7 +77,7 @@ const fn length_bases() -> [(u16, u8); 29] {
         base += 1 << bits;
         slot += 1;
     }
-    table[28] = (258, 0); // The longest has a symbol of its own.
+    table[28] = (258, 0); // The longest match has its own symbol.
     table
 }
 

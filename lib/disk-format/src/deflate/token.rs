@@ -1,8 +1,8 @@
-//! What a parser makes of the input: literals and matches, and how often each symbol occurs.
+//! Output of the parser: literals and matches, and the frequencies of symbols.
 
 use super::tables::{DISTANCE_SYMBOLS, LITLEN_SYMBOLS, distance_symbol, length_symbol};
 
-/// A literal byte, or a match: its distance above its length.
+/// A literal byte, or a match with its distance in the high bits and its length in the low bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token(u32);
 
@@ -34,7 +34,7 @@ impl Token {
     }
 }
 
-/// How often each symbol occurs. (Of the unused symbols up to a power of two, none ever does.)
+/// Frequencies of the symbols. The arrays have powers of two as sizes; the additional entries stay 0.
 #[derive(Clone)]
 pub(super) struct Histogram {
     pub litlen: [u32; 512],
@@ -50,17 +50,17 @@ impl Histogram {
     }
 }
 
-/// A stretch of input whose tokens are counted together.
+/// A section of input whose tokens are counted together.
 #[derive(Clone)]
 pub(super) struct Chunk {
-    /// Where its tokens end, in the parse.
+    /// End of its tokens in the parse.
     pub tokens_end: usize,
-    /// Where its input ends.
+    /// End of its input.
     pub input_end: usize,
     pub histogram: Histogram,
 }
 
-/// A parse of a segment of the input, cut into chunks.
+/// The tokens of one segment of the input, divided into chunks.
 pub(super) struct Parse {
     pub tokens: Vec<Token>,
     pub chunks: Vec<Chunk>,
@@ -68,7 +68,7 @@ pub(super) struct Parse {
     chunk_end: usize,
 }
 
-/// Fine enough to find where the content changes, coarse enough to count for something.
+/// Size of a chunk: small enough to find changes of the content, large enough for useful frequencies.
 const CHUNK: usize = 4096;
 
 impl Parse {
@@ -76,7 +76,7 @@ impl Parse {
         Parse { tokens: Vec::new(), chunks: Vec::new(), current: Histogram::EMPTY, chunk_end: 0 }
     }
 
-    /// Forgets everything; the next segment begins at `input`.
+    /// Starts a new segment at offset `input`, and removes the previous one.
     pub(super) fn begin(&mut self, input: usize) {
         self.tokens.clear();
         self.chunks.clear();
@@ -97,7 +97,7 @@ impl Parse {
         self.tokens.push(Token::copy(len, distance));
     }
 
-    /// After a token: the input up to `input` is parsed.
+    /// Ends the current chunk if the input up to `input` completes it. Called after each token.
     #[inline(always)]
     pub(super) fn reached(&mut self, input: usize) {
         if input >= self.chunk_end {
@@ -105,7 +105,7 @@ impl Parse {
         }
     }
 
-    /// The segment ends at `input`.
+    /// Ends the segment at offset `input`.
     pub(super) fn end(&mut self, input: usize) {
         if self.chunks.last().is_none_or(|chunk| chunk.tokens_end < self.tokens.len()) {
             self.end_chunk(input);

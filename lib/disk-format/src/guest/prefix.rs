@@ -1,12 +1,12 @@
-//! What the front of an image file tells about the guest's disk.
+//! The guest's disk as far as the beginning of an image file shows it.
 
 use super::{Clusters, find};
 use crate::{Data, Extent, Format, Limits, ReadAt, Result, StreamImage, image};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// The guest's disk as far as a prefix of the image file shows it: tables and data that lie within the prefix.
-/// Anything else is `UnexpectedEof`, as if the file had been cut there.
+/// A view of the guest's disk from a prefix of the image file: the data whose tables and bytes lie within the
+/// prefix. Any other read fails with `UnexpectedEof`, as if the file had been truncated.
 pub struct PrefixView {
     format: Format,
     bytes: Vec<u8>,
@@ -16,17 +16,17 @@ pub struct PrefixView {
 }
 
 impl PrefixView {
-    /// `bytes` are the first bytes of the image file, all of them where `whole`.
+    /// A view from the first bytes of an image file. `whole` is true if they are the complete file.
     pub fn new(format: Format, bytes: Vec<u8>, whole: bool, limits: Limits) -> Result<Self> {
         let mut stream = image::stream(format, limits)?;
         Self::of(&mut *stream, bytes, whole)
     }
 
-    /// The same for a reader that has not been given anything yet.
+    /// Like `new`, with a reader that has not been given any bytes.
     pub fn of(stream: &mut dyn StreamImage, bytes: Vec<u8>, whole: bool) -> Result<Self> {
         let mut extents = stream.push(0, &bytes, whole)?.extents;
         if whole {
-            // Whatever had to wait for its table lies in the same bytes.
+            // The data that had to wait for its table lies in the same bytes.
             while let Some(more) = stream.leftover(&bytes)? {
                 extents.extend(more);
             }
@@ -36,14 +36,14 @@ impl PrefixView {
         Ok(PrefixView { format, bytes, size, extents, clusters: Mutex::default() })
     }
 
-    /// The size the guest sees, if the prefix tells it.
+    /// The guest's size of the disk, if the prefix contains it.
     pub fn virtual_size(&self) -> Option<u64> {
         self.size
     }
 }
 
 impl ReadAt for PrefixView {
-    /// The size the guest sees; where it is not known, what is known to be there.
+    /// The guest's size, or if that is unknown, the end of the known data.
     fn size(&self) -> u64 {
         self.size.unwrap_or_else(|| self.extents.last().map_or(0, Extent::end))
     }

@@ -1,4 +1,4 @@
-//! Which firmware a disk looks bootable for, with the reasons. Hints, not a promise: nobody boots here.
+//! The firmware that could boot a disk, with the reasons. These are hints only; the disk is not booted.
 
 use super::filesystem::{Content, Inside};
 use super::iso::{Optical, Platform};
@@ -6,14 +6,14 @@ use super::kind_name;
 use super::partition::{PartitionTable, TableKind};
 use super::tree::Tree;
 
-/// Why a disk looks bootable, by firmware; an empty list means that nothing speaks for it.
+/// Reasons to expect that a disk boots, by firmware. An empty list means that there is no sign of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Boot {
-    /// By a PC's BIOS.
+    /// Reasons for a PC's BIOS.
     pub bios: Vec<String>,
-    /// By UEFI.
+    /// Reasons for UEFI.
     pub uefi: Vec<String>,
-    /// CPU architectures with a UEFI program, without repetition.
+    /// CPU architectures with a UEFI boot program, each once.
     pub architectures: Vec<&'static str>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn programs(tree: &impl Tree) -> Vec<&'static str> {
     PROGRAMS.iter().filter(|(program, _)| there(program)).map(|(_, architecture)| *architecture).collect()
 }
 
-/// Puts the hints together. `front` is the first sector, `whole` what lies on a disk without partitions.
+/// Collects the hints. `front` is the first sector, `whole` the content of a disk without partitions.
 pub(crate) fn boot(
     front: &[u8],
     table: Option<&PartitionTable>,
@@ -77,7 +77,8 @@ fn programs_in(content: &Content) -> &[&'static str] {
 }
 
 impl Boot {
-    /// A BIOS runs whatever the first sector holds; that alone says little, so it is weighed with the table.
+    /// Adds hints for BIOS. A BIOS runs any code in the first sector, which proves little, so the table is
+    /// considered too.
     fn bios_code(&mut self, front: &[u8], table: &PartitionTable) {
         let code = front.get(..440).unwrap_or_default();
         if code.iter().all(|&b| b == 0) {
@@ -93,7 +94,7 @@ impl Boot {
             (Some(p), _) => self.bios.push(format!("{loader}, BIOS boot partition {}", p.number)),
             (_, Some(p)) => self.bios.push(format!("{loader}, active partition {}", p.number)),
             _ if table.kind != TableKind::Gpt => self.bios.push(loader.into()),
-            // On a GPT, code without a place to go on is the stub that prints "not bootable".
+            // On a GPT disk, code without a partition to continue in is the stub that prints "not bootable".
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! ext2, ext3 and ext4: the superblock, and (in [`tree`]) enough of the rest to find a file by its path.
+//! ext2, ext3 and ext4: the superblock, and (in [`tree`]) enough to find a file by its path.
 
 mod tree;
 
@@ -9,7 +9,7 @@ use super::filesystem::{Filesystem, Inside};
 use super::peek::Area;
 use super::system;
 
-/// The fields of a superblock that are used.
+/// The fields of a superblock that are used here.
 pub(crate) struct Super {
     block: u64,
     first_block: u64,
@@ -29,12 +29,12 @@ const HAS_JOURNAL: u32 = 0x4;
 const JOURNAL_DEVICE: u32 = 0x8;
 const META_BG: u32 = 0x10;
 const BITS_64: u32 = 0x80;
-/// What ext3 knows; anything more makes it ext4.
+/// Features of ext3. Any further one makes it ext4.
 const EXT3_INCOMPAT: u32 = 0x2 | 0x4 | META_BG;
 const EXT3_RO_COMPAT: u32 = 0x1 | 0x2 | 0x4;
 
 impl Super {
-    /// The superblock of an area; `None` where there is none, or where its numbers cannot be true.
+    /// Reads the superblock of an area. `None` if there is not one, or if its numbers are invalid.
     pub(crate) fn read(area: Area<'_>) -> Option<Super> {
         let s = area.get(1024, 1024)?;
         if s.le16(56)? != 0xef53 {

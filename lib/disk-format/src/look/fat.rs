@@ -1,4 +1,4 @@
-//! FAT12, FAT16 and FAT32: the boot sector, and (in [`tree`]) enough of the rest to read small directories.
+//! FAT12, FAT16 and FAT32: the boot sector, and (in [`tree`]) enough to read small directories.
 
 mod tree;
 
@@ -9,7 +9,7 @@ use super::filesystem::{Filesystem, Inside};
 use super::peek::Area;
 use super::{boot, seed};
 
-/// The fields of a boot sector that are used, in bytes and clusters.
+/// The fields of a boot sector that are used here, in bytes and clusters.
 pub(crate) struct Bpb {
     sector: u64,
     cluster: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Bpb {
     boot: Vec<u8>,
 }
 
-/// Bits of one entry of the allocation table.
+/// Width of an entry in the allocation table, in bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Width {
     Twelve,
@@ -30,17 +30,18 @@ enum Width {
     ThirtyTwo,
 }
 
-/// Where the root directory is.
+/// Position of the root directory.
 #[derive(Clone, Copy)]
 enum Root {
-    /// In a place of its own.
+    /// An area outside of the clusters.
     Fixed { at: u64, len: u64 },
-    /// In clusters like any other.
+    /// A chain of clusters, like any other directory.
     Cluster(u32),
 }
 
 impl Bpb {
-    /// The boot sector of an area; `None` where it is not FAT. There is no magic to trust, so every field must fit.
+    /// Reads the boot sector of an area. `None` if it is not FAT. FAT has no reliable magic, so every field
+    /// must be plausible.
     pub(crate) fn read(area: Area<'_>) -> Option<Bpb> {
         let s = area.get(0, 512)?;
         let (sector, per_cluster) = (u64::from(s.le16(11)?), u64::from(s.byte(13)?));
@@ -80,12 +81,12 @@ impl Bpb {
         Some(Bpb { sector, cluster, fat: reserved * sector, root, data, clusters, width, size, boot: s })
     }
 
-    /// The size of the filesystem.
+    /// Size of the filesystem in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Free bytes, from the sector in which FAT32 keeps them; drivers may leave it stale.
+    /// Free bytes, from the FSInfo sector of FAT32, which drivers may leave outdated.
     fn free(&self, area: Area<'_>) -> Option<u64> {
         if self.width != Width::ThirtyTwo {
             return None;
@@ -104,7 +105,7 @@ pub(crate) fn filesystem(area: Area<'_>) -> Option<Filesystem> {
         Width::Sixteen => ("FAT16", 36),
         Width::ThirtyTwo => ("FAT32", 64),
     };
-    // A serial number and a label follow only this mark.
+    // A serial number and a label are present only after this signature.
     let extended = bpb.boot.byte(fields + 2)? == 0x29;
     let serial = extended.then(|| bpb.boot.le32(fields + 3)).flatten().filter(|&n| n != 0);
     let boot_label = bpb.boot.get(fields + 7..fields + 18).filter(|_| extended).and_then(text);

@@ -1,40 +1,41 @@
-//! Numbers and words out of bytes that may be too short or hostile: every access is checked, every text is harmless.
+//! Numbers and text from bytes that may be too short or hostile. Every access is checked, and all text is
+//! safe to print.
 
-/// The most characters of a label or a name.
+/// Maximum number of characters of a label or a name.
 const LONGEST: usize = 256;
 
-/// Fields of a structure on disk; `None` where the bytes end before the field does.
+/// Fields of a structure on disk. Each is `None` if the bytes end before it.
 pub(crate) trait Fields {
     /// `N` bytes at `at`.
     fn array<const N: usize>(&self, at: usize) -> Option<[u8; N]>;
-    /// Whether `magic` stands at `at`.
+    /// True if the bytes at `at` are `magic`.
     fn has(&self, at: usize, magic: &[u8]) -> bool;
 
-    /// One byte.
+    /// Reads one byte.
     fn byte(&self, at: usize) -> Option<u8> {
         self.array::<1>(at).map(|[b]| b)
     }
-    /// A little-endian number.
+    /// Reads a little-endian 16-bit number.
     fn le16(&self, at: usize) -> Option<u16> {
         self.array(at).map(u16::from_le_bytes)
     }
-    /// A little-endian number.
+    /// Reads a little-endian 32-bit number.
     fn le32(&self, at: usize) -> Option<u32> {
         self.array(at).map(u32::from_le_bytes)
     }
-    /// A little-endian number.
+    /// Reads a little-endian 64-bit number.
     fn le64(&self, at: usize) -> Option<u64> {
         self.array(at).map(u64::from_le_bytes)
     }
-    /// A big-endian number.
+    /// Reads a big-endian 16-bit number.
     fn be16(&self, at: usize) -> Option<u16> {
         self.array(at).map(u16::from_be_bytes)
     }
-    /// A big-endian number.
+    /// Reads a big-endian 32-bit number.
     fn be32(&self, at: usize) -> Option<u32> {
         self.array(at).map(u32::from_be_bytes)
     }
-    /// A big-endian number.
+    /// Reads a big-endian 64-bit number.
     fn be64(&self, at: usize) -> Option<u64> {
         self.array(at).map(u64::from_be_bytes)
     }
@@ -49,18 +50,18 @@ impl Fields for [u8] {
     }
 }
 
-/// Text for people out of bytes: up to the first NUL, as [`harmless`] leaves it.
+/// Printable text from bytes, up to the first NUL (see [`harmless`]).
 pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     harmless(&String::from_utf8_lossy(&bytes[..end]))
 }
 
-/// The same for little-endian UTF-16.
+/// Printable text from little-endian UTF-16.
 pub(crate) fn utf16le(bytes: &[u8]) -> Option<String> {
     utf16(bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])))
 }
 
-/// The same for big-endian UTF-16.
+/// Printable text from big-endian UTF-16.
 pub(crate) fn utf16be(bytes: &[u8]) -> Option<String> {
     utf16(bytes.chunks_exact(2).map(|c| u16::from_be_bytes([c[0], c[1]])))
 }
@@ -70,14 +71,14 @@ fn utf16(units: impl Iterator<Item = u16>) -> Option<String> {
     harmless(&chars.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>())
 }
 
-/// Text that may be printed, without blanks around it; `None` when nothing is left.
+/// Text that is safe to print, without blanks at its ends. `None` if it is empty.
 pub(crate) fn harmless(text: &str) -> Option<String> {
     let plain = printable::text(text.trim(), LONGEST);
     let plain = plain.trim();
     (!plain.is_empty()).then(|| plain.to_owned())
 }
 
-/// A UUID whose bytes stand in the order they are written; `None` for all zeros.
+/// A UUID in big-endian byte order. `None` for all zeros.
 pub(crate) fn uuid(bytes: [u8; 16]) -> Option<String> {
     if bytes == [0; 16] {
         return None;
@@ -87,7 +88,7 @@ pub(crate) fn uuid(bytes: [u8; 16]) -> Option<String> {
     Some(format!("{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)))
 }
 
-/// A GUID as Microsoft stores it: the first three groups are little-endian numbers.
+/// A GUID in Microsoft's byte order: the first three groups are little-endian.
 pub(crate) fn guid(mut bytes: [u8; 16]) -> Option<String> {
     bytes[0..4].reverse();
     bytes[4..6].reverse();

@@ -1,8 +1,8 @@
-//! What lies in a partition (or on a disk without partitions), told by its signature.
+//! The content of a partition (or of a disk without partitions), recognised by its signature.
 //!
-//! Kinds carry the names that `blkid` gives them, because people know those. One file per family: `ext` and `fat`
-//! also read directories, [`native`] are Linux' other filesystems, [`windows`] Microsoft's, [`member`] what is a part
-//! of something larger (LUKS, LVM, RAID, ZFS, swap).
+//! Kinds have the names of `blkid`, which users know. There is one file per family: `ext` and `fat` also read
+//! directories, [`native`] has Linux' other filesystems, [`windows`] Microsoft's, and [`member`] parts of
+//! something larger (LUKS, LVM, RAID, ZFS, swap).
 
 mod member;
 mod native;
@@ -13,58 +13,57 @@ use super::seed::Seed;
 use super::system::System;
 use super::{ext, fat, iso, udf};
 
-/// What was found.
+/// The content of a partition or disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A filesystem, or another thing with a signature.
+    /// A filesystem, or another structure with a signature.
     Known(Box<Filesystem>),
-    /// Zeros wherever a signature could be.
+    /// Zeros at the positions of all signatures.
     Blank,
-    /// Nothing that is known here.
+    /// Data without a known signature.
     Unknown,
-    /// It could not be looked at, and why.
+    /// The content could not be read, with the reason.
     Unread(String),
 }
 
-/// A filesystem, or another thing with a signature.
+/// A filesystem, or another structure with a signature.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filesystem {
-    /// The name that `blkid` uses: `ext4`, `vfat`, `crypto_LUKS` …
+    /// The kind by `blkid`'s name: `ext4`, `vfat`, `crypto_LUKS` …
     pub kind: &'static str,
-    /// A version or variant, where the kind has such.
+    /// A version or variant, if the kind has one.
     pub version: Option<String>,
-    /// Its label.
     pub label: Option<String>,
-    /// Its UUID or serial number.
+    /// UUID or serial number.
     pub uuid: Option<String>,
-    /// Its size in bytes, as its own header says.
+    /// Size in bytes, from its header.
     pub size: Option<u64>,
-    /// How much of that is free, where the header tells.
+    /// Free bytes, if the header has them.
     pub free: Option<u64>,
-    /// What was found by reading its directories.
+    /// Facts from its directories.
     pub inside: Inside,
 }
 
-/// What the directories of a filesystem tell.
+/// Facts from the directories of a filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Inside {
-    /// Nobody looked: this kind has no directories, or they are not read here.
+    /// The kind has no directories, or they are not read.
     #[default]
     NotLookedInto,
-    /// A Linux root filesystem, or at least something that could be one.
+    /// A Linux root filesystem, or one that could be.
     System(System),
-    /// Programs for UEFI in `EFI/BOOT`, as architectures; and the seed of cloud-init, if it is one.
+    /// UEFI boot programs in `EFI/BOOT`, and a cloud-init seed.
     Files {
         /// CPU architectures with a boot program.
         uefi: Vec<&'static str>,
-        /// The seed it is.
+        /// The cloud-init seed, if the filesystem is one.
         seed: Option<Seed>,
     },
 }
 
 type Probe = fn(Area<'_>) -> Option<Filesystem>;
 
-/// Signatures in the first 8 KiB, the most certain first.
+/// Probes for signatures in the first 8 KiB, the most reliable first.
 const NEAR: &[Probe] = &[
     member::luks,
     member::lvm,
@@ -87,7 +86,7 @@ const NEAR: &[Probe] = &[
     fat::filesystem,
 ];
 
-/// Signatures further in, each a read of its own.
+/// Probes for signatures further in. Each needs a read of its own.
 const FAR: &[Probe] = &[
     iso::filesystem,
     udf::filesystem,
@@ -99,12 +98,12 @@ const FAR: &[Probe] = &[
     member::raid_end,
 ];
 
-/// The part of the front in which signatures lie.
+/// Size of the beginning that the near probes read.
 const NEAR_BYTES: usize = 8 << 10;
 
-/// Says what lies in an area.
+/// Recognises the content of an area.
 pub(crate) fn content(area: Area<'_>) -> Content {
-    // One read for all the near signatures. Where it fails, a part of it may still be there.
+    // One read serves all near probes. If it fails, a shorter one may still succeed.
     let front = area.up_to(0, NEAR_BYTES);
     area.peek.take_missing();
     if let Some(found) = NEAR.iter().chain(FAR).find_map(|probe| probe(area)) {
@@ -122,7 +121,7 @@ impl std::fmt::Display for Missing {
         match self {
             Missing::PastEnd => f.write_str("it lies past the end of the disk"),
             Missing::Unread => f.write_str("it lies past the part of the disk that was read"),
-            Missing::Budget => f.write_str("this look has read as much as it may"),
+            Missing::Budget => f.write_str("the limit of bytes to read for this disk is reached"),
             Missing::Failed(why) => write!(f, "the read failed: {why}"),
         }
     }

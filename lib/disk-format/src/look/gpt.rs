@@ -1,4 +1,5 @@
-//! The GUID partition table: header and entries with their checksums, the backup where the primary is broken.
+//! The GUID partition table: header and entries with their checksums, and the backup if the primary table is
+//! broken.
 
 use super::field::{Fields, guid, utf16le};
 use super::filesystem::Content;
@@ -7,10 +8,10 @@ use super::partition::{Partition, PartitionTable, TableKind};
 use super::peek::Peek;
 
 pub(crate) const SIGNATURE: &[u8] = b"EFI PART";
-/// The most bytes of entries that are read and checked; the standard table has 16 KiB.
+/// Limit of bytes of entries that are read and checked. The standard table has 16 KiB.
 const MOST_ENTRY_BYTES: u64 = 256 << 10;
 
-/// The fields of a header that are used.
+/// The fields of a header that are used here.
 struct Header {
     sector: u32,
     lba: u64,
@@ -22,7 +23,7 @@ struct Header {
     entries_crc: u32,
 }
 
-/// The GPT of a disk; `None` where there is none. What is wrong with it stands in the table's problems.
+/// Reads the GPT of a disk. `None` if there is not one. Defects are listed in the table's problems.
 pub(crate) fn gpt(peek: &Peek<'_>) -> Option<PartitionTable> {
     let mut problems = vec![];
     for sector in [512u32, 4096] {
@@ -33,7 +34,7 @@ pub(crate) fn gpt(peek: &Peek<'_>) -> Option<PartitionTable> {
             _ => {}
         }
     }
-    // The primary is lost. A backup in the last sector is proof enough that the disk had a GPT.
+    // The primary table is lost. A backup in the last sector proves that the disk had a GPT.
     for sector in [512u32, 4096] {
         let size = peek.size()?;
         let at = (size / u64::from(sector)).checked_sub(1).filter(|&lba| lba > 1)? * u64::from(sector);
@@ -58,7 +59,7 @@ pub(crate) fn gpt(peek: &Peek<'_>) -> Option<PartitionTable> {
     })
 }
 
-/// Reads a header. `Err(None)`: no signature. `Err(Some(why))`: a signature, but not a header to trust.
+/// Reads a header. `Err(None)`: no signature. `Err(Some(why))`: a signature, but an invalid header.
 fn header(bytes: &[u8], sector: u32, lba: u64) -> Result<Header, Option<String>> {
     if !bytes.has(0, SIGNATURE) {
         return Err(None);
@@ -76,7 +77,7 @@ fn header(bytes: &[u8], sector: u32, lba: u64) -> Result<Header, Option<String>>
     }
     let found = bytes.le64(24).ok_or_else(short)?;
     if found != lba {
-        return Err(Some(format!("it says it lies in sector {found}, but it was found in sector {lba}")));
+        return Err(Some(format!("its own position is sector {found}, but it was found in sector {lba}")));
     }
     let entry_size = bytes.le32(84).ok_or_else(short)?;
     if !(128..=4096).contains(&entry_size) || !entry_size.is_power_of_two() {
@@ -110,7 +111,7 @@ fn table(peek: &Peek<'_>, header: &Header, problems: Vec<String>) -> PartitionTa
         && header.alternate != (size / sector).saturating_sub(1)
     {
         table.problem(format!(
-            "the backup table should be in sector {}, which is not the last of the disk: the disk was grown or cut",
+            "the backup table should be in sector {}, which is not the last of the disk: the disk was resized",
             header.alternate
         ));
     }
@@ -137,7 +138,7 @@ fn table(peek: &Peek<'_>, header: &Header, problems: Vec<String>) -> PartitionTa
     table
 }
 
-/// One entry; `None` where it is empty, or nonsense (then the table has a problem more).
+/// Reads one entry. `None` if it is empty or invalid; the latter adds a problem to the table.
 fn partition(table: &mut PartitionTable, number: u32, entry: &[u8], sector: u64) -> Option<Partition> {
     let type_id = guid(entry.array(0)?)?;
     let (first, last) = (entry.le64(32)?, entry.le64(40)?);

@@ -1,4 +1,5 @@
-//! ISO 9660: the volume descriptors, their extensions (Joliet, Rock Ridge, El Torito), and (in [`tree`]) directories.
+//! ISO 9660: volume descriptors, their extensions (Joliet, Rock Ridge, El Torito), and (in [`tree`])
+//! directories.
 //!
 //! ```text
 //!   32 KiB: primary │ boot record ──► El Torito catalogue │ Joliet │ end │ UDF's own marks
@@ -17,46 +18,43 @@ use super::peek::Area;
 use super::seed::{self, Seed};
 use super::udf::{self, Udf};
 
-/// What an optical disc image tells.
+/// Facts about an optical disc image.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Optical {
-    /// Whether there is an ISO 9660 volume (a UDF-only disc has none).
+    /// True if there is an ISO 9660 volume. A disc with only UDF has none.
     pub iso9660: bool,
-    /// The volume's label; the longer one of Joliet where it only adds to the primary one.
+    /// Label of the volume. The longer one of Joliet if it extends the primary one.
     pub label: Option<String>,
-    /// For which system it was made.
+    /// System that the disc was made for.
     pub system: Option<String>,
-    /// The set it belongs to.
+    /// Name of the volume set.
     pub volume_set: Option<String>,
-    /// Who published it.
     pub publisher: Option<String>,
-    /// Who prepared it.
     pub preparer: Option<String>,
-    /// With which program.
+    /// Program that made the disc.
     pub application: Option<String>,
-    /// When, as `YYYY-MM-DD hh:mm:ss` in the time zone of its maker.
+    /// Creation date, as `YYYY-MM-DD hh:mm:ss` in the time zone of its author.
     pub created: Option<String>,
-    /// The size of the volume in bytes.
+    /// Size of the volume in bytes.
     pub size: Option<u64>,
-    /// Whether it has Joliet names.
+    /// True if the disc has Joliet names.
     pub joliet: bool,
-    /// Whether it has Rock Ridge names and permissions.
+    /// True if the disc has Rock Ridge names and permissions.
     pub rock_ridge: bool,
-    /// Its UDF volume.
     pub udf: Option<Udf>,
-    /// Its El Torito boot entries.
+    /// El Torito boot entries.
     pub boot: Vec<BootEntry>,
-    /// What its directories say it is.
+    /// Purpose of the disc, recognised from its directories.
     pub medium: Option<Medium>,
-    /// The seed of cloud-init, if it is one.
+    /// The cloud-init seed, if the disc is one.
     pub seed: Option<Seed>,
 }
 
-/// The size of a sector of a disc, in which descriptors are placed.
+/// Size of a sector of a disc, the unit in which descriptors are placed.
 pub(crate) const SECTOR: u64 = 2048;
-/// Where the descriptors begin.
+/// Offset of the first descriptor.
 const FIRST: u64 = 16 * SECTOR;
-/// How many descriptors are looked at.
+/// Limit of descriptors that are read.
 const MOST_DESCRIPTORS: usize = 16;
 
 /// The descriptors of a volume.
@@ -85,7 +83,7 @@ impl Volume {
     fn label(&self) -> Option<String> {
         let primary = text(self.primary.get(40..72)?);
         let joliet = self.joliet.as_ref().and_then(|d| utf16be(d.get(40..72)?));
-        // Joliet's has room for 16 characters, the primary one for 32 but only capitals.
+        // Joliet's label has 16 characters. The primary one has 32, but only capitals.
         match (primary, joliet) {
             (Some(p), Some(j)) if p.len() <= 16 && p.eq_ignore_ascii_case(&j) => Some(j),
             (p, j) => p.or(j),
@@ -105,7 +103,7 @@ impl Volume {
     }
 }
 
-/// The volume as one more filesystem, for partitions.
+/// The volume as a filesystem, for partitions.
 pub(crate) fn filesystem(area: Area<'_>) -> Option<Filesystem> {
     let volume = Volume::read(area)?;
     Some(Filesystem {
@@ -117,7 +115,7 @@ pub(crate) fn filesystem(area: Area<'_>) -> Option<Filesystem> {
     })
 }
 
-/// Everything a disc image tells; `None` where the disk is no disc.
+/// Facts about a disc image. `None` if the disk is not one.
 pub(crate) fn optical(area: Area<'_>) -> Option<Optical> {
     let volume = Volume::read(area);
     let udf = udf::volume(area);
@@ -134,7 +132,7 @@ pub(crate) fn optical(area: Area<'_>) -> Option<Optical> {
             optical.seed = seed::seed(optical.label.as_deref(), &tree);
         }
     }
-    // Discs of Windows hold a note in ISO 9660 and everything else in UDF.
+    // Discs of Windows have a notice in ISO 9660 and everything else in UDF.
     if let Some(mut udf) = udf {
         let tree = udf.tree.take();
         if let Some(tree) = tree.as_ref().and_then(|place| place.tree(area)) {
@@ -161,7 +159,7 @@ fn describe(optical: &mut Optical, volume: &Volume) {
     optical.joliet = volume.joliet.is_some();
 }
 
-/// `YYYYMMDDhhmmss` as people write it; all zeros mean no date.
+/// The date `YYYYMMDDhhmmss` in readable form. All zeros mean that there is no date.
 fn created(digits: &[u8]) -> Option<String> {
     if !digits.iter().all(u8::is_ascii_digit) || digits.iter().all(|&d| d == b'0') {
         return None;

@@ -1,5 +1,5 @@
-//! The names of partition types. The numbers are public facts (UEFI, the Discoverable Partitions
-//! Specification, decades of PC tools); types without a use in VMs are left out.
+//! The names of partition types. The numbers are public (UEFI, the Discoverable Partitions Specification, PC
+//! tools). Types without a use in VMs are left out.
 
 /// The name of a GPT type, given in lower case.
 pub(crate) fn gpt(id: &str) -> Option<&'static str> {

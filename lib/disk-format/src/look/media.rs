@@ -1,24 +1,24 @@
-//! What an optical disc is for, told by a few files that its makers put there.
+//! The purpose of an optical disc, recognised by a few well-known files.
 
 use super::boot;
 use super::field::harmless;
 use super::tree::Tree;
 
-/// What a disc is for.
+/// The purpose of a disc.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Medium {
-    /// `Windows installer`, `Linux installer`, `live system` …; `None` for a disc that holds just files.
+    /// `Windows installer`, `Linux installer`, `live system` …; `None` for a disc with ordinary files.
     pub what: Option<&'static str>,
-    /// What the disc says of itself (`.disk/info`, `.treeinfo`).
+    /// The disc's own description (`.disk/info`, `.treeinfo`).
     pub name: Option<String>,
     /// CPU architectures with a UEFI boot program in `EFI/BOOT`.
     pub uefi: Vec<&'static str>,
 }
 
-/// The most bytes of a text file that are read.
+/// Limit of bytes of a text file that are read.
 const MOST: usize = 16 << 10;
 
-/// What the disc is for; `None` when nothing is recognised.
+/// Recognises the purpose of a disc. `None` if nothing is recognised.
 pub(crate) fn medium(tree: &impl Tree) -> Option<Medium> {
     let any = |paths: &[&str]| paths.iter().any(|path| tree.find(path).is_some());
     let (what, name) = match () {

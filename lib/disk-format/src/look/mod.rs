@@ -1,4 +1,4 @@
-//! What lies on a disk: partitions, filesystems, labels, how it boots, which system it is.
+//! Examination of a disk: partitions, filesystems, labels, boot firmware, operating system.
 //!
 //! ```text
 //!   disk (ReadAt) ─► peek: bounded, pages kept ─┬─► partition, gpt ─► each partition ─► filesystem ─► ext, fat: directories
@@ -7,10 +7,11 @@
 //!   header of an image file ─► outside: names of other files
 //! ```
 //!
-//! **Owns** the meaning of what guests and installers write at known places. **Promises**: [`look`] never fails and
-//! never panics, reads at most [`BYTES`] with at most [`READS`] reads whatever the disk claims, and text in its answer
-//! is safe to print. What could not be read is said, never guessed. A checksum that is wrong is a finding, not an
-//! error. **Does not**: follow links, mount, decrypt, assemble arrays, or write.
+//! **Owns** the meaning of the structures that guests and installers write at known positions. **Promises**:
+//! [`look`] never fails and never panics. It reads at most [`BYTES`] with at most [`READS`] reads, whatever
+//! the disk contains, and all text in the result is safe to print. Parts that could not be read are reported,
+//! never guessed. A wrong checksum is a finding, not an error. **Does not**: follow links, mount, decrypt,
+//! assemble arrays, or write.
 
 mod boot;
 mod ext;
@@ -43,30 +44,31 @@ pub use udf::Udf;
 use crate::ReadAt;
 use peek::Peek;
 
-/// What was found on a disk.
+/// Facts about a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// The partition table; also on an ISO image that boots from a stick.
+    /// The partition table. Hybrid ISO images have one too.
     pub table: Option<PartitionTable>,
-    /// What lies on the disk itself, where there is no partition table.
+    /// Content of the disk itself, if there is no partition table.
     pub whole: Content,
-    /// What an optical disc image tells.
+    /// Facts about an optical disc image.
     pub optical: Option<Optical>,
-    /// Which firmware it looks bootable for.
+    /// Firmware that could boot the disk.
     pub boot: Boot,
-    /// How many reads this took.
+    /// Number of reads.
     pub reads: u64,
-    /// How many bytes were read.
+    /// Number of bytes that were read.
     pub bytes: u64,
 }
 
-/// Looks at a disk.
+/// Examines a disk.
 pub fn look(disk: &dyn ReadAt) -> Look {
     look_at(disk, Some(disk.size()))
 }
 
-/// Looks at a disk of which perhaps only the front can be read: `size` is the whole disk's, if anyone knows it.
-/// A read past the readable part (its own end, or `UnexpectedEof`) is noted and looked around.
+/// Examines a disk of which perhaps only the beginning can be read. `size` is that of the whole disk, if
+/// known. A read past the readable part (the end of `disk`, or `UnexpectedEof`) is recorded, and the
+/// examination goes on.
 pub fn look_at(disk: &dyn ReadAt, size: Option<u64>) -> Look {
     let peek = Peek::new(disk, size);
     let whole = peek.whole();
@@ -91,7 +93,8 @@ pub fn look_at(disk: &dyn ReadAt, size: Option<u64>) -> Look {
     Look { table, whole: on_disk, optical, boot, reads, bytes }
 }
 
-/// The partition table of a disk. As in Linux, a GPT counts where the MBR announces it, or where there is no MBR.
+/// Reads the partition table of a disk. As in Linux, a GPT is used if the MBR announces it, or if there is no
+/// MBR.
 fn table(peek: &Peek<'_>, front: &[u8]) -> Option<PartitionTable> {
     let mbr = front.get(..512).and_then(partition::mbr);
     let signature = [512, 4096].iter().any(|&at| front.get(at..at + 8) == Some(gpt::SIGNATURE));

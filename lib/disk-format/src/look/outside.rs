@@ -1,40 +1,39 @@
-//! What an image file refers to outside itself: names only, nothing is opened.
+//! References of an image file to other files. Only names are read; no file is opened.
 //!
-//! Readers refuse such images. This looks at the header on its own, so that a person can still be told which file
-//! an image wants.
+//! Readers refuse images with such references. This module parses the header on its own, so that the name of
+//! the other file can still be reported.
 
 use super::field::Fields;
 
-/// A reference to something outside the image file.
+/// A reference to another file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// What is referred to.
     pub kind: ReferenceKind,
-    /// The name as it stands in the image, made harmless for printing; `None` where the header only says that there
-    /// is one, or its name lies outside of the bytes that were given.
+    /// Name of the other file, safe to print. `None` if the header only has a flag for it, or if the name
+    /// lies outside of the given bytes.
     pub name: Option<String>,
-    /// The format the image says the other file has.
+    /// Format of the other file, according to the image.
     pub format: Option<String>,
 }
 
-/// What an image may refer to.
+/// Kind of a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReferenceKind {
     /// The disk below an overlay.
     BackingFile,
-    /// The file that holds the guest's data.
+    /// The file with the guest's data.
     DataFile,
 }
 
-/// The longest name the format allows.
+/// Maximum length of a name, from the format.
 const LONGEST: u32 = 1023;
 const DATA_FILE_FEATURE: u64 = 1 << 2;
 const EXT_END: u32 = 0;
 const EXT_BACKING_FORMAT: u32 = 0xe279_2aca;
 const EXT_DATA_FILE: u32 = 0x4441_5441;
 
-/// What a qcow2 (or qcow1, or QED) image refers to, from the first bytes of its file; 64 KiB are enough for what
-/// tools write. Anything else refers to nothing that is known here.
+/// The references of a qcow2 (or qcow1, or QED) image, from the first bytes of its file. 64 KiB are enough
+/// for common tools. Other formats have no known references.
 pub fn outside(head: &[u8]) -> Vec<Reference> {
     match head.get(..4) {
         Some(b"QFI\xfb") => qcow(head).unwrap_or_default(),
@@ -66,14 +65,15 @@ fn name(head: &[u8], at: u64, len: u32) -> Option<String> {
     shown(bytes)
 }
 
-/// A name may be longer than a label, and blanks around it are part of it: not `field::text`.
+/// A file name that is safe to print. It may be longer than a label, and keeps its blanks, unlike
+/// `field::text`.
 fn shown(bytes: &[u8]) -> Option<String> {
     let whole = String::from_utf8_lossy(bytes);
     let name = printable::text(whole.trim_end_matches('\0'), LONGEST as usize);
     (!name.is_empty()).then_some(name)
 }
 
-/// The header extensions of qcow2 that name things outside.
+/// The header extensions of qcow2 with references to other files.
 #[derive(Default)]
 struct Extensions {
     backing_format: Option<String>,
@@ -88,7 +88,7 @@ impl Extensions {
             3 => head.be32(100).map_or(104, |n| n.max(104) as usize),
             _ => return found,
         };
-        // More than a few is nonsense; the walk ends with the bytes in any case.
+        // More than a few are invalid. The loop also ends with the bytes.
         for _ in 0..64 {
             let (Some(kind), Some(len)) = (head.be32(at), head.be32(at.saturating_add(4))) else { break };
             let from = at.saturating_add(8);

@@ -1,65 +1,63 @@
-//! Partition tables: MBR with logical partitions, GPT ([`gpt`](super::gpt)), and both at once.
+//! Partition tables: MBR with logical partitions, GPT ([`gpt`](super::gpt)), and hybrids of both.
 
 use super::field::Fields;
 use super::filesystem::Content;
 use super::kind_name;
 use super::peek::Peek;
 
-/// How many partitions are listed; the rest is counted.
+/// Limit of partitions that are listed. Further ones are only counted.
 pub const MOST_PARTITIONS: usize = 128;
 
-/// Which kind of table lies on a disk.
+/// Kind of a partition table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableKind {
     /// The PC's table in the first sector.
     Mbr,
     /// The table of UEFI.
     Gpt,
-    /// A GPT whose MBR names partitions of its own beside the protective one.
+    /// A GPT whose MBR has further partitions besides the protective one.
     Hybrid,
 }
 
-/// A partition table.
+/// A partition table and its partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionTable {
-    /// Which kind.
     pub kind: TableKind,
     /// The GPT's disk GUID, or the MBR's 32-bit signature in hexadecimal.
     pub id: Option<String>,
-    /// Bytes per sector, as the table counts.
+    /// Bytes per sector in the table.
     pub sector: u32,
     /// The partitions in the order of their numbers.
     pub partitions: Vec<Partition>,
-    /// Partitions beyond those listed.
+    /// Number of partitions that are not listed.
     pub more: u64,
-    /// What is wrong with the table, one sentence each.
+    /// Defects of the table, one sentence each.
     pub problems: Vec<String>,
 }
 
-/// One partition.
+/// A partition of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
-    /// The number the guest gives it (`vda1` is 1; logical ones begin at 5).
+    /// Number of the partition in the guest (`vda1` is 1; logical ones begin at 5).
     pub number: u32,
-    /// Where it begins, in bytes.
+    /// Offset in bytes.
     pub start: u64,
-    /// How long it is, in bytes.
+    /// Size in bytes.
     pub size: u64,
     /// The GPT type GUID, or the MBR type as two hexadecimal digits.
     pub type_id: String,
-    /// What that type is called.
+    /// Name of that type.
     pub type_name: Option<&'static str>,
-    /// The name in the GPT.
+    /// Name from the GPT.
     pub name: Option<String>,
-    /// The GPT's GUID of this partition.
+    /// GUID of this partition from the GPT.
     pub uuid: Option<String>,
     /// The active flag of an MBR, or the GPT attribute that means the same for a BIOS.
     pub active: bool,
-    /// What lies in it.
     pub content: Content,
 }
 
-/// An MBR as it stands in a sector: the four entries, some of them empty.
+/// An MBR: the four entries, some of them empty.
 pub(crate) struct Mbr {
     pub(crate) signature: u32,
     pub(crate) entries: [Entry; 4],
@@ -86,7 +84,7 @@ impl Entry {
     }
 }
 
-/// The MBR in `sector`; `None` where the sector is something else (a boot sector of a filesystem also ends in 55 AA).
+/// Parses the MBR in `sector`. `None` if it is not one. A filesystem's boot sector also ends in 55 AA.
 pub(crate) fn mbr(sector: &[u8]) -> Option<Mbr> {
     if !sector.has(510, &[0x55, 0xaa]) {
         return None;
@@ -105,17 +103,17 @@ pub(crate) fn mbr(sector: &[u8]) -> Option<Mbr> {
 }
 
 impl Mbr {
-    /// Whether it protects a GPT.
+    /// True if the MBR protects a GPT.
     pub(crate) fn protective(&self) -> bool {
         self.entries.iter().any(|e| e.protective())
     }
 
-    /// The used entries that are neither protective nor containers, with their numbers.
+    /// The used entries that are neither protective nor extended, with their numbers.
     pub(crate) fn primaries(&self) -> impl Iterator<Item = (u32, Entry)> {
         (1..).zip(self.entries).filter(|(_, e)| !e.empty() && !e.protective() && !e.extended())
     }
 
-    /// The table this MBR describes, with the logical partitions of its extended one.
+    /// The table of this MBR, with the logical partitions of its extended one.
     pub(crate) fn table(&self, peek: &Peek<'_>) -> PartitionTable {
         let id = (self.signature != 0).then(|| format!("{:08x}", self.signature));
         let mut table = PartitionTable {
@@ -151,7 +149,7 @@ fn mbr_partition(number: u32, base: u64, entry: Entry) -> Partition {
 }
 
 impl PartitionTable {
-    /// Takes a partition in, or counts it.
+    /// Adds a partition to the list, or counts it if the list is full.
     pub(crate) fn add(&mut self, partition: Partition) {
         if self.partitions.len() < MOST_PARTITIONS {
             self.partitions.push(partition);
@@ -160,8 +158,8 @@ impl PartitionTable {
         }
     }
 
-    /// Notes what cannot be true: partitions past the end, or over one another. On a disc image the partitions for
-    /// a stick lie over the whole on purpose.
+    /// Adds problems for impossible partitions: past the end of the disk, or overlapping. Hybrid disc images
+    /// are exempt from the latter, since their partitions cover the disc on purpose.
     pub(crate) fn check(&mut self, disk: Option<u64>, disc: bool) {
         let ends: Vec<_> =
             self.partitions.iter().map(|p| (p.number, p.start, p.start.saturating_add(p.size))).collect();
@@ -176,7 +174,7 @@ impl PartitionTable {
         }
     }
 
-    /// Keeps the first few problems; a hostile table has as many as it likes.
+    /// Adds a problem. Only the first few are kept, since a hostile table may have any number.
     pub(crate) fn problem(&mut self, what: String) {
         if self.problems.len() < 16 {
             self.problems.push(what);

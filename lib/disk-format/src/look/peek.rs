@@ -1,34 +1,34 @@
-//! Bounded reading: whatever a disk claims, looking at it costs at most [`BYTES`] and [`READS`].
+//! Bounded reading: the examination of a disk costs at most [`BYTES`] and [`READS`], whatever the disk
+//! contains.
 //!
-//! Pages are read once and kept. A parser asks for bytes and gets them or `None`; why the answer was `None` is
-//! remembered here, so parsers stay free of error plumbing and the caller can still say what was missing.
+//! Pages are read once and kept. A parser requests bytes and gets them or `None`. The reason of a `None` is
+//! recorded here, so that parsers need no error handling and the caller can still report the reason.
 
 use crate::ReadAt;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 
-/// At most this many bytes of the disk are read by one look.
+/// Limit of bytes that are read from one disk.
 pub const BYTES: u64 = 4 << 20;
-/// At most this many reads are made by one look.
+/// Limit of reads from one disk.
 pub const READS: u64 = 256;
 
 const PAGE: u64 = 4096;
 
-/// Why bytes were not there; the later ones say more than the earlier.
+/// Reason for missing bytes, in order of increasing importance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Missing {
-    /// Past the end of the disk or of the partition.
+    /// Past the end of the disk or partition.
     PastEnd,
-    /// On the disk, but not in the part that can be read (the front of a stream).
+    /// On the disk, but not in the readable part (the beginning of a stream).
     Unread,
-    /// This look has read enough.
+    /// The limit of bytes or reads is reached.
     Budget,
-    /// The read failed.
     Failed(String),
 }
 
-/// One look at one disk.
+/// A reader of one disk, with its limits.
 pub(crate) struct Peek<'a> {
     disk: &'a dyn ReadAt,
     size: Option<u64>,
@@ -39,7 +39,7 @@ pub(crate) struct Peek<'a> {
 }
 
 impl<'a> Peek<'a> {
-    /// `size`: of the disk, where it is known; `disk` may then be only its front.
+    /// A reader of a disk. `size` is that of the whole disk, if known; `disk` may be only its beginning.
     pub(crate) fn new(disk: &'a dyn ReadAt, size: Option<u64>) -> Self {
         Peek {
             disk,
@@ -60,23 +60,23 @@ impl<'a> Peek<'a> {
         Area { peek: self, start: 0, len: self.size.unwrap_or(u64::MAX) }
     }
 
-    /// A part of the disk. What reaches past the disk's end is cut off.
+    /// A part of the disk, truncated at the disk's end.
     pub(crate) fn area(&self, start: u64, len: u64) -> Area<'_> {
         let end = self.size.unwrap_or(u64::MAX);
         Area { peek: self, start, len: len.min(end.saturating_sub(start)) }
     }
 
-    /// Reads made and bytes read so far.
+    /// Number of reads and of bytes so far.
     pub(crate) fn cost(&self) -> (u64, u64) {
         (self.reads.get(), self.bytes.get())
     }
 
-    /// The worst reason of a `None` since this was last called.
+    /// The most important reason of a `None` since the last call.
     pub(crate) fn take_missing(&self) -> Option<Missing> {
         self.missing.borrow_mut().take()
     }
 
-    /// `len` bytes at `at`, or `None` and a reason.
+    /// Reads `len` bytes at `at`. Records the reason if it returns `None`.
     pub(crate) fn get(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         let end = at.checked_add(len as u64).filter(|&end| end <= self.size.unwrap_or(u64::MAX));
         let Some(end) = end else { return self.none(Missing::PastEnd) };
@@ -112,7 +112,7 @@ impl<'a> Peek<'a> {
         Some(out)
     }
 
-    /// Brings `run` pages from page `from` in with one read. The last page of the disk may be short.
+    /// Reads `run` pages from page `from` on with one read. The last page of the disk may be short.
     fn fetch(&self, from: u64, run: u64) -> Result<(), Missing> {
         let start = from.checked_mul(PAGE).ok_or(Missing::PastEnd)?;
         let readable = self.disk.size().min(self.size.unwrap_or(u64::MAX));
@@ -145,7 +145,7 @@ impl<'a> Peek<'a> {
     }
 }
 
-/// A partition, or the whole disk: offsets count from its start and nothing outside it can be read.
+/// A partition, or the whole disk. Offsets are relative to its start, and no byte outside of it can be read.
 #[derive(Clone, Copy)]
 pub(crate) struct Area<'a> {
     pub(crate) peek: &'a Peek<'a>,
@@ -154,17 +154,17 @@ pub(crate) struct Area<'a> {
 }
 
 impl Area<'_> {
-    /// How long it is; `u64::MAX` where nobody knows.
+    /// Length in bytes. `u64::MAX` if it is unknown.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// What of it lies behind `at`.
+    /// The part from offset `at` on.
     pub(crate) fn from(&self, at: u64) -> Self {
         Area { peek: self.peek, start: self.start.saturating_add(at), len: self.len.saturating_sub(at) }
     }
 
-    /// `len` bytes at `at` of this area.
+    /// Reads `len` bytes at `at` of this area.
     pub(crate) fn get(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         let inside = at.checked_add(len as u64).is_some_and(|end| end <= self.len);
         match self.start.checked_add(at) {
@@ -173,7 +173,7 @@ impl Area<'_> {
         }
     }
 
-    /// As many of `len` bytes at `at` as the area holds.
+    /// Reads up to `len` bytes at `at`, as many as the area has.
     pub(crate) fn up_to(&self, at: u64, len: usize) -> Option<Vec<u8>> {
         let left = usize::try_from(self.len.saturating_sub(at)).unwrap_or(usize::MAX);
         let known = usize::try_from(self.peek.disk.size().saturating_sub(self.start.saturating_add(at)));

@@ -2,12 +2,12 @@
 
 use super::tree::Tree;
 
-/// A seed.
+/// A cloud-init seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seed {
-    /// `NoCloud` or `ConfigDrive`, as cloud-init calls its data sources.
+    /// The data source by cloud-init's name: `NoCloud` or `ConfigDrive`.
     pub source: &'static str,
-    /// The files of it that are there.
+    /// The seed's files that exist.
     pub files: Vec<String>,
 }
 
@@ -19,7 +19,7 @@ const CONFIG_DRIVE: &[&str] = &[
     "openstack/latest/network_data.json",
 ];
 
-/// The seed in a filesystem, which cloud-init knows by its label.
+/// The seed in a filesystem. cloud-init recognises it by its label.
 pub(crate) fn seed(label: Option<&str>, tree: &impl Tree) -> Option<Seed> {
     let (source, files) = match label?.to_ascii_lowercase().as_str() {
         "cidata" => ("NoCloud", NO_CLOUD),

@@ -1,36 +1,36 @@
-//! Which operating system lies in a root filesystem, and whether cloud-init is there.
+//! The operating system in a root filesystem, and the presence of cloud-init.
 
 use super::field::harmless;
 use super::tree::Tree;
 
-/// What a root filesystem tells about itself.
+/// Facts about a root filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct System {
-    /// The operating system, by its `os-release`.
+    /// The operating system, from `os-release`.
     pub os: Option<Os>,
-    /// Whether cloud-init is installed; `None` when that could not be read, or this is no root filesystem.
+    /// True if cloud-init is installed. `None` if that could not be read, or this is not a root filesystem.
     pub cloud_init: Option<bool>,
-    /// Why something could not be read.
+    /// Reason why something could not be read.
     pub unread: Option<String>,
 }
 
-/// An operating system.
+/// An operating system, as `os-release` describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Os {
-    /// `debian`, `fedora` …
+    /// Identifier, such as `debian` or `fedora`.
     pub id: Option<String>,
-    /// The name for people, with its version.
+    /// Readable name with the version.
     pub name: Option<String>,
-    /// `12`, `41` …
+    /// Version, such as `12` or `41`.
     pub version: Option<String>,
 }
 
-/// The most bytes of `os-release` that are read.
+/// Limit of bytes of `os-release` that are read.
 const MOST: usize = 8 << 10;
 
 pub(crate) fn look(tree: &impl Tree) -> System {
     tree.peek().take_missing();
-    // The first is mostly a link to the second.
+    // The first path is usually a link to the second.
     let release = tree.text("etc/os-release", MOST).or_else(|| tree.text("usr/lib/os-release", MOST));
     let os = release.as_deref().and_then(os);
     let cloud_init = match () {
@@ -48,7 +48,7 @@ pub(crate) fn look(tree: &impl Tree) -> System {
     }
 }
 
-/// Reads `os-release`: lines of `KEY=value`, the value perhaps in quotes.
+/// Parses `os-release`: lines of `KEY=value`, with optional quotes around the value.
 fn os(release: &str) -> Option<Os> {
     let value = |key: &str| {
         let mut lines = release.lines().filter_map(|line| line.trim().split_once('='));
@@ -62,7 +62,7 @@ fn os(release: &str) -> Option<Os> {
     (os != Os::default()).then_some(os)
 }
 
-/// A value without its quotes; a backslash in double quotes keeps the next character.
+/// A value without its quotes. In double quotes, a backslash escapes the next character.
 fn unquoted(value: &str) -> Option<String> {
     let quoted = |q: char| value.strip_prefix(q).and_then(|v| v.strip_suffix(q));
     if let Some(inner) = quoted('\'') {

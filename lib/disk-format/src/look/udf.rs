@@ -12,19 +12,18 @@ use super::field::{Fields, harmless};
 use super::filesystem::Filesystem;
 use super::peek::Area;
 
-/// A UDF volume.
+/// Facts about a UDF volume.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Udf {
-    /// Its label.
     pub label: Option<String>,
-    /// The revision it asks for, such as `1.02`.
+    /// Required UDF revision, such as `1.02`.
     pub version: Option<String>,
 }
 
-/// A UDF volume and where its directories are.
+/// A UDF volume and the position of its directories.
 pub(crate) struct Volume {
     pub(crate) facts: Udf,
-    /// `None` where the layout is one that is not read (a virtual or metadata partition).
+    /// `None` if the layout is not supported (a virtual or metadata partition).
     pub(crate) tree: Option<VolumeLayout>,
 }
 
@@ -32,18 +31,18 @@ const ANCHOR: u16 = 2;
 const PARTITION: u16 = 5;
 const LOGICAL_VOLUME: u16 = 6;
 const TERMINATOR: u16 = 8;
-/// How many volume descriptors are looked at.
+/// Limit of volume descriptors that are read.
 const MOST_DESCRIPTORS: u32 = 16;
 
-/// The volume in an area; `None` where there is none.
+/// Reads the volume in an area. `None` if there is not one.
 pub(crate) fn volume(area: Area<'_>) -> Option<Volume> {
-    // The marks of UDF follow those of ISO 9660, one per 2 KiB (or per sector, where sectors are larger).
+    // UDF's descriptors follow those of ISO 9660, one per 2 KiB (or per sector, if sectors are larger).
     let marks = (16..32).map_while(|sector| area.get(sector * 2048, 6));
     let mut marks = marks.take_while(|m| {
         [b"CD001", b"BEA01", b"NSR02", b"NSR03", b"BOOT2", b"TEA01"].iter().any(|id| m.has(1, *id))
     });
     marks.find(|m| m.has(1, b"NSR0"))?;
-    // On discs a sector has 2 KiB; on disks it is the disk's.
+    // Discs have sectors of 2 KiB, disks have their own sector size.
     [2048u64, 512, 4096].into_iter().find_map(|sector| described(area, sector))
 }
 
@@ -62,7 +61,7 @@ fn described(area: Area<'_>, sector: u64) -> Option<Volume> {
         }
     }
     let logical = logical?;
-    // The suffix of the domain names the revision in binary-coded decimals.
+    // The suffix of the domain has the revision as binary-coded decimals.
     let revision = logical.le16(216 + 24)?;
     let facts = Udf {
         label: dstring(logical.get(84..212)?),
@@ -71,7 +70,7 @@ fn described(area: Area<'_>, sector: u64) -> Option<Volume> {
     Some(Volume { facts, tree: VolumeLayout::new(&logical, &partitions) })
 }
 
-/// The volume as one more filesystem, for partitions.
+/// The volume as a filesystem, for partitions.
 pub(crate) fn filesystem(area: Area<'_>) -> Option<Filesystem> {
     let volume = volume(area)?;
     Some(Filesystem {
@@ -82,7 +81,7 @@ pub(crate) fn filesystem(area: Area<'_>) -> Option<Filesystem> {
     })
 }
 
-/// The descriptor in a sector, if its tag is right: the checksum and the place it says it lies at.
+/// Reads the descriptor in a sector, if its tag is valid: the checksum and its own position.
 fn descriptor(area: Area<'_>, lba: u64, sector: u64) -> Option<Vec<u8>> {
     tagged(area.get(lba.checked_mul(sector)?, 512)?, lba)
 }
@@ -97,13 +96,13 @@ fn tagged(bytes: Vec<u8>, place: u64) -> Option<Vec<u8>> {
     (sum == bytes[4] && u64::from(bytes.le32(12)?) == place).then_some(bytes)
 }
 
-/// Text in a field of fixed length, whose last byte says how much is used.
+/// Text in a field of fixed length, whose last byte has the used length.
 fn dstring(field: &[u8]) -> Option<String> {
     let (&len, chars) = field.split_last()?;
     harmless(&cs0(chars.get(..usize::from(len))?)?)
 }
 
-/// Text as UDF stores it: one byte says how many bits a character has.
+/// Text in UDF's encoding: the first byte has the number of bits per character.
 fn cs0(bytes: &[u8]) -> Option<String> {
     match bytes.split_first()? {
         (8 | 254, chars) => Some(chars.iter().map(|&b| char::from(b)).collect()),

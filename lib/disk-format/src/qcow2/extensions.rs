@@ -1,4 +1,5 @@
-//! Header extensions: walked within the first cluster, kept only where a refusal can name something by them.
+//! Header extensions. They are parsed within the first cluster, and kept only as far as error messages need
+//! them.
 
 use super::refuse;
 use crate::{ErrorKind, Result};
@@ -6,25 +7,25 @@ use crate::{ErrorKind, Result};
 const END: u32 = 0;
 const FEATURE_NAMES: u32 = 0x6803_f857;
 const DATA_FILE: u32 = 0x4441_5441;
-/// Feature type, bit number, name.
+/// Size of an entry in the feature name table: feature type, bit number, name.
 const FEATURE: usize = 48;
 
-/// How the walk ended.
+/// Result of the walk over the extensions.
 pub(super) enum Extensions {
-    /// At the end marker, or where the cluster ends.
+    /// The end marker or the end of the cluster was reached.
     Done(FeatureNames),
-    /// So many bytes from the front of the file are needed to go on.
+    /// This number of bytes from the beginning of the file is needed to continue.
     Need(usize),
 }
 
-/// What the image calls its own features.
+/// Names of features, from the image itself.
 #[derive(Default)]
 pub(super) struct FeatureNames {
     table: Vec<u8>,
 }
 
 impl FeatureNames {
-    /// The name of an incompatible feature by its bit.
+    /// The name of an incompatible feature by its bit number.
     pub(super) fn incompatible(&self, bit: u32) -> Option<String> {
         let named = |entry: &&[u8]| entry[0] == 0 && u32::from(entry[1]) == bit;
         let entry = self.table.chunks_exact(FEATURE).find(named)?;
@@ -32,11 +33,11 @@ impl FeatureNames {
     }
 }
 
-/// Walks the extensions that start at `from` and may reach to `cluster`.
+/// Walks the extensions that start at `from` and may extend to `cluster`.
 pub(super) fn walk(head: &[u8], from: usize, cluster: usize, whole: bool) -> Result<Extensions> {
     let mut names = FeatureNames::default();
     let mut at = from;
-    // An extension takes at least its 8 bytes, so the walk ends.
+    // An extension has at least 8 bytes, so the walk ends.
     while at + 8 <= cluster {
         let Some((kind, len)) = extension(head, at) else {
             return more(head, at + 8, whole);
@@ -61,7 +62,7 @@ pub(super) fn walk(head: &[u8], from: usize, cluster: usize, whole: bool) -> Res
     Ok(Extensions::Done(names))
 }
 
-/// The name of the external data file, if an extension tells it.
+/// The name of the external data file, if an extension has it.
 pub(super) fn data_file(head: &[u8], from: usize) -> Option<&[u8]> {
     let mut at = from;
     loop {
@@ -75,7 +76,7 @@ pub(super) fn data_file(head: &[u8], from: usize) -> Option<&[u8]> {
     }
 }
 
-/// A name from the image as it may be shown to people, between quotation marks.
+/// A name from the image as printable text, to appear between quotation marks.
 pub(super) fn shown(name: &[u8]) -> String {
     let name = name.split(|&b| b == 0).next().unwrap_or_default();
     printable::text(&String::from_utf8_lossy(name), 100).replace('"', "\\\"")

@@ -1,4 +1,4 @@
-//! The header: parsed and checked before anything it says is used. Pure; every refusal names its field.
+//! The header, parsed and checked before any of its values is used. Pure. Every error names its field.
 
 use super::extensions::{self, Extensions};
 use super::refuse;
@@ -8,11 +8,11 @@ use std::ops::Range;
 const MAGIC: u32 = 0x5146_49fb;
 const V2_LENGTH: u32 = 72;
 const V3_LENGTH: u32 = 104;
-/// What QEMU accepts too: 32 MiB of L1 table, 8 MiB of refcount table, 65,536 snapshots.
+/// Limits of QEMU: 32 MiB of L1 table, 8 MiB of refcount table, 65,536 snapshots.
 const MAX_L1_ENTRIES: u32 = 4 << 20;
 const MAX_REFCOUNT_TABLE: u64 = 8 << 20;
 const MAX_SNAPSHOTS: u32 = 65_536;
-/// The fixed part of a snapshot's entry.
+/// Size of the fixed part of a snapshot's entry.
 pub(super) const SNAPSHOT_ENTRY: u64 = 40;
 
 const DIRTY: u64 = 1 << 0;
@@ -24,7 +24,7 @@ const EXTENDED_L2: u64 = 1 << 4;
 const BITMAPS: u64 = 1 << 0;
 const RAW_DATA_FILE: u64 = 1 << 1;
 
-/// A table of 64-bit entries somewhere in the file.
+/// A table of 64-bit entries in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) offset: u64,
@@ -32,13 +32,13 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Its bytes; checked not to overflow when the header was parsed.
+    /// The bytes of the table. Parsing has checked that this does not overflow.
     pub(super) fn range(&self) -> Range<u64> {
         self.offset..self.offset + u64::from(self.entries) * 8
     }
 }
 
-/// What a checked header says.
+/// The values of a checked header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) version: u32,
@@ -56,12 +56,12 @@ pub(super) struct Header {
     pub(super) bitmaps: bool,
 }
 
-/// The answer to a first piece of the file.
+/// Result of parsing the beginning of the file.
 #[derive(Debug)]
 pub(super) enum Parsed {
-    /// All that is needed was there.
+    /// The complete header.
     Done(Box<Header>),
-    /// So many bytes from the front are needed (at most one cluster).
+    /// This number of bytes from the beginning of the file is needed (at most one cluster).
     Need(usize),
 }
 
@@ -70,17 +70,17 @@ impl Header {
         1 << self.cluster_bits
     }
 
-    /// Bytes of one L2 entry.
+    /// Size of an L2 entry in bytes.
     pub(super) fn entry_bytes(&self) -> u64 {
         if self.extended_l2 { 16 } else { 8 }
     }
 
-    /// One L2 table maps `1 << table_bits` bytes of the guest's disk.
+    /// An L2 table maps `1 << table_bits` bytes of the guest's disk.
     pub(super) fn table_bits(&self) -> u32 {
         2 * self.cluster_bits - self.entry_bytes().trailing_zeros()
     }
 
-    /// The clusters that the header alone gives away, with their names for refusals.
+    /// Clusters of metadata that the header lists, with their names for messages.
     pub(super) fn fixed(&self) -> [(Range<u64>, &'static str); 4] {
         let whole = |range: Range<u64>| range.start..range.end.next_multiple_of(self.cluster_size());
         let snapshots =
@@ -93,7 +93,7 @@ impl Header {
         ]
     }
 
-    /// For people, in a fixed order.
+    /// Facts for messages, in a fixed order.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
         vec![
@@ -109,7 +109,7 @@ impl Header {
         ]
     }
 
-    /// Parses the front of the file. `whole`: there is nothing behind `head`.
+    /// Parses the beginning of the file. `whole` is true if `head` is the complete file.
     pub(super) fn parse(head: &[u8], whole: bool, limits: Limits) -> Result<Parsed> {
         let fields = Fields { head };
         if let Some(need) = fields.missing(V2_LENGTH, whole)? {
@@ -127,7 +127,7 @@ impl Header {
             return Err(refuse(
                 ErrorKind::Unsupported,
                 4,
-                format!("version is {version}, only 2 and 3 are known"),
+                format!("version is {version}, only 2 and 3 are supported"),
             ));
         }
         let cluster_bits = fields.u32(20);
@@ -154,7 +154,7 @@ impl Header {
         if let Some(need) = fields.missing(length, whole)? {
             return Ok(Parsed::Need(need));
         }
-        // The name of a backing file lies behind the extensions and ends them. It is only needed to be told.
+        // The backing file's name follows the extensions and ends them. It is only needed for the message.
         let end = match (fields.u64(8), fields.u32(16)) {
             (offset, len) if (u64::from(length)..u64::from(cluster_size)).contains(&offset) => {
                 let name_end = offset.saturating_add(u64::from(len.min(1023))).min(u64::from(cluster_size));
@@ -175,7 +175,8 @@ impl Header {
     }
 }
 
-/// Big-endian fields at fixed places. Callers ask [`Fields::missing`] first; a field out of reach reads 0.
+/// Big-endian fields at fixed offsets. Callers use [`Fields::missing`] first; a field out of reach reads as
+/// 0.
 struct Fields<'a> {
     head: &'a [u8],
 }
@@ -264,7 +265,8 @@ impl Fields<'_> {
         }
         if bits & DATA_FILE != 0 {
             let name = self.data_file();
-            let what = format!("the data lies in another file{name}; nothing outside the image is opened");
+            let what =
+                format!("the data is in another file{name}, and files outside of the image are not opened");
             return Err(refuse(ErrorKind::Outside, 72, what));
         }
         let unknown = bits & !(DIRTY | CORRUPT | DATA_FILE | COMPRESSION | EXTENDED_L2);
@@ -291,9 +293,9 @@ impl Fields<'_> {
         let name =
             bytes.and_then(|(from, to)| self.head.get(from..to.min(self.head.len()))).unwrap_or_default();
         let what = format!(
-            "it is an overlay over the backing file \"{}\"; nothing outside the image is opened; \
-             if you made the overlay yourself, flatten it: qemu-img convert -O qcow2 IN OUT; a disk of somebody else's would \
-             copy that file of this host into the result",
+            "it is an overlay over the backing file \"{}\", and files outside of the image are not opened; \
+             if you made the overlay yourself, flatten it: qemu-img convert -O qcow2 IN OUT; a disk from another source could \
+             copy any file of this host into the result",
             extensions::shown(name)
         );
         Err(refuse(ErrorKind::Outside, 8, what))
@@ -371,13 +373,13 @@ impl Fields<'_> {
         Ok(offset)
     }
 
-    /// A table's place: on a cluster, after the header, and where offsets can be counted.
+    /// Checks the position of a table: aligned to a cluster, after the header, and in the range of offsets.
     fn placed(&self, field: &str, at: u64, offset: u64, len: u64, cluster_bits: u32) -> Result<()> {
         let cluster = 1_u64 << cluster_bits;
         let fault = match () {
             () if !offset.is_multiple_of(cluster) => format!("not a multiple of the cluster size {cluster}"),
             () if offset == 0 && len > 0 => "inside the header".to_owned(),
-            () if offset >= 1 << 56 || len >= 1 << 56 => "past what an offset can name".to_owned(),
+            () if offset >= 1 << 56 || len >= 1 << 56 => "beyond the largest possible offset".to_owned(),
             () => return Ok(()),
         };
         Err(refuse(ErrorKind::Malformed, at, format!("{field} is {offset:#x}, {fault}")))
@@ -394,7 +396,7 @@ impl Fields<'_> {
                 return Err(refuse(
                     ErrorKind::Unsupported,
                     104,
-                    format!("compression_type is {kind}, only 0 (zlib) and 1 (zstd) are known"),
+                    format!("compression_type is {kind}, only 0 (zlib) and 1 (zstd) are supported"),
                 ));
             }
         };
@@ -402,7 +404,7 @@ impl Fields<'_> {
     }
 }
 
-/// No two of the tables that the header names may share a cluster.
+/// Fails if two of the tables that the header lists share a cluster.
 fn refuse_overlap(header: &Header) -> Result<()> {
     let fields = [0, 40, 48, 64];
     let fixed = header.fixed();

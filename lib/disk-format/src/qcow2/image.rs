@@ -10,7 +10,7 @@ use crate::image::{Image, Limits};
 use crate::{Error, ErrorKind, Format, ReadAt, Result, Window};
 use std::sync::Arc;
 
-/// Enough for the header and its extensions as everyone writes them.
+/// Size of the first read. It covers the header and its extensions in common images.
 const FIRST_READ: usize = 4 << 10;
 const CHUNK: u64 = 256 << 10;
 
@@ -81,7 +81,7 @@ fn read_header(bytes: &dyn ReadAt, limits: Limits) -> Result<Header> {
     }
 }
 
-/// Hands a table to `feed` in chunks; a table that reaches past the end of the file is refused first.
+/// Passes a table to `feed` in chunks. Fails first if the table extends past the end of the file.
 fn read_table(
     bytes: &dyn ReadAt,
     table: &Table,

@@ -1,56 +1,57 @@
-//! The L1 table: which L2 tables there are. Holes cost nothing here, so an empty disk of any size is small.
+//! The L1 table: the positions of all L2 tables. Missing tables need no memory, so an empty disk of any size
+//! is small.
 
 use super::header::Header;
 use super::refuse;
 use crate::{ErrorKind, Limits, Result};
 
 const OFFSET: u64 = 0x00ff_ffff_ffff_fe00;
-/// Set where the L2 table is used once; tells a writer something, a reader nothing.
+/// Set if the L2 table is used once. Only writers need it.
 const COPIED: u64 = 1 << 63;
 
-/// What is remembered of one L2 table: 12 bytes here, 8 by a stream.
+/// Memory for one L2 table in bytes: 12 here, 8 in a stream.
 const TABLE_MEMORY: usize = 20;
 
-/// One L2 table that exists.
+/// An existing L2 table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct L2Table {
-    /// Its place in the L1 table.
+    /// Index in the L1 table.
     pub(super) index: u32,
-    /// The cluster of the file it fills.
+    /// Cluster of the file.
     pub(super) cluster: u32,
 }
 
-/// The L2 tables in guest order, and the order in which they lie in the file.
+/// The L2 tables in guest order, and their order in the file.
 #[derive(Debug, Default)]
 pub(super) struct L1 {
     pub(super) tables: Vec<L2Table>,
-    /// Positions in `tables`, by cluster.
+    /// Positions in `tables`, sorted by cluster.
     by_cluster: Vec<u32>,
 }
 
 impl L1 {
-    /// Where in `tables` the first one with this L1 index or a later one is.
+    /// Position in `tables` of the first table with this L1 index or a later one.
     pub(super) fn at_or_after(&self, index: u64) -> usize {
         self.tables.partition_point(|t| u64::from(t.index) < index)
     }
 
-    /// The `nth` table as they lie in the file: its position in `tables`.
+    /// Position in `tables` of the `nth` table in file order.
     pub(super) fn in_file(&self, nth: usize) -> Option<usize> {
         self.by_cluster.get(nth).map(|&i| i as usize)
     }
 
-    /// How many tables lie before this cluster.
+    /// Number of tables before this cluster.
     pub(super) fn before_cluster(&self, cluster: u64) -> usize {
         self.by_cluster.partition_point(|&i| u64::from(self.tables[i as usize].cluster) < cluster)
     }
 
-    /// The cluster of the `nth` table as they lie in the file.
+    /// The cluster of the `nth` table in file order.
     pub(super) fn nth_cluster(&self, nth: usize) -> Option<u64> {
         self.in_file(nth).map(|i| u64::from(self.tables[i].cluster))
     }
 }
 
-/// Takes the table in pieces of whole entries, as it is read or as it passes.
+/// Parser of the L1 table, which it receives in pieces of whole entries.
 #[derive(Debug)]
 pub(super) struct L1Builder {
     cluster_bits: u32,
@@ -61,7 +62,7 @@ pub(super) struct L1Builder {
 }
 
 impl L1Builder {
-    /// Half of the table memory may go to what is remembered of L2 tables.
+    /// Half of the table memory is available for the list of L2 tables.
     pub(super) fn new(header: &Header, limits: Limits) -> Self {
         let most = limits.table_memory / 2 / TABLE_MEMORY;
         L1Builder {
@@ -73,7 +74,7 @@ impl L1Builder {
         }
     }
 
-    /// The next entries. `file_end` is the file's size where it is known.
+    /// Adds the next entries. `file_end` is the file's size, if known.
     pub(super) fn feed(&mut self, bytes: &[u8], file_end: Option<u64>) -> Result<()> {
         for entry in bytes.chunks_exact(8) {
             let entry = entry.try_into().map_or(0, u64::from_be_bytes);
@@ -88,7 +89,7 @@ impl L1Builder {
             })?;
             if self.tables.len() >= self.most {
                 let what = format!(
-                    "the L1 table names more than {} L2 tables, all that {} KiB hold; allow more memory",
+                    "the L1 table has more than {} L2 tables, which need more than {} KiB; allow more memory",
                     self.most,
                     self.most * 2 * TABLE_MEMORY / 1024
                 );
@@ -99,7 +100,8 @@ impl L1Builder {
         Ok(())
     }
 
-    /// After the last entry. A table that is named twice would show one disk range at another place.
+    /// Ends the table. Fails if an L2 table is listed twice, which would show one range of the disk at two
+    /// places.
     pub(super) fn finish(self) -> Result<L1> {
         let tables = self.tables;
         let mut by_cluster: Vec<u32> = (0..tables.len() as u32).collect();

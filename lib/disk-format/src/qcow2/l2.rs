@@ -1,4 +1,4 @@
-//! One L2 entry: what a guest cluster holds. Pure.
+//! Decoding of an L2 entry, which describes a guest cluster. Pure.
 
 use super::header::Header;
 use crate::{ErrorKind, Result};
@@ -9,23 +9,23 @@ const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
 const SECTOR: u64 = 512;
 
-/// How many subclusters an extended entry divides its cluster into.
+/// Number of subclusters per cluster with extended entries.
 pub(super) const SUBCLUSTERS: u32 = 32;
 
-/// What an entry says, before its place is compared with the file and the metadata.
+/// The content of an entry, before its position is compared with the file and the metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cluster {
-    /// The guest reads zeros.
+    /// A cluster of zeros.
     Zero,
-    /// The whole cluster lies at `at`.
+    /// An uncompressed cluster at `at`.
     Raw { at: u64 },
-    /// A cluster at `at`, of which only the subclusters with their bit in `present` hold data.
+    /// A cluster at `at` of which only the subclusters with a bit in `present` have data.
     Parts { at: u64, present: u32 },
-    /// Compressed: at most `size` bytes from `at`.
+    /// A compressed cluster: at most `size` bytes from `at`.
     Packed { at: u64, size: u32 },
 }
 
-/// Decodes one entry; `bitmap` is the second half of an extended one.
+/// Decodes an entry. `bitmap` is the second half of an extended one.
 pub(super) fn decode(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (ErrorKind, String)> {
     if entry & COMPRESSED != 0 {
         return packed(header, entry, bitmap);
@@ -62,7 +62,7 @@ fn parts(at: u64, bitmap: u64) -> Result<Cluster, (ErrorKind, String)> {
         (_, 0) => Ok(Cluster::Zero),
         (0, _) => Err((
             ErrorKind::Malformed,
-            format!("the subclusters {present:#010x} are present, but no cluster is named"),
+            format!("the subclusters {present:#010x} are present, but the entry has no cluster"),
         )),
         (_, u32::MAX) => Ok(Cluster::Raw { at }),
         _ => Ok(Cluster::Parts { at, present }),
@@ -73,7 +73,7 @@ fn packed(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (ErrorKin
     if bitmap != 0 {
         return Err((ErrorKind::Malformed, format!("a compressed cluster has the subclusters {bitmap:#x}")));
     }
-    // Bits 61 down: the number of further sectors, in cluster_bits - 8 bits; the rest is the offset.
+    // Bits 61 down: the number of additional sectors, in cluster_bits - 8 bits. The rest is the offset.
     let offset_bits = 62 - (header.cluster_bits - 8);
     let at = entry & ((1 << offset_bits) - 1);
     let further = (entry & !(COPIED | COMPRESSED)) >> offset_bits;
@@ -81,7 +81,7 @@ fn packed(header: &Header, entry: u64, bitmap: u64) -> Result<Cluster, (ErrorKin
     if at >= 1 << 56 {
         return Err((
             ErrorKind::Malformed,
-            format!("the compressed data at {at:#x} lies past what an offset can name"),
+            format!("the compressed data at {at:#x} is beyond the largest possible offset"),
         ));
     }
     // At most two clusters, so it fits.

@@ -1,4 +1,5 @@
-//! From L2 tables to extents: entries are decoded, checked against the file and the metadata, and merged.
+//! Conversion of L2 tables to extents: entries are decoded, checked against the file and the metadata, and
+//! merged.
 
 use super::header::Header;
 use super::l1::L1;
@@ -8,17 +9,17 @@ use super::refuse;
 use crate::{Data, Error, ErrorKind, Extent, Format, Limits, ReadAt, Result};
 use std::ops::Range;
 
-/// All that is needed to turn table bytes into extents.
+/// The tables that are needed to convert entries to extents.
 #[derive(Debug)]
 pub(super) struct Map {
     pub(super) header: Header,
     pub(super) l1: L1,
     pub(super) occupied: Occupied,
-    /// The file's size, where it is known already.
+    /// Size of the file, if it is known already.
     pub(super) file_end: Option<u64>,
 }
 
-/// How much one walk may read and hold.
+/// Limits of memory and reads for one walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     pub(super) extents: usize,
@@ -27,7 +28,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A growing list takes twice its length for a moment, and is copied once: it may fill an eighth.
+    /// Limits for a walk. A growing list takes twice its length for a moment and is copied once, so it may
+    /// take an eighth of the memory.
     pub(super) fn new(limits: Limits) -> Self {
         let memory = limits.table_memory;
         Budget {
@@ -39,7 +41,7 @@ impl Budget {
 }
 
 impl Map {
-    /// Extents from `from` on, until `until` or until the budget is used up: returns where it ended.
+    /// Adds the extents of `range`, until its end or until the budget is used up. Returns the offset reached.
     /// Always makes progress.
     pub(super) fn fill(
         &self,
@@ -74,7 +76,7 @@ impl Map {
         Ok(guest.min(range.end))
     }
 
-    /// All extents of one L2 table whose bytes are at hand, if there are at most `most` of them.
+    /// All extents of one L2 table whose bytes are given, if there are at most `most` of them.
     pub(super) fn table(&self, nth: usize, bytes: &[u8], most: usize) -> Result<Option<Vec<Extent>>> {
         let mut out = vec![];
         let guest = self.guest_of(nth);
@@ -83,20 +85,20 @@ impl Map {
         Ok((reached >= guest.end && out.len() <= most).then_some(out))
     }
 
-    /// The guest's range that a table maps; empty behind the end of the disk (where QEMU keeps a VM's memory).
+    /// The guest's range that a table maps. Empty after the end of the disk, where QEMU stores a VM's memory.
     pub(super) fn guest_of(&self, nth: usize) -> Range<u64> {
         let bits = self.header.table_bits();
         let start = u64::from(self.l1.tables[nth].index) << bits;
         start.min(self.header.size)..(start + (1 << bits)).min(self.header.size)
     }
 
-    /// Where a table lies in the file.
+    /// Offset of a table in the file.
     pub(super) fn table_offset(&self, nth: usize) -> u64 {
         u64::from(self.l1.tables[nth].cluster) << self.header.cluster_bits
     }
 
-    /// The file range of the entries from `guest.start` on: at most `most` bytes, at most to `guest.end`, and on
-    /// into further tables as long as they follow for the guest and in the file.
+    /// The file range of the entries from `guest.start` on: at most `most` bytes, at most to `guest.end`. It
+    /// extends over further tables if they follow in both the guest and the file.
     fn slice(&self, nth: usize, guest: Range<u64>, most: usize) -> Range<u64> {
         let header = &self.header;
         let (cluster_size, entry) = (header.cluster_size(), header.entry_bytes());
@@ -116,11 +118,11 @@ impl Map {
     }
 }
 
-/// Checks and merges what entries say, into a list in guest order.
+/// Checks entries and merges them into a list of extents in guest order.
 struct Builder<'a> {
     map: &'a Map,
     out: &'a mut Vec<Extent>,
-    /// No metadata lies in this range of the file: most clusters are checked by two comparisons.
+    /// A range of the file without metadata. It makes most clusters checkable by two comparisons.
     gap: Range<u64>,
 }
 
@@ -129,8 +131,8 @@ impl<'a> Builder<'a> {
         Builder { map, out, gap: 0..0 }
     }
 
-    /// Decodes entries that map the guest from `guest` on, until the disk ends, the entries do, or there are `most`
-    /// extents; returns where that is.
+    /// Decodes entries for the guest from `guest` on, until the disk or the entries end, or until there are
+    /// `most` extents. Returns the guest offset reached.
     fn entries(&mut self, mut guest: u64, at: u64, bytes: &[u8], most: usize) -> Result<u64> {
         let header = &self.map.header;
         let (cluster_size, size) = (header.cluster_size(), header.size);
@@ -207,7 +209,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Compressed data may end before its last sector does, and the file with it; never a whole sector earlier.
+    /// Truncates compressed data at the end of the file. Its last sector may be incomplete, but no whole
+    /// sector may be missing.
     fn clamp(&self, at: u64, size: u32) -> Result<u32, (ErrorKind, String)> {
         let Some(file_end) = self.map.file_end else { return Ok(size) };
         clamp(at, size, file_end)
@@ -228,7 +231,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// How many of `size` bytes at `at` are in the file, if no whole sector of them is missing.
+/// Number of the `size` bytes at `at` that are in the file. `None` if a whole sector of them is missing.
 pub(super) fn clamp(at: u64, size: u32, file_end: u64) -> Option<u32> {
     let there = file_end.checked_sub(at).filter(|&there| there > 0)?;
     match u64::from(size).saturating_sub(there) {

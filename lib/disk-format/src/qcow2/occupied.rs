@@ -1,4 +1,4 @@
-//! Where metadata lies, so that no data and no other metadata may claim the same bytes.
+//! Positions of metadata, which data and other metadata must not overlap.
 
 use super::header::Header;
 use super::l1::L1;
@@ -11,7 +11,7 @@ use std::ops::Range;
 pub(super) struct Occupied {
     cluster_bits: u32,
     fixed: [(Range<u64>, &'static str); 4],
-    /// Clusters of refcount blocks, sorted. Empty while they are not known.
+    /// Clusters of refcount blocks, sorted. Empty while they are unknown.
     blocks: Vec<u32>,
 }
 
@@ -20,20 +20,22 @@ impl Occupied {
         Occupied { cluster_bits: header.cluster_bits, fixed: header.fixed(), blocks: vec![] }
     }
 
-    /// The fixed tables and the L2 tables must not share clusters.
+    /// Fails if an L2 table overlaps other metadata.
     pub(super) fn check_l1(&self, l1: &L1, l1_offset: u64) -> Result<()> {
         for table in &l1.tables {
             let at = u64::from(table.cluster) << self.cluster_bits;
             if let Some(name) = self.fixed_at(at, 1).or_else(|| self.block_at(table.cluster)) {
-                let what =
-                    format!("L1 entry {} names an L2 table at {at:#x}, which overlaps {name}", table.index);
+                let what = format!(
+                    "L1 entry {} refers to an L2 table at {at:#x}, which overlaps {name}",
+                    table.index
+                );
                 return Err(refuse(ErrorKind::Malformed, l1_offset + u64::from(table.index) * 8, what));
             }
         }
         Ok(())
     }
 
-    /// Takes the refcount blocks (sorted), which must lie apart from all else that is known.
+    /// Sets the refcount blocks (sorted). Fails if they overlap other metadata that is known.
     pub(super) fn set_blocks(&mut self, blocks: Vec<u32>, l1: Option<&L1>, table_offset: u64) -> Result<()> {
         for (i, &block) in blocks.iter().enumerate() {
             let at = u64::from(block) << self.cluster_bits;
@@ -43,7 +45,7 @@ impl Occupied {
             let over =
                 self.fixed_at(at, 1).or(twice.then_some("another one")).or(l2.then_some("an L2 table"));
             if let Some(name) = over {
-                let what = format!("the refcount table names a block at {at:#x}, which overlaps {name}");
+                let what = format!("the refcount table refers to a block at {at:#x}, which overlaps {name}");
                 return Err(refuse(ErrorKind::Malformed, table_offset, what));
             }
         }
@@ -56,7 +58,7 @@ impl Occupied {
         &self.blocks
     }
 
-    /// The range around `at` that holds no metadata, or the name of what lies at `at`.
+    /// The range around `at` without metadata, or the name of the metadata at `at`.
     pub(super) fn gap(&self, at: u64, l1: &L1) -> Result<Range<u64>, &'static str> {
         let mut gap = 0..u64::MAX;
         for (range, name) in self.fixed.iter().filter(|(range, _)| !range.is_empty()) {
@@ -89,7 +91,7 @@ impl Occupied {
     }
 }
 
-/// Cuts `gap` down to the side of `taken` on which `at` lies; `at` inside it is an error.
+/// Reduces `gap` to the side of `taken` on which `at` lies. Fails if `at` is inside `taken`.
 fn narrow(gap: &mut Range<u64>, taken: Range<u64>, at: u64) -> Result<(), ()> {
     match () {
         () if taken.contains(&at) => return Err(()),

@@ -1,4 +1,4 @@
-//! The refcount table: only to know where the refcount blocks lie. What they count is a writer's business.
+//! The refcount table, read only for the positions of the refcount blocks. Only writers need the counts.
 
 use super::header::Header;
 use super::refuse;
@@ -6,7 +6,7 @@ use crate::{ErrorKind, Limits, Result};
 
 const RESERVED: u64 = 0x1ff;
 
-/// Takes the table in pieces of whole entries.
+/// Parser of the refcount table, which it receives in pieces of whole entries.
 #[derive(Debug)]
 pub(super) struct RefcountBuilder {
     cluster_bits: u32,
@@ -17,7 +17,8 @@ pub(super) struct RefcountBuilder {
 }
 
 impl RefcountBuilder {
-    /// An eighth of the table memory may go to the list of blocks (4 bytes each: 8 MiB know 512 TiB of file).
+    /// An eighth of the table memory is available for the list of blocks (4 bytes each: 8 MiB cover 512 TiB
+    /// of file).
     pub(super) fn new(header: &Header, limits: Limits) -> Self {
         let most = limits.table_memory / 16 / size_of::<u32>();
         RefcountBuilder {
@@ -29,7 +30,7 @@ impl RefcountBuilder {
         }
     }
 
-    /// The next entries. `file_end` is the file's size where it is known.
+    /// Adds the next entries. `file_end` is the file's size, if known.
     pub(super) fn feed(&mut self, bytes: &[u8], file_end: Option<u64>) -> Result<()> {
         let cluster_size = 1_u64 << self.cluster_bits;
         for entry in bytes.chunks_exact(8) {
@@ -49,7 +50,7 @@ impl RefcountBuilder {
                 }
                 Err(_) => (ErrorKind::Unsupported, "the block lies more than 2^32 clusters into the file"),
                 Ok(block) => {
-                    // Too many to remember: then no overlap with them is noticed, as in QEMU.
+                    // The list is full. Overlaps with further blocks are not noticed, as in QEMU.
                     if self.blocks.len() < self.most {
                         self.blocks.push(block);
                     }

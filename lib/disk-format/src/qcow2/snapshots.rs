@@ -1,4 +1,4 @@
-//! Internal snapshots: never read as disks, but their table must be sound, because a sound image has a sound one.
+//! Internal snapshots. They are never read as disks, but their table must be valid in a valid image.
 
 use super::header::{Header, SNAPSHOT_ENTRY};
 use super::refuse;
@@ -6,10 +6,10 @@ use crate::{Error, ErrorKind, Format, ReadAt, Result};
 
 const MAX_EXTRA: u32 = 1024;
 const MAX_L1_ENTRIES: u32 = 4 << 20;
-/// What QEMU reads at most.
+/// Maximum size of the snapshot table in QEMU.
 const MAX_TABLE: u64 = 64 << 20;
 
-/// Walks the snapshot table in a small buffer. Its length is bounded, and nothing in it is followed.
+/// Walks the snapshot table with a small buffer. Its length is limited, and nothing in it is followed.
 pub(super) fn check(header: &Header, bytes: &dyn ReadAt) -> Result<()> {
     let mut reader = Reader { bytes, at: header.snapshots_offset, buffer: vec![], start: 0 };
     for i in 0..header.snapshots {
@@ -52,7 +52,7 @@ struct Reader<'a> {
     bytes: &'a dyn ReadAt,
     at: u64,
     buffer: Vec<u8>,
-    /// Where `buffer` begins in the file.
+    /// Offset of `buffer` in the file.
     start: u64,
 }
 

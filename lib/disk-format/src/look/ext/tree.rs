@@ -1,11 +1,12 @@
-//! Inodes, their blocks, and directories read one entry after the other (a hash tree is laid out so that this works).
+//! Inodes, their blocks, and directories, which are read linearly (hash trees are laid out so that this
+//! works).
 
 use super::super::field::Fields;
 use super::super::peek::{Area, Peek};
 use super::super::tree::{Entry, MOST_DIR, Tree};
 use super::Super;
 
-/// An ext filesystem that is read by path.
+/// An ext filesystem whose files are found by path.
 pub(crate) struct ExtTree<'a> {
     area: Area<'a>,
     superblock: Super,
@@ -17,12 +18,12 @@ const ORDINARY: u16 = 0x8000;
 const USES_EXTENTS: u32 = 0x8_0000;
 const INLINE_DATA: u32 = 0x1000_0000;
 const ENCRYPTED: u32 = 0x800;
-/// How deep an extent tree may be; the format says five.
+/// Maximum depth of an extent tree, from the format.
 const DEEPEST: u16 = 5;
-/// How many blocks of pointers or extents are read for one file.
+/// Limit of blocks with pointers or extents that are read for one file.
 const MOST_NODES: u32 = 32;
 
-/// A run of blocks of a file.
+/// A run of contiguous blocks of a file.
 struct Run {
     logical: u64,
     physical: u64,
@@ -46,7 +47,7 @@ impl<'a> ExtTree<'a> {
         self.area.get(at, 128)
     }
 
-    /// The first `most` bytes of an inode of this type.
+    /// Reads the first `most` bytes of an inode with this type.
     fn bytes(&self, number: u32, kind: u16, most: u64) -> Option<Vec<u8>> {
         let inode = self.inode(number)?;
         let (mode, flags) = (inode.le16(0)?, inode.le32(32)?);
@@ -97,7 +98,7 @@ impl<'a> ExtTree<'a> {
                 break;
             }
             if level == 0 {
-                // Above 32768 it is preallocated and reads as zeros.
+                // A length above 32768 marks a preallocated extent, which reads as zeros.
                 let blocks = node.le16(at + 4)?;
                 if blocks <= 0x8000 {
                     let physical = u64::from(node.le16(at + 6)?) << 32 | u64::from(node.le32(at + 8)?);
@@ -112,7 +113,7 @@ impl<'a> ExtTree<'a> {
         Some(())
     }
 
-    /// The old way: twelve direct blocks, one of pointers, one of pointers to pointers.
+    /// Collects runs from the old block map: twelve direct blocks, one indirect, one double indirect.
     fn pointers(&self, inode: &[u8], wanted: u64, nodes: &mut u32, runs: &mut Vec<Run>) -> Option<()> {
         let mut logical = 0;
         direct(inode.get(..48)?, wanted, &mut logical, runs);
@@ -133,7 +134,7 @@ impl<'a> ExtTree<'a> {
         Some(())
     }
 
-    /// A block of extents or pointers; a bounded number of them for one file.
+    /// Reads a block of extents or pointers. Their number is limited for each file.
     fn node(&self, block: u64, nodes: &mut u32) -> Option<Vec<u8>> {
         *nodes += 1;
         let size = self.superblock.block;
@@ -144,7 +145,7 @@ impl<'a> ExtTree<'a> {
     }
 }
 
-/// Takes the block numbers in `list`, neighbours as one run; 0 is a hole.
+/// Adds the block numbers in `list` as runs. 0 is a hole.
 fn direct(list: &[u8], wanted: u64, logical: &mut u64, runs: &mut Vec<Run>) {
     for pointer in list.chunks_exact(4) {
         if *logical >= wanted {
@@ -179,7 +180,7 @@ impl Tree for ExtTree<'_> {
         for block in bytes.chunks(self.superblock.block as usize) {
             let mut at = 0;
             while let (Some(node), Some(len)) = (block.le32(at), block.le16(at + 4)) {
-                // In blocks of 64 KiB the whole block is written as 65535 or 0.
+                // In blocks of 64 KiB, 65535 or 0 stands for the whole block.
                 let len = if len == 0 || len == u16::MAX { block.len() } else { usize::from(len) };
                 let name = block.byte(at + 6).and_then(|n| block.get(at + 8..at + 8 + usize::from(n)));
                 if let (true, Some(name)) = (node != 0, name) {

@@ -1,11 +1,11 @@
-//! Directories of FAT: short names, long names, and the chain of clusters they lie in.
+//! Directories of FAT: short names, long names, and the chains of clusters.
 
 use super::super::field::{Fields, text};
 use super::super::peek::{Area, Peek};
 use super::super::tree::{Entry, MOST_DIR, Tree};
 use super::{Bpb, Root, Width};
 
-/// A FAT filesystem that is read by path.
+/// A FAT filesystem whose files are found by path.
 pub(crate) struct FatTree<'a> {
     area: Area<'a>,
     bpb: Bpb,
@@ -22,7 +22,7 @@ pub(crate) enum Node {
 const VOLUME: u8 = 0x08;
 const DIRECTORY: u8 = 0x10;
 const LONG_NAME: u8 = 0x0f;
-/// How many links of a chain are followed.
+/// Limit of clusters in a chain.
 const MOST_LINKS: usize = 512;
 
 impl<'a> FatTree<'a> {
@@ -30,7 +30,7 @@ impl<'a> FatTree<'a> {
         FatTree { area, bpb }
     }
 
-    /// The label that the root directory holds; the boot sector's is often stale.
+    /// The label in the root directory. The boot sector's label is often outdated.
     pub(crate) fn label(&self) -> Option<String> {
         let root = self.root_bytes()?;
         let mut entries = root.chunks_exact(32).take_while(|e| e[0] != 0).filter(|e| e[0] != 0xe5);
@@ -45,7 +45,7 @@ impl<'a> FatTree<'a> {
         }
     }
 
-    /// The bytes of a chain of clusters: up to `most`, and for a directory only up to its end mark.
+    /// Reads a chain of clusters: up to `most` bytes, and a directory only up to its end mark.
     fn chain(&self, first: u32, most: u64, directory: bool) -> Option<Vec<u8>> {
         let mut out = vec![];
         let mut cluster = first;
@@ -65,8 +65,8 @@ impl<'a> FatTree<'a> {
         Some(out)
     }
 
-    /// What follows a cluster; anything from `0x0FFFFFF8` on (or its shorter forms) ends the chain by being no
-    /// cluster of this disk.
+    /// The cluster after this one. Values from `0x0FFFFFF8` on (or their shorter forms) end the chain, since
+    /// they are not valid cluster numbers of this disk.
     fn next(&self, cluster: u32) -> Option<u32> {
         let n = u64::from(cluster);
         Some(match self.bpb.width {
@@ -131,7 +131,7 @@ impl Tree for FatTree<'_> {
     }
 }
 
-/// The pieces of a long name, which stand before the entry they belong to, the last piece first.
+/// The pieces of a long name, which precede its entry in reverse order.
 #[derive(Default)]
 struct LongName {
     units: Vec<u16>,
@@ -140,7 +140,7 @@ struct LongName {
 
 impl LongName {
     fn piece(&mut self, entry: &[u8]) {
-        // 20 pieces of 13 characters are the most a name can have.
+        // A name has at most 20 pieces of 13 characters.
         if entry[0] & 0x40 != 0 || self.checksum != entry[13] || self.units.len() >= 20 * 13 {
             *self = LongName { units: vec![], checksum: entry[13] };
         }
@@ -150,7 +150,7 @@ impl LongName {
         self.units.splice(0..0, piece);
     }
 
-    /// The name, if the pieces belong to this entry.
+    /// The name, if the pieces' checksum matches this entry.
     fn name(self, entry: &[u8]) -> Option<String> {
         let sum = entry[..11].iter().fold(0u8, |sum, &b| sum.rotate_right(1).wrapping_add(b));
         if self.units.is_empty() || sum != self.checksum {

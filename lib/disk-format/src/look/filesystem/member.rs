@@ -21,7 +21,7 @@ pub(super) fn luks(area: Area<'_>) -> Option<Filesystem> {
 
 pub(super) fn lvm(area: Area<'_>) -> Option<Filesystem> {
     let s = area.up_to(0, 2048)?;
-    // The label may stand in any of the first four sectors; tools write the second.
+    // The label may be in any of the first four sectors. Tools write it to the second.
     let label = s.chunks_exact(512).find(|l| l.has(0, b"LABELONE") && l.has(24, b"LVM2 001"))?;
     let header = label.le32(20)? as usize;
     let id = text(label.get(header..header.checked_add(32)?)?)?;
@@ -35,12 +35,13 @@ pub(super) fn lvm(area: Area<'_>) -> Option<Filesystem> {
     })
 }
 
-/// The v1 superblock of Linux software RAID at the front: 1.1 in the first sector, 1.2 at 4 KiB.
+/// The v1 superblock of Linux software RAID at the beginning: 1.1 in the first sector, 1.2 at 4 KiB.
 pub(super) fn raid_front(area: Area<'_>) -> Option<Filesystem> {
     raid_v1(area, 0, "1.1").or_else(|| raid_v1(area, 4096, "1.2"))
 }
 
-/// The ones at the end: 1.0 and 0.90. Then the front often looks like what is inside the array.
+/// The superblocks at the end: 1.0 and 0.90. With these the beginning often looks like the content of the
+/// array.
 pub(super) fn raid_end(area: Area<'_>) -> Option<Filesystem> {
     if area.len() == u64::MAX {
         return None;
@@ -123,7 +124,7 @@ fn swap(area: Area<'_>, page: u64) -> Option<Filesystem> {
             return Some(Filesystem { kind: "swap", version: Some("0".into()), ..Filesystem::default() });
         }
         b"SWAPSPACE2" => "1",
-        // A guest that was suspended to this space: its memory lies in here.
+        // A guest was suspended to this swap space, which holds its memory.
         b"S1SUSPEND\0" | b"S2SUSPEND\0" | b"ULSUSPEND\0" => "suspended",
         _ => return None,
     };
@@ -138,10 +139,10 @@ fn swap(area: Area<'_>, page: u64) -> Option<Filesystem> {
     })
 }
 
-/// A device of a ZFS pool: the name/value list in its first label says which pool.
+/// A device of a ZFS pool, described by the name/value list in its first label.
 pub(super) fn zfs(area: Area<'_>) -> Option<Filesystem> {
     let list = area.get(16 << 10, 4096)?;
-    // Encoding XDR, either byte order of the host; version 0; unique names.
+    // XDR encoding, either byte order of the host; version 0; unique names.
     if list.byte(0)? != 1 || !list.has(4, &[0, 0, 0, 0, 0, 0, 0, 1]) {
         return None;
     }
@@ -150,7 +151,7 @@ pub(super) fn zfs(area: Area<'_>) -> Option<Filesystem> {
         let Some(size) = list.be32(at).map(|n| n as usize).filter(|&n| n >= 20) else { break };
         let key_len = list.be32(at + 8)? as usize;
         let key = list.get(at + 12..(at + 12).checked_add(key_len)?)?;
-        // The key is padded to four bytes; then type and count, then the value.
+        // The key is padded to four bytes. Type and count follow, then the value.
         let value = (at + 12).checked_add(key_len.checked_next_multiple_of(4)?)? + 8;
         match key {
             b"version" => version = list.be64(value),

@@ -1,10 +1,10 @@
-//! Filesystems of Linux (and of Apple) that are known by their superblock only.
+//! Filesystems of Linux and Apple that are recognised only by their superblock.
 
 use super::super::field::{Fields, text, utf16le, uuid};
 use super::super::peek::Area;
 use super::Filesystem;
 
-/// Shifts that a block size may have: 512 bytes to 64 KiB.
+/// The block size for a shift, from 512 bytes to 64 KiB.
 fn block(shift: u32) -> Option<u64> {
     (9..=16).contains(&shift).then(|| 1 << shift)
 }
@@ -117,7 +117,7 @@ pub(super) fn jfs(area: Area<'_>) -> Option<Filesystem> {
     if !s.has(0, b"JFS1") {
         return None;
     }
-    // The size counts hardware blocks, which are 512 bytes on everything that is emulated.
+    // The size is in hardware blocks, which are 512 bytes on all emulated devices.
     Some(Filesystem {
         kind: "jfs",
         label: text(s.get(152..168)?),
@@ -154,7 +154,7 @@ pub(super) fn apfs(area: Area<'_>) -> Option<Filesystem> {
 
 pub(super) fn hfsplus(area: Area<'_>) -> Option<Filesystem> {
     let s = area.get(1024, 64)?;
-    // The version belongs to the signature: two letters alone are found in any data.
+    // The version is part of the signature, since two letters alone occur in any data.
     if !(s.has(0, b"H+\0\x04") || s.has(0, b"HX\0\x05")) {
         return None;
     }

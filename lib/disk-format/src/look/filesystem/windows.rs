@@ -1,4 +1,4 @@
-//! Microsoft's filesystems, except FAT, which is everyone's.
+//! Microsoft's filesystems, without FAT.
 
 use super::super::field::{Fields, utf16le};
 use super::super::peek::Area;
@@ -38,7 +38,7 @@ pub(super) fn ntfs(area: Area<'_>) -> Option<Filesystem> {
 fn ntfs_label(area: Area<'_>, boot: &[u8]) -> Option<String> {
     let sector = u64::from(boot.le16(11)?);
     let per_cluster = u64::from(boot.byte(13)?);
-    // Above 128 it is a negative shift: clusters larger than 64 KiB.
+    // A value above 128 is a negative shift, for clusters larger than 64 KiB.
     let sectors = if per_cluster > 128 { 1u64.checked_shl(256 - per_cluster as u32)? } else { per_cluster };
     let cluster = sectors.checked_mul(sector)?;
     let record = match boot.byte(64)? as i8 {
@@ -53,7 +53,7 @@ fn ntfs_label(area: Area<'_>, boot: &[u8]) -> Option<String> {
     if !file.has(0, b"FILE") {
         return None;
     }
-    // The last two bytes of each sector were swapped for a sequence number when the record was written.
+    // The last two bytes of each sector were replaced by a sequence number when the record was written.
     let (fixups, count) = (usize::from(file.le16(4)?), usize::from(file.le16(6)?));
     for i in 1..count.min(9) {
         let two: [u8; 2] = file.array(fixups + 2 * i)?;
@@ -93,7 +93,7 @@ pub(super) fn exfat(area: Area<'_>) -> Option<Filesystem> {
     })
 }
 
-/// The label: entry 0x83, among the first of the root folder.
+/// The label: entry 0x83, among the first ones of the root folder.
 fn exfat_label(area: Area<'_>, boot: &[u8], sector_shift: u32) -> Option<String> {
     let (heap, root) = (u64::from(boot.le32(88)?), u64::from(boot.le32(96)?));
     let cluster_shift = sector_shift + u32::from(boot.byte(109)?);

@@ -1,4 +1,4 @@
-//! El Torito: which firmware an optical disc boots, and from where.
+//! El Torito: the boot entries of an optical disc.
 
 use super::super::boot;
 use super::super::fat::{Bpb, FatTree};
@@ -6,40 +6,36 @@ use super::super::field::Fields;
 use super::super::peek::Area;
 use super::SECTOR;
 
-/// The firmware an entry is for.
+/// Firmware of a boot entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Platform {
-    /// A PC's BIOS.
     Bios,
-    /// PowerPC.
     PowerPc,
-    /// An old Macintosh.
     Mac,
-    /// UEFI.
     Uefi,
-    /// A number without a name.
+    /// An unknown platform, by its number.
     Other(u8),
 }
 
-/// One boot entry.
+/// A boot entry of an optical disc.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootEntry {
-    /// The firmware it is for.
+    /// Firmware of the entry.
     pub platform: Platform,
-    /// Whether it may be booted; the others are there for a menu.
+    /// True if the entry may be booted. Other entries only appear in a menu.
     pub bootable: bool,
-    /// As which medium the firmware shows it: `none`, `floppy`, `hard disk`.
+    /// Medium that the firmware emulates: `none`, `floppy`, `hard disk`.
     pub emulation: &'static str,
-    /// Where its image begins, in bytes.
+    /// Offset of the boot image in bytes.
     pub offset: u64,
-    /// How many bytes the firmware loads; for UEFI the size of a FAT image.
+    /// Bytes that the firmware loads. For UEFI the size of a FAT image.
     pub size: u64,
     /// CPU architectures with a boot program in the FAT image of a UEFI entry.
     pub architectures: Vec<&'static str>,
 }
 
-/// The entries of the catalogue at sector `lba`: at most those of one sector. A catalogue whose validation entry is
-/// wrong has none.
+/// Reads the entries of the catalogue at sector `lba`, at most those of one sector. A catalogue with an
+/// invalid validation entry has none.
 pub(super) fn catalogue(area: Area<'_>, lba: u32) -> Vec<BootEntry> {
     let Some(table) = area.get(u64::from(lba) * SECTOR, SECTOR as usize) else { return vec![] };
     let mut records = table.chunks_exact(32);
@@ -51,7 +47,7 @@ pub(super) fn catalogue(area: Area<'_>, lba: u32) -> Vec<BootEntry> {
         for _ in 0..header.le16(2).unwrap_or(0) {
             let Some(record) = records.next() else { return found };
             found.extend(entry(area, platform, record));
-            // Bit 5 of the media type: the entry goes on in records of kind 0x44, each with the same flag.
+            // Bit 5 of the media type: the entry continues in records of kind 0x44, each with the same flag.
             let mut more = record[1] & 0x20 != 0;
             while more {
                 more = records.next().is_some_and(|r| r[0] == 0x44 && r[1] & 0x20 != 0);
@@ -74,7 +70,7 @@ fn platform(id: u8) -> Platform {
     }
 }
 
-/// The platform of a validation entry whose key bytes and checksum are right.
+/// The platform of a validation entry, if its key bytes and checksum are valid.
 fn validated(record: &[u8]) -> Option<Platform> {
     let sum = record.chunks_exact(2).fold(0u16, |sum, w| sum.wrapping_add(u16::from_le_bytes([w[0], w[1]])));
     (record[0] == 1 && record.has(30, &[0x55, 0xaa]) && sum == 0).then(|| platform(record[1]))
@@ -106,7 +102,8 @@ fn entry(area: Area<'_>, platform: Platform, record: &[u8]) -> Option<BootEntry>
         architectures: vec![],
     };
     if platform == Platform::Uefi {
-        // The count of sectors is often 0 or 1: images outgrew its 16 bits. The FAT image knows its own size.
+        // The count of sectors is often 0 or 1, since images outgrew its 16 bits. The FAT image has its own
+        // size.
         let image = area.from(offset);
         if let Some(bpb) = Bpb::read(image) {
             found.size = found.size.max(bpb.size());

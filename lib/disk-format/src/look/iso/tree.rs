@@ -1,10 +1,10 @@
-//! Directories of ISO 9660, with the names of Rock Ridge or Joliet where they are.
+//! Directories of ISO 9660, with the names of Rock Ridge or Joliet if present.
 
 use super::super::field::Fields;
 use super::super::peek::{Area, Peek};
 use super::super::tree::{Entry, MOST_DIR, Tree};
 
-/// A volume that is read by path.
+/// An ISO 9660 volume whose files are found by path.
 pub(crate) struct IsoTree<'a> {
     area: Area<'a>,
     block: u64,
@@ -13,7 +13,7 @@ pub(crate) struct IsoTree<'a> {
     rock_ridge: bool,
 }
 
-/// A file or a directory: where it is and how long.
+/// Position and size of a file or a directory.
 #[derive(Clone)]
 pub(crate) struct Node {
     at: u64,
@@ -22,12 +22,12 @@ pub(crate) struct Node {
 }
 
 impl<'a> IsoTree<'a> {
-    /// The tree of a volume descriptor.
+    /// The directories of a volume descriptor.
     pub(crate) fn new(area: Area<'a>, descriptor: &[u8], joliet: bool) -> Option<Self> {
         let block =
             u64::from(descriptor.le16(128).filter(|b| b.is_power_of_two() && (512..=4096).contains(b))?);
         let root = node(descriptor.get(156..190)?, block)?;
-        // The first record of the root says whether Rock Ridge is in use: it then has fields after its name.
+        // The first record of the root shows whether Rock Ridge is used: it then has fields after its name.
         let first = area.get(root.at, 255.min(root.size as usize));
         let rock_ridge = !joliet
             && first.as_deref().and_then(system_use).is_some_and(|fields| {
@@ -78,7 +78,7 @@ impl Tree for IsoTree<'_> {
         }
         let bytes = self.area.get(dir.at, u64::from(dir.size).min(MOST_DIR) as usize)?;
         let mut found = vec![];
-        // A record never crosses a block; a length of 0 means that the rest of the block is empty.
+        // A record never crosses a block. A length of 0 means that the rest of the block is empty.
         for block in bytes.chunks(self.block as usize) {
             let mut at = 0;
             while let Some(record) =
@@ -110,7 +110,7 @@ fn node(record: &[u8], block: u64) -> Option<Node> {
     Some(Node { at, size: record.le32(10)?, dir: record.byte(25)? & 2 != 0 })
 }
 
-/// What follows the name in a record.
+/// The system use area of a record, after the name.
 fn system_use(record: &[u8]) -> Option<&[u8]> {
     let (len, name) = (usize::from(record.byte(0)?), usize::from(record.byte(32)?));
     let from = 33 + name + (name + 1) % 2;
@@ -130,7 +130,7 @@ impl<'a> Iterator for FieldsOf<'a> {
     }
 }
 
-/// The name of Rock Ridge, which may come in pieces.
+/// The name from Rock Ridge, which may be divided into several fields.
 fn alternate_name(fields: &[u8]) -> Option<String> {
     let pieces: Vec<u8> = FieldsOf(fields)
         .filter(|f| f.starts_with(b"NM") && f.len() > 5)

@@ -124,7 +124,7 @@ fn a_grown_disk_and_wrong_entries_are_findings() {
     disk.resize(128 << 20, 0);
     let table = look_at_bytes(disk).table.expect("a table");
     assert_eq!(table.partitions.len(), 3);
-    assert!(table.problems.iter().any(|p| p.contains("grown or cut")), "{:?}", table.problems);
+    assert!(table.problems.iter().any(|p| p.contains("the disk was resized")), "{:?}", table.problems);
     assert!(table.problems.iter().any(|p| p.contains("checksum of its entries")), "{:?}", table.problems);
 }
 

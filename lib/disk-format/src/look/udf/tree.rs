@@ -1,4 +1,4 @@
-//! Directories of UDF on ordinary partitions (type 1 maps), which is what discs and Windows' installers have.
+//! Directories of UDF on ordinary partitions (type 1 maps), as discs and Windows' installers have them.
 
 use super::super::field::Fields;
 use super::super::peek::{Area, Peek};
@@ -11,13 +11,13 @@ const FILE_ENTRY: u16 = 261;
 const EXTENDED_FILE_ENTRY: u16 = 266;
 const DIRECTORY: u8 = 4;
 const ORDINARY: u8 = 5;
-/// How many allocation descriptors of one file are followed.
+/// Limit of allocation descriptors that are followed for one file.
 const MOST_EXTENTS: usize = 64;
 
-/// Where a volume's directories are.
+/// Layout of a volume: its partitions and file set.
 pub(crate) struct VolumeLayout {
     block: u64,
-    /// The first sector of each partition, by its reference number.
+    /// The first sector of each partition, by reference number.
     partitions: Vec<u32>,
     file_set: Node,
 }
@@ -30,14 +30,15 @@ pub(crate) struct Node {
 }
 
 impl VolumeLayout {
-    /// From a logical volume descriptor and the partitions (number, first sector).
+    /// The layout from a logical volume descriptor and the partitions (number, first sector).
     pub(super) fn new(logical: &[u8], known: &[(u16, u32)]) -> Option<VolumeLayout> {
         let block = logical.le32(212).filter(|b| b.is_power_of_two() && (512..=4096).contains(b))?;
         let maps = logical.le32(268)?.min(4);
         let mut partitions = vec![];
         let mut at = 440;
         for _ in 0..maps {
-            // Type 1, six bytes: the volume and the number of the partition. Anything else maps blocks further.
+            // A type 1 map has six bytes: the number of the volume and of the partition. Other types map
+            // blocks indirectly.
             if !logical.has(at, &[1, 6]) {
                 return None;
             }
@@ -58,7 +59,7 @@ impl VolumeLayout {
     }
 }
 
-/// A volume that is read by path.
+/// A UDF volume whose files are found by path.
 pub(crate) struct UdfTree<'a, 'p> {
     area: Area<'a>,
     place: &'p VolumeLayout,
@@ -80,7 +81,7 @@ impl UdfTree<'_, '_> {
         tagged(self.area.get(self.offset(node)?, self.place.block as usize)?, u64::from(node.block))
     }
 
-    /// The first `most` bytes of a file of this type.
+    /// Reads the first `most` bytes of a file with this type.
     fn bytes(&self, node: Node, kind: u8, most: u64) -> Option<Vec<u8>> {
         let entry = self.descriptor(node)?;
         let fixed = match entry.le16(0)? {
@@ -103,7 +104,8 @@ impl UdfTree<'_, '_> {
         };
         let mut out = vec![];
         for address in allocation.chunks_exact(step).take(MOST_EXTENTS) {
-            // The two highest bits: 0 is recorded, anything else reads as zeros or goes on elsewhere.
+            // The two highest bits: 0 is recorded data. Others read as zeros or continue in another
+            // descriptor.
             let len = address.le32(0)?;
             if out.len() >= size || len == 0 || len >> 30 != 0 {
                 break;
@@ -135,7 +137,7 @@ impl Tree for UdfTree<'_, '_> {
             let (flags, name_len, extra) = (bytes.byte(at + 18)?, bytes.byte(at + 19)?, bytes.le16(at + 36)?);
             let from = at + 38 + usize::from(extra);
             let end = from + usize::from(name_len);
-            // Deleted entries and the parent have no place here.
+            // Deleted entries and the parent are skipped.
             if flags & 0b1100 == 0
                 && let Some(name) = bytes.get(from..end).and_then(cs0)
             {

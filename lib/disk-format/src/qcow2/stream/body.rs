@@ -1,4 +1,4 @@
-//! The walk through the file after its header.
+//! Reading of the file after its header.
 
 use super::pending::Pending;
 use super::spooled::Spooled;
@@ -14,46 +14,48 @@ use crate::qcow2::refuse;
 use crate::{Data, ErrorKind, Extent, Result};
 use std::ops::Range;
 
-/// Raw data is told in whole units (or clusters, where those are smaller), so that writes stay aligned.
+/// Raw data is returned in whole units (or clusters, if those are smaller), so that writes stay aligned.
 const UNIT: u64 = 4096;
-/// Compressed data is counted in these.
+/// Compressed data is counted in sectors.
 const SECTOR: u64 = 512;
 
 pub(super) struct Body {
     pub(super) map: Map,
     pub(super) budget: Budget,
-    /// There while the table has not passed wholly.
+    /// Set until the L1 table has been read completely.
     pub(super) l1: Option<L1Builder>,
     pub(super) refcounts: Option<RefcountBuilder>,
-    /// The file up to here is dealt with.
+    /// Offset up to which the file has been processed.
     pub(super) at: u64,
-    /// Tables that the header names, in file order.
+    /// Tables that the header lists, in file order.
     pub(super) fixed: Vec<Fixed>,
     pub(super) next_fixed: usize,
-    /// Of the L2 tables and refcount blocks in file order, the next that has not passed.
+    /// Index of the next L2 table in file order.
     pub(super) next_table: usize,
+    /// Index of the next refcount block in file order.
     pub(super) next_block: usize,
     pub(super) tables: Tables,
     pub(super) pending: Pending,
     most_pending: usize,
     pub(super) spooled: Spooled,
     most_spooled: usize,
-    /// The end of the cluster in which raw data was told last.
+    /// End of the cluster of the raw data that was returned last.
     pub(super) cluster_end: u64,
-    /// Compressed data was told.
+    /// Compressed data has been returned.
     pub(super) has_packed: bool,
-    /// Too many ranges to remember: nothing more is told before the end.
+    /// Too many ranges were spooled to keep a list. No more data is returned before the end.
     pub(super) keep_all: bool,
     pub(super) ended: bool,
-    /// Where [`Body::leftover`] goes on: a table, and a guest offset in it.
+    /// Table at which [`Body::leftover`] continues.
     pub(super) left_table: usize,
+    /// Guest offset in that table.
     pub(super) left_from: u64,
 }
 
 pub(super) struct Fixed {
-    /// Whole clusters.
+    /// Range in whole clusters.
     pub(super) clusters: Range<u64>,
-    /// The end of what is in them.
+    /// End of the used part.
     end: u64,
     what: What,
 }
@@ -65,14 +67,14 @@ enum What {
     Nothing,
 }
 
-/// Whether the walk can go on within this piece.
+/// Result of one step of the walk.
 enum Step {
     On,
-    /// What comes next reaches past the end of the piece.
+    /// The next item extends past the end of the piece.
     Wait,
 }
 
-/// One piece of the file, and what was learnt from it.
+/// A piece of the file, and the result of processing it.
 struct Piece<'a> {
     base: u64,
     end: u64,
@@ -139,7 +141,7 @@ impl Body {
             self.l1_passed(&mut piece.out)?;
         }
         while let Step::On = self.step(&mut piece)? {}
-        // A reader that goes on may stand behind the piece: all of it has passed.
+        // After `go_on` the position may be behind the piece, which has then passed completely.
         piece.out.keep_from = self.at.min(self.next_pending().unwrap_or(u64::MAX)).min(end);
         if last {
             self.end(end)?;
@@ -148,7 +150,7 @@ impl Body {
         Ok(piece.out)
     }
 
-    /// Deals with whatever lies at `at`.
+    /// Processes the item at the current position.
     fn step(&mut self, piece: &mut Piece<'_>) -> Result<Step> {
         if self.next_pending().is_some_and(|at| at <= self.at && at < piece.end) {
             return self.take_data(piece);
@@ -180,7 +182,7 @@ impl Body {
         Ok(Step::On)
     }
 
-    /// Bytes from `base` on that nothing names, and nothing will.
+    /// Number of bytes from `base` on that no table refers to, now or later.
     pub(super) fn skippable(&self, base: u64) -> u64 {
         let is_known = self.l1.is_none() && self.refcounts.is_none() && self.tables.all_read();
         if base != self.at || !is_known || self.keep_all || self.ended {
@@ -191,13 +193,13 @@ impl Body {
         named.into_iter().flatten().min().unwrap_or(u64::MAX).saturating_sub(base)
     }
 
-    /// So many of them have passed.
+    /// Skips `len` of these bytes.
     pub(super) fn skip(&mut self, len: u64) {
         self.at += len;
     }
 
-    /// Bytes here or soon that belong to a cluster of known data, but that nothing reads of it: subclusters that are
-    /// not there, and what the disk's end cuts off.
+    /// Unused bytes of a cluster of known data, at the current position or later: missing subclusters, and
+    /// bytes after the end of the disk.
     fn unread(&self) -> Option<Range<u64>> {
         if self.keep_all {
             return None;
@@ -211,7 +213,7 @@ impl Body {
         (start < at).then_some(start..at)
     }
 
-    /// Bytes that nothing names yet: kept, as long as a table may come that names them.
+    /// Processes bytes that no table has referred to. They are spooled if a later table may refer to them.
     fn unknown(&mut self, range: Range<u64>, piece: &mut Piece<'_>) {
         if self.l1.is_none() && self.tables.all_read() && !self.keep_all {
             self.at = range.end;
@@ -227,11 +229,11 @@ impl Body {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => piece.out.spool.push(range),
         }
-        // What is pending lies ahead, stays pending, and is kept too.
+        // Pending data lies ahead, stays pending, and is spooled too.
         self.keep_all |= self.spooled.len() > self.most_spooled;
     }
 
-    /// Tells the next pending data, as far as the piece holds it.
+    /// Returns the next pending data, as far as the piece contains it.
     fn take_data(&mut self, piece: &mut Piece<'_>) -> Result<Step> {
         let Some(next) = self.pending.peek().copied() else { return Ok(Step::On) };
         let told = match next.data {
@@ -265,11 +267,12 @@ impl Body {
         Ok(Step::On)
     }
 
-    /// Up to where the file is of no further use, now that this data is told.
+    /// Offset up to which the file is no longer needed after this data was returned.
     ///
-    /// Compressed data ends somewhere in its last sector, and other clusters may begin in the rest of it, some of
-    /// them whole. Where its end cannot be told, the next pending one tells that nothing else does, if both are of one table that keeps its data
-    /// apart from that of unknown ones. Otherwise the last sector is kept.
+    /// Compressed data ends somewhere in its last sector, and other clusters may begin in the rest of that
+    /// sector. If its end is unknown, the position of the next pending data may show that no other cluster
+    /// begins there. This requires that both belong to one table, which keeps its data apart from that of
+    /// unknown tables. Otherwise the last sector is spooled.
     fn dealt_with(&mut self, told: &Extent, piece: &Piece<'_>) -> u64 {
         let range = told.file_range().unwrap_or_default();
         let Data::Packed { at, codec, .. } = told.data else { return range.end };
@@ -285,7 +288,8 @@ impl Body {
         if apart { range.end } else { range.start.max((range.end - 1) / SECTOR * SECTOR) }
     }
 
-    /// Data behind us as the spool holds it. The last sector of compressed data may belong to other clusters in part.
+    /// Data before the current position, from the spool. The last sector of compressed data may partly belong
+    /// to other clusters.
     pub(super) fn kept(&self, extent: &Extent) -> Result<Extent> {
         let kept = extent.file_range().and_then(|range| {
             let held = self.spooled.held_from(range.start);
@@ -342,7 +346,8 @@ impl Body {
         Ok(())
     }
 
-    /// All L2 tables are known: those behind must have been spooled, and what has no table is zero.
+    /// Handles the end of the L1 table, when all L2 tables are known. Tables that have passed must have been
+    /// spooled. Ranges without a table are zeros.
     fn l1_passed(&mut self, out: &mut Pushed) -> Result<()> {
         let Some(l1) = self.l1.take() else { return Ok(()) };
         let l1 = l1.finish()?;
@@ -354,7 +359,7 @@ impl Body {
         for nth in (0..self.next_table).filter_map(|nth| self.map.l1.in_file(nth)) {
             let offset = self.map.table_offset(nth);
             if !self.spooled.holds(&(offset..offset + cluster_size)) {
-                let what = "an L2 table overlaps other metadata, whose bytes have gone by";
+                let what = "an L2 table overlaps other metadata that was already read from the stream";
                 return Err(refuse(ErrorKind::Malformed, offset, what));
             }
         }
@@ -378,7 +383,7 @@ impl Body {
             return Err(refuse(
                 ErrorKind::Malformed,
                 offset,
-                "an L2 table overlaps data, whose bytes have gone by",
+                "an L2 table overlaps data that was already read from the stream",
             ));
         }
         if range.end > piece.end {
@@ -414,7 +419,7 @@ impl Body {
         Ok(Step::On)
     }
 
-    /// The file has ended: everything that was named must have come.
+    /// Handles the end of the file. Fails if any table or data is missing.
     fn end(&mut self, file_end: u64) -> Result<()> {
         self.ended = true;
         let missing = |what: &str, at: u64| {
@@ -425,7 +430,7 @@ impl Body {
             ))
         };
         if let Some(fixed) = self.fixed.iter().find(|fixed| fixed.end > file_end) {
-            return missing("a table that the header names", fixed.clusters.start);
+            return missing("a table that the header lists", fixed.clusters.start);
         }
         let cluster_size = self.header().cluster_size();
         let blocks = self.map.occupied.blocks().last();

@@ -1,4 +1,4 @@
-//! After the end of the file: what was spooled gets its meaning.
+//! Processing of the spooled ranges after the end of the file.
 
 use super::body::Body;
 use super::misused;
@@ -8,10 +8,10 @@ use crate::qcow2::refuse;
 use crate::{Data, ErrorKind, Extent, ReadAt, Result};
 
 impl Body {
-    /// Some more of the extents in the spool; `None` when all have been told.
+    /// Returns more extents from the spool. `None` when all have been returned.
     pub(super) fn leftover(&mut self, spool: &dyn ReadAt) -> Result<Option<Vec<Extent>>> {
         let Some(file_end) = self.map.file_end.filter(|_| self.ended) else {
-            return Err(misused("leftover before the last piece".to_owned()));
+            return Err(misused("`leftover` was called before the last piece".to_owned()));
         };
         let mut out = vec![];
         while out.len() < self.budget.extents
@@ -34,7 +34,7 @@ impl Body {
         Ok((!out.is_empty()).then_some(out))
     }
 
-    /// Data that was known, but kept because nothing was told any more.
+    /// Known data that was spooled because `keep_all` was set.
     fn still_pending(&self, extent: Extent, file_end: u64) -> Result<Extent> {
         let Some(range) = extent.file_range() else { return Ok(extent) };
         let missing = || {
@@ -61,7 +61,7 @@ impl Body {
         let reached = self.map.fill(spool, self.budget, guest.clone(), &mut extents)?;
         for extent in extents {
             match extent.file_range() {
-                // Told when the table passed: zeros, and all data behind it.
+                // Already returned when the table was read: zeros, and all data after it.
                 None if passed == Passed::Late => {}
                 Some(range) if passed == Passed::Late && range.start >= table => {}
                 None => out.push(extent),

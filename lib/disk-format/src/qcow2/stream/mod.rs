@@ -1,26 +1,28 @@
-//! A qcow2 image that arrives once, in file order.
+//! A reader for a qcow2 image whose file is read once, in order.
 //!
 //! ```text
-//!                 ┌─ header, L1, refcount table ──► parsed, and gone
-//!   next byte ────┼─ an L2 table, L1 known ───────► zeros told at once; its data: Pending
-//!   of the file   ├─ data that is Pending ────────► told, as an extent inside this piece
+//!                 ┌─ header, L1, refcount table ──► parsed, not kept
+//!   next byte ────┼─ an L2 table, L1 known ───────► zeros returned at once; its data: Pending
+//!   of the file   ├─ data that is Pending ────────► returned, as an extent inside this piece
 //!                 ├─ a refcount block ────────────► skipped
 //!                 └─ anything else ───────────────► spooled: data before its table, snapshots, garbage
-//!   after the end: tables and data that were spooled are told from the spool   (leftover.rs)
+//!   after the end: spooled tables and data are returned from the spool   (leftover.rs)
 //! ```
 //!
-//! Every cluster is told exactly once: when an L2 table is caught, each of its entries lies either ahead (it becomes
-//! pending) or behind (then it must have been spooled, and is told at the end). Bytes that have gone by as something
-//! else are refused; in a sound image nothing is stored twice under one offset.
+//! Every cluster is returned exactly once. When an L2 table is read, the data of each entry lies either ahead
+//! (it becomes pending) or behind (then it must have been spooled, and is returned at the end). An image is
+//! refused if an entry refers to bytes that passed as something else. A valid image never stores two things
+//! at one offset.
 //!
-//! **Zeros that nobody gave** ([`StreamImage::skip`]) are passed over where all tables are known and nothing that they name lies
-//! there: an archive's sparse file may have more of them than anyone could read.
+//! **Unread zeros** ([`StreamImage::skip`]) are skipped if all tables are known and refer to nothing in that
+//! range. A sparse file in an archive may have more zeros than could be read.
 //!
-//! **Another reader** can go on ([`Standing`]) where every table lies before what it describes and no data is compressed, as our
-//! writer and `qemu-img convert` have it: nothing is spooled then, and what is pending is known by a few extents.
+//! **Another reader** can continue ([`Standing`]) if every table lies before its data and no data is
+//! compressed, as in images of our writer and of `qemu-img convert`. Nothing is spooled then, and a few
+//! extents describe the pending data.
 //!
-//! **Memory** is bounded by [`Limits::table_memory`]. A table for which there is no room is spooled, so its data is
-//! unknown and is spooled too. Should there be too many spooled ranges to remember, all that follows is spooled.
+//! **Memory** is bounded by [`Limits::table_memory`]. A table that does not fit is spooled, and its data,
+//! which is then unknown, too. If there are too many spooled ranges to list, all further data is spooled.
 
 mod body;
 mod leftover;
@@ -35,22 +37,22 @@ use crate::image::{Limits, Pushed, Standing, StreamImage};
 use crate::{Error, ErrorKind, Extent, Format, ReadAt, Result};
 use body::Body;
 
-/// Before the header is known: the longest compressed cluster there can be.
+/// The lookback before the header is known: the largest possible compressed cluster.
 const LOOKBACK: usize = 4 << 20;
 
-/// A qcow2 image that arrives once, in file order.
+/// A reader for a qcow2 image whose file is read once, in order.
 pub struct Qcow2Stream {
     limits: Limits,
     body: Option<Box<Body>>,
 }
 
 impl Qcow2Stream {
-    /// Nothing is known before the first piece.
+    /// A reader before its first piece.
     pub fn new(limits: Limits) -> Self {
         Qcow2Stream { limits, body: None }
     }
 
-    /// The body, once the header has come whole.
+    /// The body, once the header is complete.
     fn body(&mut self, base: u64, piece: &[u8], last: bool) -> Result<Option<&mut Body>> {
         if self.body.is_none() {
             if base != 0 {
@@ -74,7 +76,7 @@ impl StreamImage for Qcow2Stream {
         self.body.as_ref().map(|body| body.header().size)
     }
 
-    /// Smaller once the header is known: two clusters, the longest that compressed data can be.
+    /// Smaller once the header is known: two clusters, the largest size of compressed data.
     fn lookback(&self) -> usize {
         self.body.as_ref().map_or(LOOKBACK, |body| 2 << body.header().cluster_bits)
     }
@@ -93,7 +95,7 @@ impl StreamImage for Qcow2Stream {
     fn skip(&mut self, base: u64, len: u64) -> Result<Vec<Extent>> {
         match &mut self.body {
             Some(body) if len <= body.skippable(base) => body.skip(len),
-            _ => return Err(misused(format!("{len} zeros at byte {base} cannot be passed over"))),
+            _ => return Err(misused(format!("{len} zeros at byte {base} cannot be skipped"))),
         }
         Ok(vec![])
     }
@@ -109,28 +111,28 @@ impl StreamImage for Qcow2Stream {
     fn go_on(&mut self, standing: &Standing) -> Result<()> {
         match &mut self.body {
             Some(body) => body.go_on(standing),
-            None => Err(misused("no header was pushed before it is to go on".to_owned())),
+            None => Err(misused("the header must be pushed before `go_on`".to_owned())),
         }
     }
 
     fn leftover(&mut self, spool: &dyn ReadAt) -> Result<Option<Vec<Extent>>> {
         match &mut self.body {
             Some(body) => body.leftover(spool),
-            None => Err(misused("leftover before the last piece".to_owned())),
+            None => Err(misused("`leftover` was called before the last piece".to_owned())),
         }
     }
 }
 
-/// The caller broke the protocol of [`StreamImage`].
+/// The error for a caller that violates the protocol of [`StreamImage`].
 fn misused(what: String) -> Error {
     Error::new(ErrorKind::Io, Format::Qcow2, what)
 }
 
-/// Data whose bytes were told as something else, or never came.
+/// The error for data whose bytes passed as something else, or never came.
 fn gone(extent: &Extent, at: u64) -> Error {
     let what = format!(
-        "the data of guest offset {:#x} overlaps other data or metadata of the image, whose bytes have gone by; \
-         read it from a file or a server that can seek",
+        "the data of guest offset {:#x} overlaps other data or metadata that was already read from the stream; \
+             read the image from a file or a server that can seek",
         extent.guest
     );
     refuse(ErrorKind::Malformed, at, what)

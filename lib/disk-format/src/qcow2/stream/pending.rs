@@ -1,11 +1,11 @@
-//! Data that is known and still to come, in file order.
+//! Known data that is still to come, in file order.
 
 use crate::{Data, Extent};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// Extents with bytes in the file, the next one to pass first.
+/// Extents with bytes in the file, ordered by their position.
 #[derive(Default)]
 pub(super) struct Pending {
     heap: BinaryHeap<Reverse<InFile>>,
@@ -16,7 +16,7 @@ impl Pending {
         self.heap.len()
     }
 
-    /// All of them, in no order.
+    /// All pending extents, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Extent> {
         self.heap.iter().map(|next| &next.0.0)
     }
@@ -27,7 +27,7 @@ impl Pending {
         }
     }
 
-    /// Where the next one begins in the file.
+    /// Offset of the next one in the file.
     pub(super) fn next_at(&self) -> Option<u64> {
         self.peek().and_then(Extent::file_range).map(|range| range.start)
     }
@@ -40,7 +40,7 @@ impl Pending {
         self.heap.pop().map(|next| next.0.0)
     }
 
-    /// Takes the first `len` bytes (or all, if it is no longer) of the next one, which must be raw.
+    /// Removes the first `len` bytes (or all, if it is shorter) of the next one, which must be raw.
     pub(super) fn pop_front(&mut self, len: u64) -> Option<Extent> {
         let mut next = self.heap.peek_mut()?;
         let whole = next.0.0;

@@ -1,20 +1,20 @@
-//! Which bytes of the file the caller was told to keep.
+//! List of the file ranges that the caller was told to keep.
 
 use std::ops::Range;
 
-/// Ranges in file order, merged where they touch.
+/// Spooled ranges in file order, merged if adjacent.
 #[derive(Default)]
 pub(super) struct Spooled {
     ranges: Vec<Range<u64>>,
 }
 
 impl Spooled {
-    /// How many separate ranges there are.
+    /// Number of separate ranges.
     pub(super) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Adds a range that starts at the end of all others or behind it.
+    /// Adds a range that starts at the end of all others or after it.
     pub(super) fn add(&mut self, range: Range<u64>) {
         match self.ranges.last_mut() {
             Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
@@ -22,12 +22,12 @@ impl Spooled {
         }
     }
 
-    /// Whether all of `range` was kept.
+    /// True if all of `range` was spooled.
     pub(super) fn holds(&self, range: &Range<u64>) -> bool {
         self.held_from(range.start) >= range.end
     }
 
-    /// Up to where everything from `at` on was kept; `at` itself if nothing was.
+    /// End of the spooled range around `at`. `at` itself if it was not spooled.
     pub(super) fn held_from(&self, at: u64) -> u64 {
         let after = self.ranges.partition_point(|r| r.start <= at);
         after.checked_sub(1).map_or(at, |i| self.ranges[i].end.max(at))

@@ -1,4 +1,4 @@
-//! Where a reader stands, and how another one goes on from there.
+//! The position of a reader, and continuing from it with another reader.
 
 use super::body::Body;
 use super::misused;
@@ -9,7 +9,7 @@ use crate::{Data, Extent, Result};
 
 impl Body {
     pub(super) fn standing(&self) -> Option<Standing> {
-        // A table that passed is read, or it was spooled.
+        // A table that has passed was either read or spooled.
         let is_known = self.has_front() && self.spooled.len() == 0 && !self.keep_all && !self.ended;
         if !is_known || self.has_packed || self.pending.len() > Standing::MOST {
             return None;
@@ -25,7 +25,7 @@ impl Body {
         (front <= Standing::FRONT && front <= at).then_some(Standing { front, at, pending })
     }
 
-    /// The end of what the header names.
+    /// End of the tables that the header lists.
     pub(super) fn front(&self) -> u64 {
         self.fixed.iter().map(|fixed| fixed.clusters.end).max().unwrap_or(0)
     }
@@ -41,7 +41,7 @@ impl Body {
         let is_few = standing.pending.len() <= Standing::MOST;
         let end = standing.at.checked_next_multiple_of(cluster);
         let Some(end) = end.filter(|_| is_ready && is_few && standing.pending.iter().all(is_sound)) else {
-            return Err(misused(format!("byte {} cannot be gone on from", standing.at)));
+            return Err(misused(format!("the reader cannot continue from byte {}", standing.at)));
         };
         (self.at, self.cluster_end) = (standing.at, end);
         let before = standing.at.div_ceil(cluster);
@@ -56,7 +56,7 @@ impl Body {
         Ok(())
     }
 
-    /// Header, L1 and refcount table have passed.
+    /// True if the header, L1 and refcount table have been read.
     fn has_front(&self) -> bool {
         self.l1.is_none() && self.refcounts.is_none() && self.next_fixed == self.fixed.len()
     }

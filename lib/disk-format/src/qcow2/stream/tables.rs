@@ -1,31 +1,31 @@
-//! What became of each L2 table, and of the data it maps, as the file went by.
+//! State of each L2 table and its data while the file is read.
 
-/// How much of a disk `qemu-img convert -W` has under way at most: 16 writes of 2 MiB.
+/// Bytes of a disk that `qemu-img convert -W` writes concurrently at most: 16 writes of 2 MiB.
 const UNDER_WAY: u64 = 32 << 20;
-/// Fewer clusters are always near to one another.
+/// Minimum distance in clusters that counts as apart.
 const LEAST: u64 = 64;
-/// Twice is chance, so many times is a rule.
+/// Safety factor for the observed disorder.
 const MARGIN: u64 = 4;
-/// How many tables are looked at, at most: more of them without data are as good as an unknown one.
+/// Limit of tables that are examined. More tables without data count as an unknown one.
 const WALK: usize = 64;
 
-/// What became of an L2 table as it passed.
+/// State of an L2 table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passed {
-    /// Spooled or still to come, nothing of it is told.
+    /// Spooled or still to come. Nothing of it was returned.
     Unread,
-    /// Told, but for data that lies before it in the file; table and data are spooled.
+    /// Returned, except for data that lies before it in the file. Table and data are spooled.
     Late,
-    /// Told, or all of its data is pending.
+    /// Returned, or all of its data is pending.
     Read,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Table {
     pub(super) passed: Passed,
-    /// How many of its extents have been told from the file.
+    /// Number of its extents that were returned from the file.
     told: u32,
-    /// How many are pending.
+    /// Number of its extents that are pending.
     left: u32,
 }
 
@@ -33,13 +33,15 @@ pub(super) struct Table {
 #[derive(Default)]
 pub(super) struct Tables {
     list: Vec<Table>,
-    /// How many are [`Passed::Unread`].
+    /// Number of tables that are [`Passed::Unread`].
     unread: usize,
-    /// How many clusters may have been written at the same time.
+    /// Number of clusters that may have been written concurrently.
     under_way: u64,
-    /// How many extents have been told, the last cluster of them, and how far behind it others came afterwards.
+    /// Number of extents that were returned.
     told: u64,
+    /// The last cluster among them.
     last: u64,
+    /// Largest distance that a later extent lay before it.
     disorder: u64,
 }
 
@@ -63,7 +65,7 @@ impl Tables {
         self.unread -= usize::from(before == Passed::Unread);
     }
 
-    /// Whether nothing can come that names data which has gone by.
+    /// True if no later table can refer to data that has passed.
     pub(super) fn all_read(&self) -> bool {
         self.unread == 0
     }
@@ -81,19 +83,20 @@ impl Tables {
         self.last = self.last.max(cluster);
     }
 
-    /// Whether data that lies between two neighbours of this table in the file cannot be that of a table which is
-    /// not known yet: known data enough was told before, and comes behind, to keep such a table's far away.
+    /// True if data between two neighbours of this table in the file cannot belong to a table that is still
+    /// unknown: enough known data was returned before, and comes after, to keep the data of such a table
+    /// away.
     ///
-    /// That is an assumption about how images are written. Where it does not hold, the image is refused later,
-    /// because the bytes have gone by; it is never misread.
+    /// This is an assumption about how images are written. If it is wrong, the image is refused later,
+    /// because the bytes have passed. It is never misread.
     pub(super) fn keeps_apart(&self, nth: usize) -> bool {
         let near = self.near();
         enough(near, self.list[..=nth].iter().rev(), |table| table.told)
             && enough(near, self.list[nth..].iter(), |table| table.left)
     }
 
-    /// So many extents lie between data that was written at different times: as many as can have been under way,
-    /// until the data told so far shows how far out of order it really lies.
+    /// Number of extents between data that was written at different times. Initially it is the number that
+    /// may have been written concurrently. Later it is derived from the observed disorder of the data.
     fn near(&self) -> u32 {
         let seen = self.told >= self.under_way.saturating_mul(MARGIN);
         let least = if seen { LEAST } else { self.under_way.max(LEAST) };
@@ -101,7 +104,7 @@ impl Tables {
     }
 }
 
-/// Whether the first tables of `walk` are known and count `near`, or all of them are known.
+/// True if the first tables of `walk` are known and have `near` extents, or if all of them are known.
 fn enough<'a>(near: u32, walk: impl Iterator<Item = &'a Table>, count: fn(&Table) -> u32) -> bool {
     let mut sum = 0_u32;
     for (i, table) in walk.enumerate() {

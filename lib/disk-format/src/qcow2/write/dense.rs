@@ -1,16 +1,17 @@
-//! A raw disk without its holes, as a qcow2 file that nobody writes: for whoever sends the file from its first byte to its last.
+//! A raw disk without its holes, as a qcow2 file that is computed on request. For sending the file from its
+//! first byte to its last.
 //!
 //! ```text
-//!   the file:  header │ refcount table │ L1 │ refcount blocks │ L2 … │ data: clusters that hold some, one behind the other
+//!   the file:  header │ refcount table │ L1 │ refcount blocks │ L2 … │ data: clusters with data, without gaps
 //!                                       └── of regions with data ──┘
 //! ```
 //!
-//! `view.rs` leaves each hole its place, and needs no memory for it; here a hole has none, so the map of the disk is walked
-//! once and kept: 24 bytes for each run of clusters, and no more runs than the caller allows. All offsets follow from that
-//! map, whatever the file system tells later. A reader of a stream needs no spool: what a table names lies behind it, in the
-//! order of the disk.
+//! `view.rs` reserves space for each hole, and needs no memory for it. Here holes take no space, so the map
+//! of the disk is walked once and kept: 24 bytes for each run of clusters, and no more runs than the caller
+//! allows. All offsets follow from that map, even if the file system reports other holes later. A reader of a
+//! stream needs no spool: data follows its tables, in the order of the disk.
 //!
-//! Whoever reads must see to it that the disk does not change: what was a hole when the map was walked is not read.
+//! The caller must ensure that the disk does not change. Holes of the map are never read.
 
 use super::Options;
 use super::computed::{COPIED, Computed, ENTRY, Places, Sparse, padded, put};
@@ -18,30 +19,30 @@ use super::geometry::Geometry;
 use crate::{ReadAt, Result};
 use std::io;
 
-/// The qcow2 file of what a disk holds.
+/// The qcow2 file of a disk's data.
 #[derive(Debug)]
 pub struct Dense<D> {
     disk: D,
     header: Vec<u8>,
     geometry: Geometry,
     runs: Vec<Run>,
-    /// Parts of the disk, of one L2 table each, that hold data.
+    /// Indexes of the L2 tables whose part of the disk has data.
     regions: Vec<u64>,
     places: Places,
 }
 
-/// Clusters of the disk that hold data, side by side.
+/// Contiguous clusters of the disk with data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     first: u64,
     count: u64,
-    /// Clusters with data before these.
+    /// Number of clusters with data before these.
     before: u64,
 }
 
 impl<D: Sparse> Dense<D> {
-    /// Nothing where the disk has more than so many runs of data. Refuses a disk that is too large for a qcow2 that readers
-    /// open.
+    /// Walks the map of a disk. `None` if it has more than `most_runs` runs of data. Fails if the disk is too
+    /// large for a qcow2 file that readers accept.
     pub fn new(disk: D, most_runs: usize) -> Result<Option<Dense<D>>> {
         let options = Options::new(disk.size());
         let geometry = Geometry::new(&options)?;
@@ -58,7 +59,7 @@ impl<D: Sparse> Dense<D> {
         Ok(Some(Dense { disk, header, geometry, runs, regions, places }))
     }
 
-    /// How much of the disk lies before this offset of the file: what whoever has read so far knows of it.
+    /// Number of bytes of the disk that lie before an offset of the file, for the progress of a reader.
     pub fn disk_before(&self, offset: u64) -> u64 {
         let Some(within) = offset.checked_sub(self.at(self.places.data)) else { return 0 };
         let (cluster, rest) = (within / self.geometry.cluster(), within % self.geometry.cluster());
@@ -68,7 +69,7 @@ impl<D: Sparse> Dense<D> {
         }
     }
 
-    /// The run that has this cluster of those with data.
+    /// The run with the `nth` cluster of those with data.
     fn run_of(&self, nth: u64) -> Option<&Run> {
         self.runs.get(self.runs.partition_point(|run| run.behind() <= nth))
     }
@@ -159,20 +160,20 @@ impl<D: Sparse> ReadAt for Dense<D> {
 }
 
 impl Run {
-    /// Clusters with data up to its end.
+    /// Number of clusters with data up to the end of this run.
     fn behind(&self) -> u64 {
         self.before + self.count
     }
 }
 
-/// The runs of clusters that may hold data; nothing where there are more than so many.
+/// The runs of clusters that may have data. `None` if there are more than `most`.
 fn runs(disk: &impl Sparse, cluster: u64, most: usize) -> Option<Vec<Run>> {
     let end = disk.size().div_ceil(cluster);
     let (mut runs, mut next) = (Vec::<Run>::new(), 0);
     while next < end {
         let Some(data) = disk.data_from(next * cluster) else { break };
         let first = (data.start / cluster).max(next);
-        // What makes no sense goes forward all the same.
+        // Invalid ranges must still move forward.
         let behind = data.end.div_ceil(cluster).max(first.saturating_add(1)).min(end);
         if first >= behind {
             break;

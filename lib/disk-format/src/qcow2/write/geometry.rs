@@ -1,26 +1,26 @@
-//! The sizes that follow from the options, checked against what QEMU can open.
+//! Sizes that follow from the options, checked against the limits of QEMU.
 
 use super::{Compression, Options};
 use crate::{Codec, Error, ErrorKind, Format, Result};
 
-/// QEMU refuses a larger L1 table.
+/// Maximum size of the L1 table in QEMU.
 const MAX_L1_BYTES: u64 = 32 << 20;
-/// QEMU refuses a larger refcount table.
+/// Maximum size of the refcount table in QEMU.
 const MAX_REFCOUNT_TABLE_BYTES: u64 = 8 << 20;
-/// A plain cluster's table entry has bits 9 to 55 for its offset.
+/// The entry of an uncompressed cluster has bits 9 to 55 for its offset.
 const PLAIN_OFFSET_BITS: u32 = 56;
 
 /// Sizes, all in range: no later arithmetic on them can overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Geometry {
-    /// Whole sectors.
+    /// The disk's size, a multiple of the sector size.
     pub virtual_size: u64,
     pub cluster_bits: u32,
-    /// How many guest bytes one L2 table maps.
+    /// Bytes of the guest's disk that one L2 table maps.
     pub region: u64,
     pub l1_entries: u64,
     pub l1_clusters: u64,
-    /// Enough for a disk without a zero and without compression.
+    /// Sufficient for a disk without zeros and without compression.
     pub refcount_table_clusters: u64,
 }
 
@@ -55,7 +55,7 @@ impl Geometry {
         };
         let virtual_size = size.checked_next_multiple_of(512).ok_or_else(too_large)?;
         let region = 1u64 << (2 * cluster_bits - 3);
-        // A disk of no bytes has a table all the same: QEMU counts its cluster.
+        // An empty disk has a table too, since QEMU counts its cluster.
         let l1_entries = virtual_size.div_ceil(region).max(1);
         if l1_entries > MAX_L1_BYTES / 8 {
             return Err(too_large());
@@ -65,7 +65,7 @@ impl Geometry {
         let data_clusters = virtual_size.div_ceil(cluster);
         let fixed = 1 + l1_clusters + l1_entries + data_clusters;
         let refcount_table_clusters = refcount_table(cluster, fixed);
-        // Twice the parts leaves room for the refcount blocks, of which there are few.
+        // Twice the sum leaves space for the refcount blocks, which are few.
         let longest_file = (fixed + refcount_table_clusters) * 2 * cluster;
         let longest_possible = 1 << sectors_shift(cluster_bits).min(PLAIN_OFFSET_BITS);
         if refcount_table_clusters * cluster > MAX_REFCOUNT_TABLE_BYTES || longest_file > longest_possible {
@@ -78,13 +78,14 @@ impl Geometry {
         1 << self.cluster_bits
     }
 
-    /// How many host clusters one refcount block counts (16 bits each).
+    /// Number of host clusters that one refcount block counts (16 bits each).
     pub(super) fn counts_per_block(&self) -> u64 {
         self.cluster() / 2
     }
 }
 
-/// Clusters of a refcount table that suffices for `others` clusters, the refcount blocks and itself.
+/// Number of clusters of a refcount table that is sufficient for `others` clusters, the refcount blocks and
+/// itself.
 fn refcount_table(cluster: u64, others: u64) -> u64 {
     let mut table = 1;
     loop {
@@ -97,7 +98,7 @@ fn refcount_table(cluster: u64, others: u64) -> u64 {
     }
 }
 
-/// Where a compressed cluster's table entry counts its sectors; below this bit lies its offset.
+/// Bit position of the sector count in a compressed cluster's entry. The bits below it are the offset.
 pub(super) fn sectors_shift(cluster_bits: u32) -> u32 {
     62 - (cluster_bits - 8)
 }

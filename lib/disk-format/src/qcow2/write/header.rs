@@ -4,14 +4,14 @@ use super::geometry::{Geometry, refuse};
 use super::{Backing, Options};
 use crate::{Codec, ErrorKind, Result};
 
-/// Version 3 with the compression type, padded to eight bytes.
+/// Header of version 3 with the compression type, padded to eight bytes.
 const HEADER_LENGTH: u32 = 112;
 const INCOMPATIBLE_COMPRESSION_TYPE: u64 = 1 << 3;
 const EXTENSION_BACKING_FORMAT: u32 = 0xe279_2aca;
 const EXTENSION_FEATURE_NAMES: u32 = 0x6803_f857;
 const MAX_BACKING_NAME: usize = 1023;
 
-/// The header and its extensions, without padding. Fails before anything is written if it does not fit.
+/// The header and its extensions, without padding. Fails if it does not fit, before anything is written.
 pub(super) fn encode(
     options: &Options,
     geometry: &Geometry,
@@ -25,7 +25,7 @@ pub(super) fn encode(
         extension(&mut extensions, EXTENSION_BACKING_FORMAT, backing.format.as_bytes());
     }
     if zstd {
-        // A QEMU too old for zstd then says what it lacks instead of a bit number.
+        // An old QEMU without zstd then reports the feature's name instead of a bit number.
         let mut feature = [0; 48];
         feature[1] = INCOMPATIBLE_COMPRESSION_TYPE.trailing_zeros() as u8;
         feature[2..18].copy_from_slice(b"compression type");

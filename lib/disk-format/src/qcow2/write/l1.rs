@@ -1,4 +1,4 @@
-//! The L1 table, written a page at a time, so that a huge disk needs no huge table in memory.
+//! The L1 table, written page by page, so that a huge disk needs no huge table in memory.
 
 use super::geometry::Geometry;
 use super::output::Output;
@@ -7,12 +7,12 @@ use crate::Result;
 
 const PAGE: usize = 64 << 10;
 
-/// Entries are set in rising order.
+/// Writer of the table. Entries must be set in rising order.
 pub(super) struct L1 {
     at: u64,
-    /// Bytes of the table, up to the end of its last cluster.
+    /// Size of the table in bytes, up to the end of its last cluster.
     len: u64,
-    /// Where in the table `page` begins.
+    /// Offset of `page` in the table.
     page_at: u64,
     page: Vec<u8>,
 }
@@ -40,7 +40,7 @@ impl L1 {
         out.zero("the L1 table", self.len - self.page_at, self.at + self.page_at)
     }
 
-    /// Writes what the page holds; zeros up to the next page are left to the caller.
+    /// Writes the page. The caller writes the zeros up to the next page.
     fn write_page<W: WriteAt>(&mut self, out: &mut Output<W>) -> Result<()> {
         out.write("the L1 table", &self.page, self.at + self.page_at)?;
         self.page_at += self.page.len() as u64;

@@ -1,28 +1,29 @@
-//! Writes qcow2: one pass, any number of compressing threads, the same bytes every time.
+//! A writer of qcow2: one pass, any number of compressing threads, and always the same bytes.
 //!
 //! ```text
-//!   cluster ──Packer::pack──► Zero | Plain | Compressed        one Packer a thread, pure
+//!   cluster ──Packer::pack──► Zero | Plain | Compressed        one Packer per thread, pure
 //!                                   │
 //!   in guest order                  ▼
 //!   Writer::create ─► append_plain / append_compressed / append_zeros … ─► finish ─► Written
 //!                                   │
-//!                      Space decides where (pure) ──► WriteAt
+//!                      Space chooses the positions (pure) ──► WriteAt
 //!
 //!   the file:  header │ refcount table │ L1 │ refcount block 0 │ L2 │ its data │ L2 │ its data …
-//!              (a further refcount block wherever the range of the last one ends)
+//!              (a further refcount block follows where the range of the last one ends)
 //! ```
 //!
-//! **Owns** the layout, which depends on the disk and the [`Options`] alone, never on threads or on how the calls
-//! are cut. Every table lies before what it describes, so a reader can convert the file while it arrives. Every byte
-//! of the file is written exactly once; the header comes last, so a file cut short is not a qcow2.
-//! **Knows nothing of** threads: whoever calls it runs packers and hands their results over in guest order.
-//! Memory is one L2 table, one refcount block, the refcount table (8 bytes for 2 GiB of file at 64 KiB clusters) and
+//! **Owns** the layout, which depends only on the disk and the [`Options`], never on threads or on how the
+//! calls divide the data. Every table lies before its data, so a reader can convert the file while it
+//! arrives. Every byte of the file is written exactly once. The header is written last, so a truncated file
+//! is not a qcow2 file.
+//! **Independent of** threads: the caller runs packers and passes their results on in guest order. Memory is
+//! one L2 table, one refcount block, the refcount table (8 bytes for 2 GiB of file at 64 KiB clusters) and
 //! two write buffers.
 //!
-//! A file that nobody writes, since a reader wants parts of it alone: `view.rs`; since it is sent in order: `dense.rs`; what both
-//! have in common: `computed.rs`.
+//! Two kinds of files are computed on request instead: `view.rs` for readers that need only parts, and
+//! `dense.rs` for sending in order. `computed.rs` has their common parts.
 //!
-//! `README.md` beside this file draws the layout and tells why DEFLATE must not look back more than 4 KiB.
+//! `README.md` next to this file describes the layout, and why DEFLATE must not reach back more than 4 KiB.
 
 mod computed;
 mod dense;
@@ -47,7 +48,7 @@ pub use writer::{Writer, Written};
 
 use crate::Result;
 
-/// Writes an empty disk: all zeros or, over a backing file, all of the base.
+/// Writes an empty disk: all zeros, or all of the backing file if there is one.
 pub fn empty<W: WriteAt>(out: W, options: Options) -> Result<Written> {
     Writer::create(out, options)?.finish()
 }

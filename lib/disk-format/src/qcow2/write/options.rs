@@ -1,8 +1,8 @@
-//! What a new qcow2 file shall be.
+//! Options for a new qcow2 file.
 
 use crate::Codec;
 
-/// How clusters are compressed.
+/// Compression of clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
     /// DEFLATE ("zlib", which every QEMU reads) or Zstandard (QEMU 5.1 and later).
@@ -12,7 +12,7 @@ pub struct Compression {
 }
 
 impl Compression {
-    /// DEFLATE at the level people know as the default.
+    /// DEFLATE at its common default level.
     pub const ZLIB: Compression = Compression { codec: Codec::Deflate, level: 6 };
     /// Zstandard at its default level.
     pub const ZSTD: Compression = Compression { codec: Codec::Zstd, level: 3 };
@@ -26,30 +26,30 @@ impl Compression {
     }
 }
 
-/// The disk that shows through where this one holds nothing.
+/// The disk below an overlay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backing {
-    /// Its file name as the guest's QEMU will look for it: relative to the new file, or absolute.
+    /// File name for the QEMU of the guest: relative to the new file, or absolute.
     pub name: String,
-    /// Its format's name ("raw", "qcow2"). Always stored, so that nobody has to guess.
+    /// Name of its format ("raw", "qcow2"). Always stored, so that no program has to guess it.
     pub format: String,
 }
 
-/// What a new qcow2 file shall be: version 3, 16-bit refcounts, no snapshots.
+/// Options for a new qcow2 file. It always has version 3, 16-bit refcounts and no snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The size the guest sees; rounded up to whole sectors of 512 bytes, as QEMU knows no others.
+    /// Size of the guest's disk, rounded up to sectors of 512 bytes, which QEMU requires.
     pub virtual_size: u64,
     /// Cluster size as a power of two, 9 (512 bytes) to 21 (2 MiB).
     pub cluster_bits: u32,
-    /// How clusters may be compressed.
+    /// Compression of clusters. Unset: none.
     pub compress: Option<Compression>,
-    /// The disk below this one.
+    /// The disk below this one. Unset: none.
     pub backing: Option<Backing>,
 }
 
 impl Options {
-    /// A plain disk with clusters of 64 KiB, as `qemu-img` makes them.
+    /// A plain disk with clusters of 64 KiB, the default of `qemu-img`.
     pub fn new(virtual_size: u64) -> Self {
         Options { virtual_size, cluster_bits: 16, compress: None, backing: None }
     }

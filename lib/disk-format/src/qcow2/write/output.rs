@@ -1,13 +1,13 @@
-//! Joins small writes that follow one another into large ones, and says of each that fails what it was.
+//! Output that joins small adjacent writes, and names the part of the file in errors.
 
 use super::write_at::WriteAt;
 use crate::{Error, Format, Result};
 
-/// What is collected before it is written.
+/// Bytes that are collected before they are written.
 const COLLECT: usize = 1 << 20;
-/// A write of this size gains nothing from being copied first.
+/// Size from which a write is not copied into the buffer.
 const LARGE: usize = 256 << 10;
-/// Holes in files are made of these.
+/// Granularity of holes in files.
 const PAGE: usize = 4 << 10;
 
 pub(super) struct Output<W> {
@@ -21,7 +21,7 @@ impl<W: WriteAt> Output<W> {
         Output { to, pending: Vec::new(), pending_at: 0 }
     }
 
-    /// The guest's data: small pieces that follow one another are joined.
+    /// Writes the guest's data. Small adjacent pieces are joined.
     pub(super) fn data(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         let follows = self.pending_at + self.pending.len() as u64 == at;
         if !follows || bytes.len() >= LARGE || self.pending.len() + bytes.len() > COLLECT {
@@ -38,7 +38,7 @@ impl<W: WriteAt> Output<W> {
         Ok(())
     }
 
-    /// Zeros behind data: joined when short.
+    /// Writes zeros after data. Short ones are joined.
     pub(super) fn pad(&mut self, len: u64, at: u64) -> Result<()> {
         const ZEROS: [u8; 4096] = [0; 4096];
         match ZEROS.get(..len as usize) {
@@ -61,7 +61,7 @@ impl<W: WriteAt> Output<W> {
         self.to.write_data_at(bytes, at).map_err(|e| failed("data", at, e))
     }
 
-    /// A table: its zeros at the end are left to the target, which may know that they are there.
+    /// Writes a table. The zeros at its end are left to the target, which may know that they exist already.
     pub(super) fn table(&mut self, what: &str, bytes: &[u8], at: u64) -> Result<()> {
         let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |i| i + 1);
         let used = used.next_multiple_of(PAGE).min(bytes.len());

@@ -1,4 +1,4 @@
-//! Compresses clusters; one packer a thread.
+//! Compression of clusters, with one packer per thread.
 
 use super::Compression;
 use crate::deflate;
@@ -6,24 +6,25 @@ use crate::{Codec, Error, Format, Result};
 use std::io;
 use zstd::zstd_safe::{CCtx, CParameter};
 
-/// How zstd says that the output does not fit (`ZSTD_error_dstSize_tooSmall`, as a negative length).
+/// Error code of zstd for output that does not fit (`ZSTD_error_dstSize_tooSmall`, as a negative length).
 const DST_TOO_SMALL: usize = 70usize.wrapping_neg();
 
-/// What a cluster became.
+/// Result of packing a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packed {
-    /// All zeros: nothing to store.
+    /// All zeros, which need no storage.
     Zero,
-    /// Store the bytes as they are: no compression was asked for, or it would not shrink them.
+    /// To store uncompressed: compression is off, or would not shrink the cluster.
     Plain,
-    /// Store what is in the packer's output buffer.
+    /// To store compressed, from the packer's output buffer.
     Compressed,
 }
 
-/// Turns a cluster into what will be stored: a pure function of its bytes and the options, with state that is reused.
+/// Converts clusters for storage. The result depends only on the bytes and the options; the state is reusable
+/// memory.
 pub struct Packer {
     cluster: usize,
-    /// Holds the last cluster of the disk, filled up with zeros.
+    /// The last cluster of the disk, padded with zeros.
     padded: Vec<u8>,
     encoder: Encoder,
 }
@@ -48,8 +49,9 @@ impl Packer {
         Packer { cluster: 1 << cluster_bits, padded: Vec::new(), encoder }
     }
 
-    /// `data` is one cluster, or the shorter last one of the disk. `out` holds the compressed bytes afterwards if the
-    /// answer is [`Packed::Compressed`], and is otherwise of no meaning; keep it for the next call.
+    /// Packs `data`, which is one cluster, or the shorter last one of the disk. If the result is
+    /// [`Packed::Compressed`], `out` has the compressed bytes; otherwise its content is undefined. Reuse it
+    /// for the next call.
     pub fn pack(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<Packed> {
         if is_zero(data) {
             return Ok(Packed::Zero);
@@ -62,7 +64,7 @@ impl Packer {
             self.padded.resize(self.cluster, 0);
             &self.padded
         };
-        // Only what is smaller than the cluster counts as compressed, also for QEMU.
+        // A compressed cluster must be smaller than a cluster, also for QEMU.
         let limit = self.cluster - 1;
         let shrunk = match &mut self.encoder {
             Encoder::None => false,
@@ -76,19 +78,21 @@ impl Packer {
 fn zstd_context(level: u8, cluster_bits: u32) -> CCtx<'static> {
     let mut context = CCtx::create();
     let mut set = |parameter| {
-        context.set_parameter(parameter).expect("the level was checked, and the rest is settable always");
+        context
+            .set_parameter(parameter)
+            .expect("the level was checked, and the other parameters are always valid");
     };
     set(CParameter::CompressionLevel(i32::from(level)));
     set(CParameter::ContentSizeFlag(false));
     if level == 3 && cluster_bits <= 16 {
-        // The default tables take 768 KiB; these, 192 KiB, are 9 % faster for 0.06 % more output.
+        // The default tables take 768 KiB. These take 192 KiB and are 9 % faster, with 0.06 % more output.
         set(CParameter::HashLog(14));
         set(CParameter::ChainLog(15));
     }
     context
 }
 
-/// `false` if the result does not fit into `limit` bytes.
+/// Compresses with zstd. `false` if the result does not fit into `limit` bytes.
 fn zstd_compress(context: &mut CCtx<'_>, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<bool> {
     out.resize(limit, 0);
     match context.compress2(out.as_mut_slice(), data) {
@@ -105,7 +109,7 @@ fn failed(e: impl Into<io::Error>) -> Error {
     Error::io(Format::Qcow2, "cannot compress a cluster", 0, e.into())
 }
 
-/// Ends at the first block that is not zero.
+/// True if all bytes are zero. Stops at the first block that is not.
 fn is_zero(data: &[u8]) -> bool {
     let (blocks, rest) = data.as_chunks::<64>();
     blocks.iter().all(|block| block.iter().fold(0, |all, &byte| all | byte) == 0)

@@ -1,31 +1,31 @@
-//! Where in the file the next thing goes, and how often each host cluster is used. No I/O.
+//! Allocation of host clusters and their reference counts. No I/O.
 //!
 //! ```text
-//!   host clusters, handed out in order:   … │ plain │ packed packed pa│cked ░░│ plain │ plain │
-//!                                                                      └gap─┘         ▲ next
+//!   host clusters, in the order of allocation:   … │ plain │ packed packed pa│cked ░░│ plain │ plain │
+//!                                                                             └gap─┘         ▲ next
 //! ```
 //!
-//! Compressed clusters lie byte behind byte and may cross from one host cluster into the next. Where a plain cluster
-//! ends such a run, the gap behind it stays open for a compressed cluster that fits into it whole. Gaps are closed
-//! (with zeros) at the end of an L2 table's region, so no data lies before its table, and where a refcount block's
-//! range ends, so the block can be written and forgotten.
+//! Compressed clusters are adjacent and may cross from one host cluster into the next. If a plain cluster
+//! ends such a run, the gap before it stays available for a compressed cluster that fits completely. Gaps are
+//! closed (with zeros) at the end of an L2 table's region, so that no data lies before its table. They are
+//! also closed where a refcount block's range ends, so that the block can be written and dropped.
 
 use super::geometry::Geometry;
 use std::collections::VecDeque;
 
-/// More gaps than this are not worth searching: the smallest is closed.
+/// Limit of gaps. With more, the smallest is closed, since a search would take too long.
 const MAX_GAPS: usize = 32;
 
-/// Something to write that is not the guest's data.
+/// A pending write that is not the guest's data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Chore {
-    /// Zeros where nothing will come any more.
+    /// Zeros for a gap that is not used any more.
     Close(Gap),
-    /// A refcount block that is complete.
+    /// A complete refcount block.
     Counts { at: u64, counts: Vec<u16> },
 }
 
-/// Bytes behind compressed data, up to the end of the host cluster.
+/// Bytes after compressed data, up to the end of the host cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Gap {
     pub at: u64,
@@ -35,11 +35,11 @@ pub(super) struct Gap {
 pub(super) struct Space {
     cluster_bits: u32,
     per_block: u64,
-    /// The first host cluster not handed out yet.
+    /// The first host cluster that is not allocated.
     next: u64,
     /// Offsets of the refcount blocks, in the order of their ranges.
     blocks: Vec<u64>,
-    /// Counts that may still change; the first block in it is number `first_open`.
+    /// Refcount blocks that may still change. The first one has the number `first_open`.
     open: VecDeque<Vec<u16>>,
     first_open: u64,
     gaps: Vec<Gap>,
@@ -47,7 +47,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// The header's cluster, the refcount table and L1 are taken, in this order.
+    /// A new file, with the clusters of the header, refcount table and L1 allocated in this order.
     pub(super) fn new(geometry: &Geometry) -> Self {
         let mut space = Space {
             cluster_bits: geometry.cluster_bits,
@@ -67,13 +67,13 @@ impl Space {
         space
     }
 
-    /// One host cluster for an L2 table. Whatever comes later lies behind it.
+    /// Allocates a host cluster for an L2 table. All later allocations lie after it.
     pub(super) fn table(&mut self) -> u64 {
         self.close_gaps();
         self.clusters(1).0
     }
 
-    /// Up to `wanted` adjacent host clusters: where they begin and how many they are (at least one).
+    /// Allocates up to `wanted` adjacent host clusters. Returns the offset and the number (at least one).
     pub(super) fn clusters(&mut self, wanted: u64) -> (u64, u64) {
         self.add_due_blocks();
         let first = self.next;
@@ -83,7 +83,7 @@ impl Space {
         (first << self.cluster_bits, n)
     }
 
-    /// `len` bytes (0 < `len` < a cluster) for a compressed cluster.
+    /// Allocates `len` bytes (0 < `len` < a cluster) for a compressed cluster.
     pub(super) fn bytes(&mut self, len: u64) -> u64 {
         if let Some(i) = self.best_gap(len) {
             return self.fill_gap(i, len);
@@ -99,7 +99,7 @@ impl Space {
         }
     }
 
-    /// After the last allocation: closes everything.
+    /// Closes all gaps and blocks after the last allocation.
     pub(super) fn finish(&mut self) {
         self.close_gaps();
         while let Some(counts) = self.open.pop_front() {
@@ -107,28 +107,28 @@ impl Space {
         }
     }
 
-    /// What must be written by now.
+    /// Returns the writes that are pending.
     pub(super) fn take_chores(&mut self) -> Vec<Chore> {
         std::mem::take(&mut self.chores)
     }
 
-    /// The refcount table's entries.
+    /// Entries of the refcount table.
     pub(super) fn blocks(&self) -> &[u64] {
         &self.blocks
     }
 
-    /// The end of the last host cluster.
+    /// Offset of the end of the last host cluster.
     pub(super) fn end(&self) -> u64 {
         self.next << self.cluster_bits
     }
 
-    /// The smallest gap that holds `len` bytes in a host cluster that can be counted once more.
+    /// The smallest gap with room for `len` bytes in a host cluster whose count can still be raised.
     fn best_gap(&self, len: u64) -> Option<usize> {
         let fits = |(_, gap): &(usize, &Gap)| gap.len >= len && self.countable(gap);
         self.gaps.iter().enumerate().filter(fits).min_by_key(|(_, gap)| (gap.len, gap.at)).map(|(i, _)| i)
     }
 
-    /// The gap before the next host cluster, if data may cross from the one into the other.
+    /// The gap before the next host cluster, if data may cross into that cluster.
     fn tail(&self) -> Option<usize> {
         let is_tail = |gap: &Gap| gap.at + gap.len == self.end() && self.countable(gap);
         self.gaps.iter().position(|gap| is_tail(gap) && !self.block_is_due())
@@ -149,7 +149,7 @@ impl Space {
         at
     }
 
-    /// Takes one host cluster, uses `len` bytes of it and leaves the rest as a gap.
+    /// Allocates a host cluster, uses `len` bytes of it, and keeps the rest as a gap.
     fn begin_cluster(&mut self, len: u64) -> u64 {
         let (at, _) = self.clusters(1);
         let cluster = 1u64 << self.cluster_bits;
@@ -170,7 +170,7 @@ impl Space {
         self.chores.extend(self.gaps.drain(..).map(Chore::Close));
     }
 
-    /// If the range of a further refcount block has begun, its cluster comes next.
+    /// Allocates the next refcount block if its range has begun.
     fn add_due_blocks(&mut self) {
         if self.block_is_due() {
             self.close_gaps();
@@ -183,7 +183,7 @@ impl Space {
         self.blocks.len() as u64 * self.per_block <= self.next
     }
 
-    /// More than one is due only behind a large L1.
+    /// Allocates all refcount blocks that are due. More than one is due only after a large L1.
     fn add_blocks(&mut self) {
         let first = self.next;
         while self.block_is_due() {
@@ -194,7 +194,7 @@ impl Space {
         (first..self.next).for_each(|index| self.count(index));
     }
 
-    /// Hands out the blocks whose counts are final.
+    /// Passes on the blocks whose counts are final.
     fn retire_blocks(&mut self) {
         while (self.first_open + 1) * self.per_block <= self.next {
             let Some(counts) = self.open.pop_front() else { break };

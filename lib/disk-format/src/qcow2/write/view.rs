@@ -1,20 +1,20 @@
-//! A raw disk as a qcow2 file that nobody writes: each of its bytes is computed when it is read.
+//! A raw disk as a qcow2 file that is computed on request: each byte is computed when it is read.
 //!
 //! ```text
 //!   the file:  header │ refcount table │ L1 │ refcount blocks │ L2 0 │ L2 1 │ … │ data: the disk, holes included
 //!                                       └── tables: from the disk's own map ──┘    at data + guest offset
 //! ```
 //!
-//! **Every place is fixed by the disk's size.** A cluster of the disk lies at its own offset behind the tables, whether it
-//! holds data or not; a hole is a cluster that no table names, so whoever reads by the tables never asks for it. So a
-//! table needs no more than the map of what it describes: nothing is counted from the beginning of the disk, nothing is
-//! kept, and a file system that tells its holes differently the next time changes no offset.
+//! **All positions follow from the disk's size.** A cluster of the disk lies at its own offset after the
+//! tables, with or without data. No table refers to a hole, so a reader that follows the tables never reads
+//! it. So a table needs only the map of its own range: nothing is counted from the beginning of the disk,
+//! nothing is kept, and no offset changes if the file system reports other holes the next time.
 //!
-//! **Memory** is one cluster for each table that is read; the map is walked for the range of that table alone, with at
-//! most one question for each of its entries.
+//! **Memory** is one cluster for each table that is read. The map is walked only for the range of that table,
+//! with at most one query for each of its entries.
 //!
-//! Clusters are of 64 KiB, and a file is as long as its disk and about 1/8000 more. `qemu-img check` finds nothing to
-//! mend: a hole is free, and so is a table of holes. A disk of an odd size ends with zeros up to a whole sector.
+//! Clusters have 64 KiB, and a file is about 1/8000 longer than its disk. `qemu-img check` finds no errors: a
+//! hole is free, and so is a table of holes. A disk of an odd size ends with zeros up to a whole sector.
 
 use super::Options;
 use super::computed::{COPIED, Computed, ENTRY, Places, Sparse, padded, put};
@@ -23,7 +23,7 @@ use crate::{ReadAt, Result};
 use std::io;
 use std::ops::Range;
 
-/// The qcow2 file of a disk.
+/// The qcow2 file of a disk, holes included.
 #[derive(Debug)]
 pub struct View<D> {
     disk: D,
@@ -33,7 +33,7 @@ pub struct View<D> {
 }
 
 impl<D: Sparse> View<D> {
-    /// Refuses a disk that is too large for a qcow2 that readers open.
+    /// Fails if the disk is too large for a qcow2 file that readers accept.
     pub fn new(disk: D) -> Result<View<D>> {
         let options = Options::new(disk.size());
         let geometry = Geometry::new(&options)?;
@@ -43,7 +43,7 @@ impl<D: Sparse> View<D> {
         Ok(View { disk, header, geometry, places })
     }
 
-    /// Bytes of the file before the disk itself.
+    /// Number of bytes of the file before the disk itself.
     pub fn tables(&self) -> u64 {
         Computed::tables(self)
     }
@@ -75,8 +75,8 @@ impl<D: Sparse> View<D> {
         })
     }
 
-    /// The nth cluster of a table. `named`: of a range of entries those that name a cluster, each with the place of the
-    /// cluster of entry 0, from which the others follow.
+    /// The `nth` cluster of a table. `named` returns, for a range of entries, those that refer to a cluster,
+    /// each with the position of the cluster of entry 0, from which the others follow.
     fn entries<I: IntoIterator<Item = (Range<u64>, u64)>>(
         &self,
         nth: u64,
@@ -93,7 +93,7 @@ impl<D: Sparse> View<D> {
         table
     }
 
-    /// Which clusters of the file are in use, 16 bits each.
+    /// A block with the counts of clusters, 16 bits each.
     fn refcount_block(&self, nth: u64) -> Vec<u8> {
         let each = self.geometry.counts_per_block();
         let here = nth * each..(nth + 1) * each;
@@ -114,7 +114,7 @@ impl<D: Sparse> View<D> {
         block
     }
 
-    /// Of these parts of the disk, each of so many bytes, those that may hold data.
+    /// Those of the parts of the disk, each of `unit` bytes, that may have data.
     fn with_data(&self, unit: u64, parts: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut next = parts.start;
         std::iter::from_fn(move || {
@@ -123,7 +123,7 @@ impl<D: Sparse> View<D> {
             }
             let data = self.disk.data_from(next * unit)?;
             let first = (data.start / unit).max(next);
-            // What makes no sense goes forward all the same.
+            // Invalid ranges must still move forward.
             next = data.end.div_ceil(unit).max(first.saturating_add(1)).min(parts.end);
             (first < next).then_some(first..next)
         })

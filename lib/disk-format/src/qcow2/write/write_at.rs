@@ -1,4 +1,4 @@
-//! Where a qcow2 file is written to.
+//! Output of the qcow2 writer.
 
 use std::fs::File;
 use std::io;
@@ -7,18 +7,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Bytes that may be written at any offset. The writer covers every byte of the file exactly once, so what lay there
-/// before does not matter.
+/// An output with writes at any offset. The writer covers every byte of the file exactly once, so the
+/// previous content does not matter.
 pub trait WriteAt: Send + Sync {
     /// Writes all of `buf` at `offset`, or fails.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
 
-    /// The same for clusters of the guest, which come by rising offset; all else is header and tables.
+    /// Like `write_all_at`, for clusters of the guest, which come in rising order. Other writes are the
+    /// header and tables.
     fn write_data_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_at(buf, offset)
     }
 
-    /// Makes `len` bytes at `offset` read as zeros. A target that knows they do may only see to its length.
+    /// Makes `len` bytes at `offset` read as zeros. A target that knows they do may only extend its length.
     fn zero_at(&self, len: u64, offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < len {
@@ -60,7 +61,7 @@ impl<T: WriteAt + ?Sized> WriteAt for Arc<T> {
     }
 }
 
-/// A file that was empty when it was opened: zeros stay holes.
+/// A file that was empty when it was opened, so that zeros can stay holes.
 #[derive(Debug)]
 pub struct FreshFile(pub File);
 

@@ -1,4 +1,4 @@
-//! The writer: places clusters, keeps the tables, closes the file.
+//! The writer, which places clusters, keeps the tables, and completes the file.
 
 use super::geometry::{Geometry, refuse, sectors_shift};
 use super::l1::L1;
@@ -8,13 +8,13 @@ use super::space::{Chore, Gap, Space};
 use super::{Options, WriteAt, header};
 use crate::{ErrorKind, Result};
 
-/// "This host cluster has refcount 1", in L1 and L2 entries.
+/// Flag "this host cluster has refcount 1" in L1 and L2 entries.
 const COPIED: u64 = 1 << 63;
 const COMPRESSED: u64 = 1 << 62;
 const READS_ZEROS: u64 = 1;
 const SECTOR: u64 = 512;
 
-/// Writes one qcow2 file; see the module's header for the order of calls.
+/// Writer of one qcow2 file. The module's header has the order of calls.
 pub struct Writer<W> {
     options: Options,
     geometry: Geometry,
@@ -23,28 +23,28 @@ pub struct Writer<W> {
     header: Vec<u8>,
     l1: L1,
     l2: Option<L2>,
-    /// Where the guest's next cluster may begin.
+    /// Offset in the guest's disk from which the next cluster may begin.
     guest: u64,
     written: Written,
 }
 
-/// The table of the region being written.
+/// The L2 table of the region that is being written.
 struct L2 {
     index: u64,
     at: u64,
     entries: Vec<u64>,
 }
 
-/// What a finished file is.
+/// Size and counts of a finished file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
-    /// How long the file is; everything before is written.
+    /// Size of the file. Everything before is written.
     pub file_size: u64,
-    /// The size the guest sees: as asked for, rounded up to whole sectors.
+    /// The guest's size: the requested one, rounded up to whole sectors.
     pub virtual_size: u64,
-    /// Clusters stored as they are.
+    /// Number of uncompressed clusters.
     pub plain_clusters: u64,
-    /// Clusters stored compressed.
+    /// Number of compressed clusters.
     pub compressed_clusters: u64,
 }
 
@@ -68,18 +68,19 @@ impl<W: WriteAt> Writer<W> {
         })
     }
 
-    /// Bytes of a cluster.
+    /// Size of a cluster in bytes.
     pub fn cluster_size(&self) -> usize {
         self.geometry.cluster() as usize
     }
 
-    /// Makes what a compressing thread needs; every thread takes its own.
+    /// Makes a packer for a compressing thread. Every thread needs its own.
     pub fn packer(&self) -> Packer {
         Packer::new(self.options.cluster_bits, self.options.compress)
     }
 
-    /// Stores clusters as they are, in as few writes as possible. `guest` is a multiple of the cluster size, behind
-    /// everything appended before; so is the length of `data`, unless it reaches the end of the disk.
+    /// Stores clusters uncompressed, in as few writes as possible. `guest` must be a multiple of the cluster
+    /// size, after everything that was appended before. The length of `data` must be one too, unless it ends
+    /// at the end of the disk.
     pub fn append_plain(&mut self, guest: u64, data: &[u8]) -> Result<()> {
         self.advance(guest, data.len() as u64)?;
         let cluster = self.geometry.cluster();
@@ -103,14 +104,14 @@ impl<W: WriteAt> Writer<W> {
         Ok(())
     }
 
-    /// Stores one cluster as [`Packer::pack`] compressed it.
+    /// Stores a cluster that [`Packer::pack`] has compressed.
     pub fn append_compressed(&mut self, guest: u64, packed: &[u8]) -> Result<()> {
         let cluster = self.geometry.cluster();
         self.advance(guest, cluster.min(self.geometry.virtual_size.saturating_sub(guest)))?;
         let len = packed.len() as u64;
         if self.options.compress.is_none() || len == 0 || len >= cluster {
             let what = format!(
-                "{len} bytes were given as a compressed cluster of {cluster}, compression is {:?}",
+                "a compressed cluster of {len} bytes is not valid for clusters of {cluster} bytes with compression {:?}",
                 self.options.compress
             );
             return Err(refuse(ErrorKind::Unsupported, what));
@@ -125,7 +126,8 @@ impl<W: WriteAt> Writer<W> {
         Ok(())
     }
 
-    /// Makes the guest read zeros. Over a backing file they hide it; without one a gap costs as little.
+    /// Makes a range of the guest's disk read as zeros. Over a backing file they hide its data; without one,
+    /// omitting the range has the same result.
     pub fn append_zeros(&mut self, guest: u64, len: u64) -> Result<()> {
         self.advance(guest, len)?;
         if self.options.backing.is_none() {
@@ -139,12 +141,12 @@ impl<W: WriteAt> Writer<W> {
         Ok(())
     }
 
-    /// Writes the tables and, last, the header. Nothing is synced to disk: that is the target's business.
+    /// Writes the tables and, last, the header. Nothing is synced to disk; the target does that.
     pub fn finish(self) -> Result<Written> {
         self.finish_into().map(|(written, _)| written)
     }
 
-    /// Like [`Writer::finish`], and gives back what was written to.
+    /// Like [`Writer::finish`], and returns the output.
     pub fn finish_into(mut self) -> Result<(Written, W)> {
         self.leave_region()?;
         self.space.finish();
@@ -163,10 +165,10 @@ impl<W: WriteAt> Writer<W> {
         Ok((self.written, self.out.into_inner()))
     }
 
-    /// Checks that `len` bytes may come at `guest`, and that nothing before them may come any more.
+    /// Checks that `len` bytes may follow at `guest`, and moves the position behind them.
     fn advance(&mut self, guest: u64, len: u64) -> Result<()> {
         let (cluster, size) = (self.geometry.cluster(), self.geometry.virtual_size);
-        // A disk whose size is not whole sectors is given whole; the bytes up to the next sector are padding.
+        // A disk with an odd size is written completely. The bytes up to the next sector are padding.
         let end = guest.checked_add(len).filter(|&end| end <= size);
         let whole = |end: u64| end.is_multiple_of(cluster) || end > size - SECTOR.min(size);
         match end {
@@ -185,7 +187,7 @@ impl<W: WriteAt> Writer<W> {
         }
     }
 
-    /// Sees to it that the L2 table for `guest` has its place.
+    /// Allocates the L2 table for `guest` if it is a new one.
     fn enter_region(&mut self, guest: u64) -> Result<()> {
         let index = guest / self.geometry.region;
         if self.l2.as_ref().is_some_and(|l2| l2.index == index) {
