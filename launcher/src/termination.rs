@@ -40,7 +40,7 @@ impl Termination {
 
     /// Leaves how the VM ended, where it has.
     pub fn leave(&self, state: &State) {
-        if let Some(ending) = Ending::of(state) {
+        if let Some(ending) = Ending::from_state(state) {
             self.is_left.store(true, Ordering::Relaxed);
             self.write(&ending);
         }

@@ -223,7 +223,7 @@ fn machine() -> Machine {
             "networks": [{"name": "default", "pod": {}}]
         }
     });
-    Machine::handed(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
+    Machine::check_again(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
 }
 
 fn resolved() -> Resolved {

@@ -14,7 +14,7 @@ use crate::objects::names::{label, revision as revision_name};
 use crate::objects::{Kind, Revision, World, object_labels as labels, owner};
 use api::fault::Fault;
 use api::instancetype::{
-    API_VERSION, GROUP, InstancetypeSpec, Matched, Matcher, OLD_VERSIONS, PreferenceSpec, Reach, Role,
+    API_VERSION, GROUP, InstancetypeSpec, Matcher, MatcherKind, OLD_VERSIONS, PreferenceSpec, Role, Scope,
     VERSION, of_instancetype, of_preference,
 };
 use api::meta::ObjectMeta;
@@ -64,7 +64,7 @@ fn checked<T: Wire>(spec: Value, check: fn(&T) -> Vec<Fault>) -> Result<T, Strin
 #[derive(Clone, Debug, PartialEq)]
 pub struct Live {
     /// Which of the four kinds it is.
-    pub kind: Matched,
+    pub kind: MatcherKind,
     /// Its name and the like.
     pub meta: ObjectMeta,
     /// What it says.
@@ -72,18 +72,18 @@ pub struct Live {
 }
 
 /// The object of a kind and a name, for a VM of a namespace.
-pub fn live(world: &World, kind: Matched, namespace: &str, name: &str) -> Option<Live> {
-    let (meta, spec) = match (kind.role, kind.reach) {
-        (Role::Instancetype, Reach::Namespace) => {
+pub fn live(world: &World, kind: MatcherKind, namespace: &str, name: &str) -> Option<Live> {
+    let (meta, spec) = match (kind.role, kind.scope) {
+        (Role::Instancetype, Scope::Namespace) => {
             world.instancetypes.get(namespace, name).map(|found| (&found.metadata, found.spec.write()))
         }
-        (Role::Instancetype, Reach::Cluster) => {
+        (Role::Instancetype, Scope::Cluster) => {
             world.cluster_instancetypes.get("", name).map(|found| (&found.metadata, found.spec.write()))
         }
-        (Role::Preference, Reach::Namespace) => {
+        (Role::Preference, Scope::Namespace) => {
             world.preferences.get(namespace, name).map(|found| (&found.metadata, found.spec.write()))
         }
-        (Role::Preference, Reach::Cluster) => {
+        (Role::Preference, Scope::Cluster) => {
             world.cluster_preferences.get("", name).map(|found| (&found.metadata, found.spec.write()))
         }
     }?;
@@ -92,17 +92,17 @@ pub fn live(world: &World, kind: Matched, namespace: &str, name: &str) -> Option
 
 /// The objects that a VM of a namespace names now, as far as they are there. What is inferred names none yet.
 pub fn named(world: &World, spec: &Spec, namespace: &str) -> Vec<Live> {
-    let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::of(spec, role));
+    let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(spec, role));
     matchers.filter_map(|matcher| live(world, matcher.matched().ok()?, namespace, matcher.name)).collect()
 }
 
 /// The kind of objects of one of the four.
-pub fn kind_of(kind: Matched) -> Kind {
-    match (kind.role, kind.reach) {
-        (Role::Instancetype, Reach::Namespace) => Kind::VirtualMachineInstancetype,
-        (Role::Instancetype, Reach::Cluster) => Kind::VirtualMachineClusterInstancetype,
-        (Role::Preference, Reach::Namespace) => Kind::VirtualMachinePreference,
-        (Role::Preference, Reach::Cluster) => Kind::VirtualMachineClusterPreference,
+pub fn kind_of(kind: MatcherKind) -> Kind {
+    match (kind.role, kind.scope) {
+        (Role::Instancetype, Scope::Namespace) => Kind::VirtualMachineInstancetype,
+        (Role::Instancetype, Scope::Cluster) => Kind::VirtualMachineClusterInstancetype,
+        (Role::Preference, Scope::Namespace) => Kind::VirtualMachinePreference,
+        (Role::Preference, Scope::Cluster) => Kind::VirtualMachineClusterPreference,
     }
 }
 
@@ -159,7 +159,7 @@ pub fn revision_in_use<'a>(vm: &'a VirtualMachine, matcher: &Matcher<'a>) -> Opt
         return Some(matcher.revision_name);
     }
     let said = status_of(vm, matcher.role)?;
-    let kind = Matched::of(matcher.role, said.kind.as_deref().unwrap_or_default())?;
+    let kind = MatcherKind::parse(matcher.role, said.kind.as_deref().unwrap_or_default())?;
     let is_same = said.name.as_deref() == Some(matcher.name) && matcher.matched() == Ok(kind);
     let named = said.controller_revision_ref.as_ref()?.name.as_deref();
     named.filter(|named| is_same && !named.is_empty())
@@ -175,7 +175,7 @@ pub fn of_revision(revision: &Revision, role: Role) -> Result<Value, String> {
     }
     let (group, version) = text("apiVersion").split_once('/').unwrap_or_default();
     let is_known = group == GROUP && (version == VERSION || OLD_VERSIONS.contains(&version));
-    let mut kinds = Matched::ALL.into_iter().filter(|kind| kind.role == role);
+    let mut kinds = MatcherKind::ALL.into_iter().filter(|kind| kind.role == role);
     if !is_known || !data["spec"].is_object() || !kinds.any(|kind| kind.kind() == text("kind")) {
         let field = role.field();
         return Err(format!("ControllerRevision {name} has no {field} of {API_VERSION}: choose another one"));
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_revision_has_the_name_the_labels_and_the_content_of_upstream() {
         let world = world();
-        let kind = Matched::of(Role::Instancetype, "").unwrap();
+        let kind = MatcherKind::parse(Role::Instancetype, "").unwrap();
         let found = live(&world, kind, "n", "small").unwrap();
         let made = found.revision(&vm(&json!({}), &json!({})).metadata);
         assert_eq!(made["metadata"]["name"], "web-small-v1beta1-9f1c-2");
@@ -307,7 +307,7 @@ mod tests {
         }});
         let used = |said: Value| {
             let vm = vm(&json!({"instancetype": said}), &status);
-            let matcher = Matcher::of(&vm.spec, Role::Instancetype).unwrap();
+            let matcher = Matcher::from_spec(&vm.spec, Role::Instancetype).unwrap();
             revision_in_use(&vm, &matcher).map(str::to_owned)
         };
         assert_eq!(used(json!({"name": "small"})).as_deref(), Some("kept"));

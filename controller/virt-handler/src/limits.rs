@@ -39,7 +39,7 @@ pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &P
     }
     if !machine.cpu.realtime.is_empty() {
         is_the_launchers(process, pod)?;
-        has_its_own(process, &pod.metadata.uid, kubelet, machine.cpu.own())?;
+        has_its_own(process, &pod.metadata.uid, kubelet, machine.cpu.dedicated_count())?;
         process.raise(Resource::Rtprio, PRIORITY)?;
     }
     Ok(())
@@ -108,7 +108,7 @@ mod tests {
                     "devices": devices,
                 }},
             });
-            locked(&Machine::handed(&api::wire::read(vmi).unwrap()).unwrap())
+            locked(&Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap())
         };
         assert_eq!(locked(&json!({"autoattachPodInterface": false})), None);
         let gpu = json!({"autoattachPodInterface": false, "gpus": [{"name": "g", "deviceName": "v.io/gpu"}]});
@@ -127,7 +127,7 @@ mod tests {
                     "networks": [{"name": "default", "pod": {}}],
                 },
             });
-            listens_on_all_ports(&Machine::handed(&api::wire::read(vmi).unwrap()).unwrap())
+            listens_on_all_ports(&Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap())
         };
         assert!(listens(json!({"name": "default", "passtBinding": {}})));
         assert!(!listens(json!({"name": "default", "passtBinding": {}, "ports": [{"port": 22}]})));

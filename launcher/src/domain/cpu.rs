@@ -18,7 +18,7 @@ const GONE: &str = "mpx";
 impl Domain<'_> {
     pub(super) fn vcpu(&self) -> Element {
         let cpu = &self.machine.cpu;
-        let all = cpu.most();
+        let all = cpu.max_count();
         let now = (all != cpu.count()).then(|| cpu.count());
         Element::of("vcpu", all).at("placement", "static").maybe_at("current", now)
     }
@@ -60,7 +60,7 @@ impl Domain<'_> {
         let mut cells: Vec<Element> =
             own.map(|(id, own)| cell(id, cpus::write(own.vcpus.iter().copied()), own.memory)).collect();
         if cells.is_empty() && self.machine.memory.most.is_some() {
-            let all = cpus::write(0..self.machine.cpu.most());
+            let all = cpus::write(0..self.machine.cpu.max_count());
             cells.push(cell(0, all, self.machine.memory.guest));
         }
         (!cells.is_empty()).then(|| Element::new("numa").with(cells))

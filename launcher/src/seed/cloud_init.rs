@@ -4,7 +4,7 @@ use super::folder::Folder;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Resolved;
 use api::machine::volume::Text;
-use api::machine::{CloudInit, Credential, KeyWay, Machine};
+use api::machine::{CloudInit, Credential, KeyDelivery, Machine};
 
 /// The size limit of a text in a secret: no secret holds more.
 pub const LONGEST_TEXT: u64 = 1 << 20;
@@ -73,11 +73,11 @@ impl Given {
         };
         let mut keys = Vec::new();
         for credential in credentials {
-            let Credential::SshKeys { secret, way } = credential else { continue };
-            let ours = match way {
-                KeyWay::NoCloud => kind == SeedFormat::NoCloud,
-                KeyWay::ConfigDrive => kind == SeedFormat::ConfigDrive,
-                KeyWay::Agent { .. } => false,
+            let Credential::SshKeys { secret, delivery } = credential else { continue };
+            let ours = match delivery {
+                KeyDelivery::NoCloud => kind == SeedFormat::NoCloud,
+                KeyDelivery::ConfigDrive => kind == SeedFormat::ConfigDrive,
+                KeyDelivery::Agent { .. } => false,
             };
             if ours {
                 keys.extend(ssh_keys(secret, resolved)?);

@@ -2,7 +2,7 @@
 
 use super::tree::Files;
 use crate::error::{Error, ErrorKind, Result};
-use api::machine::volume::Named;
+use api::machine::volume::ConfigMapOrSecret;
 
 /// The volume label.
 pub const LABEL: &str = "unattendCD";
@@ -10,7 +10,7 @@ pub const LABEL: &str = "unattendCD";
 const ANSWERS: [&str; 2] = ["autounattend.xml", "unattend.xml"];
 
 /// One of the two answer files must be there, in any case: without it Windows Setup waits for a person.
-pub fn check(files: &Files, source: &Named) -> Result<()> {
+pub fn check(files: &Files, source: &ConfigMapOrSecret) -> Result<()> {
     if files.paths().any(|path| ANSWERS.iter().any(|name| path.eq_ignore_ascii_case(name))) {
         return Ok(());
     }
@@ -21,9 +21,9 @@ pub fn check(files: &Files, source: &Named) -> Result<()> {
 }
 
 /// The name of the source in errors.
-pub(super) fn shown(source: &Named) -> String {
+pub(super) fn shown(source: &ConfigMapOrSecret) -> String {
     match source {
-        Named::ConfigMap(name) => format!("config map {name:?}"),
-        Named::Secret(name) => format!("secret {name:?}"),
+        ConfigMapOrSecret::ConfigMap(name) => format!("config map {name:?}"),
+        ConfigMapOrSecret::Secret(name) => format!("secret {name:?}"),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::error::ErrorKind;
-use api::machine::volume::{Named, Text};
-use api::machine::{CloudInit, KeyWay};
+use api::machine::volume::{ConfigMapOrSecret, Text};
+use api::machine::{CloudInit, KeyDelivery};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ fn secrets(secrets: &[(&str, &TempDir)]) -> Resolved {
     }
 }
 
-fn keys(secret: &str, way: KeyWay) -> Credential {
-    Credential::SshKeys { secret: secret.to_owned(), way }
+fn keys(secret: &str, delivery: KeyDelivery) -> Credential {
+    Credential::SshKeys { secret: secret.to_owned(), delivery }
 }
 
 fn made(credentials: &[Credential], volume: &Volume, resolved: &Resolved) -> Seed {
@@ -61,7 +61,7 @@ fn nocloud_with_texts_of_both_kinds_and_keys() {
         folder(&[("anna", "ssh-ed25519 A anna\n\n# old\n ssh-rsa B anna \n"), ("bert", "ssh-rsa C bert")]);
     let others = folder(&[("eve", "ssh-rsa E")]);
     let resolved = secrets(&[("user", &user), ("people", &people), ("others", &others)]);
-    let credentials = [keys("people", KeyWay::NoCloud), keys("others", KeyWay::ConfigDrive)];
+    let credentials = [keys("people", KeyDelivery::NoCloud), keys("others", KeyDelivery::ConfigDrive)];
     let volume = Volume::NoCloud(CloudInit {
         user_data: Some(Text::Secret("user".to_owned())),
         network_data: Some(Text::Inline(b"version: 2\n".to_vec())),
@@ -96,7 +96,7 @@ fn a_config_drive_has_its_files() {
         user_data: Some(Text::Inline(b"#!/bin/sh\n".to_vec())),
         network_data: None,
     });
-    let seed = made(&[keys("people", KeyWay::ConfigDrive)], &volume, &secrets(&[("people", &people)]));
+    let seed = made(&[keys("people", KeyDelivery::ConfigDrive)], &volume, &secrets(&[("people", &people)]));
     assert_eq!(seed.label, "config-2");
     let paths: Vec<_> = seed.files.paths().collect();
     assert_eq!(paths, ["openstack/latest/meta_data.json", "openstack/latest/user_data"]);
@@ -163,7 +163,7 @@ fn config_maps_and_secrets_become_files() {
 
 #[test]
 fn an_answer_file_for_windows_is_required() {
-    let volume = Volume::Sysprep { source: Named::Secret("answers".to_owned()) };
+    let volume = Volume::Sysprep { source: ConfigMapOrSecret::Secret("answers".to_owned()) };
     let given = |dir: &TempDir| {
         let mut resolved = Resolved::default();
         resolved.volumes.insert("seed".to_owned(), Source::Folder { path: dir.path().to_owned() });

@@ -267,7 +267,7 @@ mod tests {
             }},
         }))
         .unwrap();
-        Machine::handed(&vmi).unwrap()
+        Machine::check_again(&vmi).unwrap()
     }
 
     fn of(machine: &Machine, variables: &[(&str, &str)]) -> Result<Vec<Vec<HostAddress>>> {
@@ -318,7 +318,7 @@ mod tests {
             "status": {"deviceStatus": {"gpuStatuses": told("gpu", gpu), "hostDeviceStatuses": told("card", card)}},
         }))
         .unwrap();
-        Machine::handed(&vmi).unwrap()
+        Machine::check_again(&vmi).unwrap()
     }
 
     #[test]

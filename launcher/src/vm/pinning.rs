@@ -83,7 +83,7 @@ fn places(system: &Path, own: &BTreeSet<u32>) -> Vec<Cpu> {
 
 /// Gives the CPUs to the vCPUs. `cpus`: in order. `memories`: the NUMA nodes whose memory this process may have.
 fn pin(machine: &Machine, cpus: &[Cpu], memories: &BTreeSet<u32>) -> Result<Pinning> {
-    let needed = machine.cpu.own();
+    let needed = machine.cpu.dedicated_count();
     let mut order = in_order(cpus, machine.cpu.threads).into_iter();
     if u32::try_from(cpus.len()).is_ok_and(|has| has < needed) {
         let has = cpus::write(cpus.iter().map(|cpu| cpu.number).collect::<BTreeSet<_>>());
@@ -127,7 +127,7 @@ fn cells(machine: &Machine, vcpus: &[Cpu]) -> Result<Vec<Cell>> {
     }
     // vCPUs that come with hotplug have no CPU yet, and no cell of their own.
     if let Some((_, last)) = of_node.iter_mut().next_back() {
-        last.extend(machine.cpu.count()..machine.cpu.most());
+        last.extend(machine.cpu.count()..machine.cpu.max_count());
     }
     let page = machine.memory.hugepage.unwrap_or(2 << 20).max(1);
     let pages = machine.memory.guest / page;
@@ -162,7 +162,7 @@ mod tests {
                 "devices": {},
             }},
         });
-        Machine::handed(&api::wire::read(vmi).unwrap()).unwrap()
+        Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap()
     }
 
     /// Two nodes of two cores of two threads: node 0 has the CPUs 0, 1, 4 and 5; 0 and 4 are threads of one core.

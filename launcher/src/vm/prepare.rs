@@ -506,7 +506,7 @@ mod tests {
                 "volumes": [{"name": "files", "persistentVolumeClaim": {"claimName": "pvc"}}],
             },
         });
-        let machine = Machine::handed(&api::wire::read(vmi).unwrap()).unwrap();
+        let machine = Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap();
         let place = tempfile::tempdir().unwrap();
         let root = Root::open(&place.path().join("root"), place.path()).unwrap();
         let mut resolved = Resolved::default();

@@ -163,7 +163,7 @@ mod tests {
         }});
         let object = json!({"metadata": {"name": "kept", "namespace": "n"}, "spec": spec});
         let vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
-        Machine::handed(&vmi).unwrap()
+        Machine::check_again(&vmi).unwrap()
     }
 
     struct Scene {

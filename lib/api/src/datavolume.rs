@@ -3,7 +3,7 @@
 use crate::claim::{ClaimResources, ClaimSpec, DataReference};
 use crate::meta::{Empty, LabelSelector, ObjectMeta};
 use crate::quantity::Quantity;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 /// The group and version of a DataVolume.
 pub const API_VERSION: &str = "cdi.kubevirt.io/v1beta1";
@@ -100,7 +100,7 @@ impl Spec {
 
     /// True if the PVC names its own source by `dataSource` or `dataSourceRef`, and the DataVolume has no
     /// source.
-    pub fn is_filled_otherwise(&self) -> bool {
+    pub fn is_populated_externally(&self) -> bool {
         let of_pvc =
             self.pvc.as_ref().is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some());
         let of_storage = self
@@ -112,14 +112,14 @@ impl Spec {
 
     /// The field that reads from another namespace without a permission check, and that namespace: a
     /// `dataSourceRef`, or a VolumeSnapshot.
-    pub fn reads_unasked(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
+    pub fn unchecked_reference(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let snapshot =
-            || self.clones_out(namespace).filter(|(field, _)| field.starts_with("source.snapshot"));
-        self.reaches_out(namespace).or_else(snapshot)
+            || self.foreign_clone_source(namespace).filter(|(field, _)| field.starts_with("source.snapshot"));
+        self.foreign_data_source_ref(namespace).or_else(snapshot)
     }
 
     /// The field that clones a PVC or a snapshot of another namespace, and that namespace.
-    pub fn clones_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
+    pub fn foreign_clone_source(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let source = self.source.as_ref()?;
         let claims = [("source.pvc.namespace", &source.pvc), ("source.snapshot.namespace", &source.snapshot)];
         claims.into_iter().find_map(|(field, claim)| {
@@ -131,7 +131,7 @@ impl Spec {
     /// The field by which the PVC itself would name an object of another namespace, and that namespace.
     /// Permission to read there is not checked, so a component that creates such a PVC for a user would lend
     /// the user its own permissions. It must not create one.
-    pub fn reaches_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
+    pub fn foreign_data_source_ref(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let references = [
             ("pvc.dataSourceRef.namespace", self.pvc.as_ref().and_then(|pvc| pvc.data_source_ref.as_ref())),
             (
@@ -372,7 +372,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Content type of the source of a DataVolume.
     pub enum ContentType {
         Kubevirt = "kubevirt",
@@ -380,7 +380,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Component that pulls a container image.
     pub enum PullMethod {
         Pod = "pod",
@@ -388,7 +388,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a DataVolume condition.
     pub enum ConditionType {
         Ready = "Ready",
@@ -399,7 +399,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Phase of a DataVolume; empty at first.
     pub enum Phase {
         Pending = "Pending",

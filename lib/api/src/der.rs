@@ -23,7 +23,7 @@ pub struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// Reads the body of `Certificate { body { (version) serial algorithm issuer dates subject … } … }`.
-    pub fn of(der: &'a [u8]) -> Option<Body<'a>> {
+    pub fn parse(der: &'a [u8]) -> Option<Body<'a>> {
         let (whole, _) = expect(der, SEQUENCE)?;
         let (mut body, _) = expect(whole, SEQUENCE)?;
         if body.first() == Some(&VERSION) {
@@ -117,7 +117,7 @@ mod tests {
     fn one_common_name_is_found_and_two_are_none() {
         let of = |subject: &[Vec<u8>]| {
             let der = certificate(subject);
-            let body = Body::of(&der).unwrap();
+            let body = Body::parse(&der).unwrap();
             assert_eq!(body.dates, b"dates");
             body.common_name().map(str::to_owned)
         };
@@ -129,11 +129,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), at in 0_usize..80, byte in any::<u8>()) {
-            let _ = Body::of(&bytes).map(|body| body.common_name());
+            let _ = Body::parse(&bytes).map(|body| body.common_name());
             let mut der = certificate(&[name("proxy")]);
             let at = at % der.len();
             der[at] = byte;
-            let _ = Body::of(&der).map(|body| body.common_name());
+            let _ = Body::parse(&der).map(|body| body.common_name());
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn faults(preset: &VirtualMachineInstancePreset) -> Vec<Fault> {
 pub fn warnings(preset: &VirtualMachineInstancePreset) -> Vec<String> {
     let Some(domain) = &preset.spec.domain else { return Vec::new() };
     let mut rest = domain.clone();
-    drop(take(&mut rest));
+    drop(take_effective(&mut rest));
     let mut left = Vec::new();
     named(&rest.write(), "spec.domain", &mut left);
     left.into_iter().map(|field| format!("{field}: no effect in a preset, set it in the VMI")).collect()
@@ -91,15 +91,15 @@ fn named(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
 
 /// The preset with only the fields that have an effect, to save memory.
 #[must_use]
-pub fn kept(mut preset: VirtualMachineInstancePreset) -> VirtualMachineInstancePreset {
-    preset.spec.domain = preset.spec.domain.as_mut().map(take);
+pub fn reduced(mut preset: VirtualMachineInstancePreset) -> VirtualMachineInstancePreset {
+    preset.spec.domain = preset.spec.domain.as_mut().map(take_effective);
     let ObjectMeta { name, namespace, uid, resource_version, .. } = preset.metadata;
     preset.metadata = ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() };
     preset
 }
 
 /// Takes the fields with an effect out of a domain.
-fn take(domain: &mut Domain) -> Domain {
+fn take_effective(domain: &mut Domain) -> Domain {
     let mut taken = Domain {
         cpu: domain.cpu.take(),
         firmware: domain.firmware.take(),
@@ -356,7 +356,7 @@ mod tests {
         });
         let mut whole = preset("a", &domain);
         whole.metadata.labels.insert("app".to_owned(), "web".to_owned());
-        let kept = kept(whole);
+        let kept = reduced(whole);
         assert!(warnings(&kept).is_empty() && kept.metadata.labels.is_empty(), "{kept:?}");
         let (mut of_all, mut of_kept) =
             (vmi("web", &json!({"devices": {}})), vmi("web", &json!({"devices": {}})));

@@ -55,11 +55,11 @@ impl Quantity {
 
     /// The amount in bytes, rounded up; `None` below zero or beyond 64 bits.
     pub fn bytes(&self) -> Option<u64> {
-        self.whole()
+        self.ceil()
     }
 
     /// The amount as an integer, rounded up; `None` below zero or beyond 64 bits.
-    pub fn whole(&self) -> Option<u64> {
+    pub fn ceil(&self) -> Option<u64> {
         if self.nanos < 0 {
             return None;
         }

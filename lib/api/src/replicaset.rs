@@ -5,7 +5,7 @@
 
 use crate::meta::{LabelSelector, ObjectMeta};
 use crate::vm::Template;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// VirtualMachineInstanceReplicaSet: keeps a number of identical VMIs running.
@@ -69,7 +69,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a condition of a replica set.
     pub enum ConditionType {
         /// Creation or deletion of a VMI failed.

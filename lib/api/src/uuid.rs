@@ -30,7 +30,7 @@ fn version_5(space: &[u8; 16], name: &str) -> String {
 }
 
 /// The uuid of version 4 of these random bytes, which must be unpredictable.
-pub fn of_chance(bytes: [u8; 16]) -> String {
+pub fn from_random(bytes: [u8; 16]) -> String {
     write(bytes, 4)
 }
 
@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn chance_keeps_the_form() {
-        assert_eq!(of_chance([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-        assert_eq!(of_chance([0; 16]), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(from_random([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(from_random([0; 16]), "00000000-0000-4000-8000-000000000000");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use api::datavolume::DataVolume;
 use api::defaults::{Binding, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::instancetype::{
-    self, GROUP, InstancetypeSpec, Labels, MatcherKind, Matcher, OLD_VERSIONS, PreferenceSpec, Scope, Role,
+    self, GROUP, InstancetypeSpec, Labels, Matcher, MatcherKind, OLD_VERSIONS, PreferenceSpec, Role, Scope,
     VERSION, VirtualMachineInstancetype, VirtualMachinePreference, at_write, common, expand, infer,
     requirements,
 };
@@ -37,7 +37,12 @@ pub(super) fn kind(version: &str, kind: &str) -> Option<MatcherKind> {
 
 impl Objects {
     /// Adds an instance type or a preference.
-    pub(super) fn size(&mut self, kind: MatcherKind, value: serde_json::Value, origin: super::finding::Origin) {
+    pub(super) fn size(
+        &mut self,
+        kind: MatcherKind,
+        value: serde_json::Value,
+        origin: super::finding::Origin,
+    ) {
         let (name, size, faults, origin) = match kind.role {
             Role::Instancetype => {
                 let read = self.read::<VirtualMachineInstancetype>(value, origin, |object| &object.metadata);

@@ -151,13 +151,15 @@ impl Pool<'_> {
     /// checked.
     fn import_of(&self, pvc: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
         let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
-        Import::from_data_volume(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| match refusal {
-            // The manifest was refused for these faults before.
-            Refusal::Faults(faults) => {
-                let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                Error::refused(format!("the DataVolume {pvc}: {}", faults.join("; ")))
+        Import::from_data_volume(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| {
+            match refusal {
+                // The manifest was refused for these faults before.
+                Refusal::Faults(faults) => {
+                    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                    Error::refused(format!("the DataVolume {pvc}: {}", faults.join("; ")))
+                }
+                Refusal::Reference(e) => e,
             }
-            Refusal::Reference(e) => e,
         })
     }
 

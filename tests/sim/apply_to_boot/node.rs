@@ -142,7 +142,7 @@ impl Launcher {
     /// virt-handler makes all ready and hands the VM over. Where its parts are, as the launcher was told.
     pub(crate) async fn begin(&self, cluster: &Cluster, key: &Key) -> Resolved {
         let vmi = vmi_of(cluster, key);
-        let machine = Machine::handed(&vmi).unwrap();
+        let machine = Machine::check_again(&vmi).unwrap();
         let (place, process, root) = (self.place.clone(), self.process.clone(), self.root.clone());
         let spec = vmi.clone();
         let prepare = move || {

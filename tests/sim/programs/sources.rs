@@ -45,7 +45,7 @@ fn look(controller: &Path, folder: &Path, is: &impl Fn(&str) -> bool, found: &mu
 #[test]
 fn a_cluster_judges_by_its_own_settings_alone() {
     assert!(that(|text| text.contains("of_laptop(")).is_empty(), "that is for a person's own computer");
-    let handed = that(|text| text.contains("Machine::handed("));
+    let handed = that(|text| text.contains("Machine::check_again("));
     // These write the status of VMIs that run already, and tell their guests of a router.
     let of_running = [
         "virt-handler/src/vmi/keeper.rs",

@@ -6,7 +6,7 @@ use api::der::Body;
 
 /// The common name in a certificate; nothing where there is none, or more than one.
 pub(crate) fn common_name(der: &[u8]) -> Option<&str> {
-    Body::of(der)?.common_name()
+    Body::parse(der)?.common_name()
 }
 
 #[cfg(test)]

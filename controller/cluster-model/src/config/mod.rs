@@ -8,9 +8,9 @@ pub mod program;
 pub mod tls;
 
 use crate::objects::{Plain, World};
-use api::defaults::{Binding, Given};
+use api::defaults::{Binding, DefaultsContext};
 use api::kubevirt::{AnnotationPolicy, ReferencePolicy};
-use api::machine::boards::Boards;
+use api::machine::machine_type_map::MachineTypeMap;
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub struct Config {
     /// The frequency of the time stamp counters of guests that rely on it, in Hz; else that of most nodes.
     pub tsc_frequency: Option<u64>,
     /// What becomes of machine types of distributions.
-    pub boards: Boards,
+    pub machine_type_map: MachineTypeMap,
     /// Which annotations of VMIs their launcher pods get.
     pub annotations: AnnotationPolicy,
     /// What becomes of the names of instance types and preferences in VMs.
@@ -138,7 +138,7 @@ impl Config {
             auto_cpu_limit: Some(&said["autoCPULimitNamespaceLabelSelector"])
                 .filter(|selector| selector.is_object())
                 .cloned(),
-            boards: Boards::of_cluster(whole),
+            machine_type_map: MachineTypeMap::of_cluster(whole),
             annotations: AnnotationPolicy::of_cluster(whole),
             tsc_frequency: developer["minimumClusterTSCFrequency"].as_u64().filter(|hertz| *hertz > 0),
             // A word that is not known is told on the object.
@@ -154,14 +154,14 @@ impl Config {
     }
 
     /// What is filled into VMIs.
-    pub fn given(&self, uuid: String) -> Given {
-        Given {
+    pub fn given(&self, uuid: String) -> DefaultsContext {
+        DefaultsContext {
             machine_type: self.machine_type.clone(),
-            boards: self.boards.clone(),
+            machine_type_map: self.machine_type_map.clone(),
             cpu_model: self.cpu_model.clone(),
             binding: self.binding,
             eviction_strategy: self.eviction_strategy.clone(),
-            ..Given::new(uuid)
+            ..DefaultsContext::new(uuid)
         }
     }
 }

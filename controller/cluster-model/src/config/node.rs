@@ -44,8 +44,8 @@ impl NodeSettings {
         NodeSettings {
             vmis: vmis.and_then(|vmis| usize::try_from(vmis).ok()).map_or(VMIS, |vmis| vmis.min(VMIS)),
             obsolete_models: obsolete_models(object),
-            host_devices: Permitted::of(object),
-            mediated: MediatedTypes::of(object),
+            host_devices: Permitted::of_cluster(object),
+            mediated: MediatedTypes::of_cluster(object),
             vsock: Gates::of_cluster(object).open("VSOCK"),
         }
     }

@@ -105,7 +105,7 @@ const UTC_TIME: u8 = 0x17;
 const GENERAL_TIME: u8 = 0x18;
 
 fn read(der: CertificateDer<'static>) -> Option<Certificate> {
-    let body = Body::of(&der)?;
+    let body = Body::parse(&der)?;
     let (kind, from, dates) = next(body.dates)?;
     let from = time(kind, from)?;
     let (kind, until, _) = next(dates)?;

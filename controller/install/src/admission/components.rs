@@ -102,8 +102,8 @@ fn containers(list: &str) -> String {
     let of_program = |(program, flags): (&str, Vec<String>)| {
         format!("is.name == {} && arg in {}", literal(program), literal(flags))
     };
-    let given = flags::given().map(of_program).collect::<Vec<_>>().join(" || ");
-    let most = flags::given().map(|(_, flags)| flags.len()).max().unwrap_or(0);
+    let given = flags::accepted().map(of_program).collect::<Vec<_>>().join(" || ");
+    let most = flags::accepted().map(|(_, flags)| flags.len()).max().unwrap_or(0);
     let fields = literal(OF_CONTAINERS);
     let kept = format!("(key in {fields} || key in was && was[key] == is[key])");
     let args = format!(

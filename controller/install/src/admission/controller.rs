@@ -45,7 +45,7 @@
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
-use api::instancetype::{DEFAULTS, Matched};
+use api::instancetype::{DEFAULTS, MatcherKind};
 use cluster_model::accounts::Accounts;
 use cluster_model::clones::SOURCE;
 use cluster_model::launcher::{CAPABILITIES, USER, VOLUMES};
@@ -319,7 +319,7 @@ fn is_of_sizes(object: &str) -> String {
         "{object}.metadata.?labels[?{}].orValue('') in {} && {} && {object}.metadata.ownerReferences.all(owner, \
          owner.kind == {} && owner.apiVersion == {})",
         literal(object_labels::KIND),
-        literal(Matched::ALL.map(Matched::kind)),
+        literal(MatcherKind::ALL.map(MatcherKind::kind)),
         is_owned(object, vm),
         literal(vm.name()),
         literal(vm.api_version())

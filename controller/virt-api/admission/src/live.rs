@@ -5,7 +5,7 @@
 use super::order;
 use super::rules::{Around, Operation, Request, Sizes};
 use api::cdi::CONFIG;
-use api::instancetype::Matched;
+use api::instancetype::MatcherKind;
 use api::meta::ObjectMeta;
 use api::preset::{self, VirtualMachineInstancePreset};
 use api::wire;
@@ -134,7 +134,7 @@ impl Live {
         let sizes = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
         Sizes {
             live: named(&sizes, &spec, &request.namespace),
-            is_complete: self.sizes_listed.load(Ordering::Relaxed) >= Matched::ALL.len(),
+            is_complete: self.sizes_listed.load(Ordering::Relaxed) >= MatcherKind::ALL.len(),
         }
     }
 
@@ -154,7 +154,7 @@ impl Live {
         let (to, seen) = mpsc::channel(WAITING);
         let (of_storage, storage) = mpsc::channel(WAITING);
         let (of_sizes, sizes) = mpsc::channel(WAITING);
-        let sized = Matched::ALL
+        let sized = MatcherKind::ALL
             .map(|kind| follow(client.clone(), Which::all(kind_of(kind), None), of_sizes.clone()));
         let [instancetypes, cluster_instancetypes, preferences, cluster_preferences] = sized;
         let presets = Which::all(Kind::VirtualMachineInstancePreset, None);
@@ -279,7 +279,7 @@ mod tests {
         let live = Live::new("kubevirt", Arc::default());
         live.listed.store(true, Ordering::Relaxed);
         for (kind, is_known) in
-            [(kind_of(Matched::ALL[0]), false), (Kind::VirtualMachineInstancePreset, true)]
+            [(kind_of(MatcherKind::ALL[0]), false), (Kind::VirtualMachineInstancePreset, true)]
         {
             let (to, seen) = mpsc::channel(1);
             to.send(Seen::Listed(kind, Vec::new())).await.unwrap();

@@ -230,7 +230,7 @@ impl Routes {
         self.random
             .fill(&mut bytes)
             .map_err(|_| Error::new(ErrorKind::Setup, "there is no randomness to be had"))?;
-        Ok(api::uuid::of_chance(bytes))
+        Ok(api::uuid::from_random(bytes))
     }
 }
 

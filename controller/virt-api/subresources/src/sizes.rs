@@ -18,7 +18,7 @@ pub(crate) type Told = fn(String) -> Refused;
 /// The VM with the values of both, and without their names.
 pub(crate) async fn expanded(objects: &Objects, vm: &VirtualMachine, told: Told) -> Result<VirtualMachine> {
     let mut given = Given::default();
-    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         let spec = spec(objects, vm, &matcher, told).await?;
         let why = |why: String| told(format!("{} cannot be used: {why}", matcher.name));
         given.take(matcher.role, spec).map_err(why)?;

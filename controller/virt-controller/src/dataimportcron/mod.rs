@@ -24,7 +24,7 @@
 //! the garbage collector takes all of it along; with `All`, the default, nothing has an owner, and a DataImportCron of the
 //! same name goes on where the first one ended. No finalizer is needed for either.
 //! **Assumptions.** Whoever may write a DataImportCron may write DataVolumes and DataSources of its namespace: it makes no
-//! others ([`api::datavolume::Spec::clones_out`]).
+//! others ([`api::datavolume::Spec::foreign_clone_source`]).
 //! **Caveats.** A file of a web server is imported as it is then: one that changed after the poll is imported under the older
 //! digest, and once more under its own after the next poll. VolumeSnapshots are not made: `sourceFormat` is `pvc`.
 

@@ -121,7 +121,7 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
     let volume = DataVolume { metadata: meta.clone(), spec: template.spec.clone(), ..DataVolume::default() };
     let mut named = Named::default();
     // Nothing is written: a poll has no target.
-    let mut source = match Import::of(&volume, Target::File(PathBuf::new()), &mut named) {
+    let mut source = match Import::from_data_volume(&volume, Target::File(PathBuf::new()), &mut named) {
         Ok(import) => import.source,
         Err(Refusal::Faults(faults)) => {
             let first = faults.first().map(ToString::to_string).unwrap_or_default();

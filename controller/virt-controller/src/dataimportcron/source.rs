@@ -54,7 +54,9 @@ pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
     let template = &cron.spec.template.spec;
     let own = cron.metadata.namespace.as_deref();
     // Its DataVolumes are made with our rights, which reach into every namespace.
-    if let Some((field, other)) = template.clones_out(own).or_else(|| template.reaches_out(own)) {
+    if let Some((field, other)) =
+        template.foreign_clone_source(own).or_else(|| template.foreign_data_source_ref(own))
+    {
         let why = format!("spec.template.spec.{field}: it is in the namespace {other}");
         return Source::Refused(NOT_AUTHORIZED, why);
     }

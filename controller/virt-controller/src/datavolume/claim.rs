@@ -145,7 +145,7 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>, notes: &[(&str, S
         annotations.insert(TARGET.to_owned(), json!(""));
     }
     annotations.extend(notes.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
-    if volume.spec.is_filled_otherwise() {
+    if volume.spec.is_populated_externally() {
         annotations.insert(EXTERNAL_POPULATION.to_owned(), json!("true"));
     }
     // For the VMIs that use it: nothing of such a disk is given back.

@@ -139,7 +139,7 @@ fn imported(
     target: Target,
     mounted: &mut Mounted,
 ) -> Result<Import, Refusal<Infallible>> {
-    let mut job = Import::of(volume, target, mounted)?;
+    let mut job = Import::from_data_volume(volume, target, mounted)?;
     if wanted.disk.is_some() {
         job.size = wanted.disk;
     } else if volume.spec.source.as_ref().is_none_or(|source| source.blank.is_none()) {

@@ -82,7 +82,7 @@ fn asks<'a>(
     [of_claim, of_volume]
         .into_iter()
         .flatten()
-        .find(|(_, meta)| meta.deletion_timestamp.is_none() && export::is_asked(&meta.annotations))
+        .find(|(_, meta)| meta.deletion_timestamp.is_none() && export::is_requested(&meta.annotations))
 }
 
 /// The DataVolume has made the PVC.
@@ -121,7 +121,7 @@ impl<'a> Round<'a> {
         who: (Kind, &'a ObjectMeta),
         now: Timestamp,
     ) -> Round<'a> {
-        let request = format!("{:016x}", fnv(&export::asked(&who.1.annotations)));
+        let request = format!("{:016x}", fnv(&export::request_text(&who.1.annotations)));
         let said = Answer::of(&claim.meta.annotations).filter(|answer| answer.request == request);
         let is = said.unwrap_or_else(|| Answer::to(request));
         Round { world, claim, volume, pod, who, now, next: is.clone(), is, after: Plan::default() }
@@ -153,7 +153,7 @@ impl<'a> Round<'a> {
             Phase::Failed => return,
             Phase::Pending | Phase::Running => {}
         }
-        let request = match Request::of(&self.who.1.annotations) {
+        let request = match Request::from_annotations(&self.who.1.annotations) {
             Ok(request) => request,
             Err(faults) => {
                 let said: Vec<String> = faults.iter().map(ToString::to_string).collect();

@@ -363,7 +363,7 @@ impl<'a> Customizer<'a> {
                 fields.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
             };
             let (old, new) = (list(&before), list(&after));
-            let given = flags::given().find(|(program, _)| *name == format!("containers/{program}/args"));
+            let given = flags::accepted().find(|(program, _)| *name == format!("containers/{program}/args"));
             let given = given.map_or_else(Vec::new, |(_, flags)| flags);
             let is_given =
                 |argument: &Value| argument.as_str().is_some_and(|text| given.iter().any(|one| one == text));

@@ -4,7 +4,7 @@ use super::vms::with;
 use super::words::{self, Words};
 use super::{interfaces, label, names, system};
 use crate::pod::MEMORY_OVERHEAD;
-use api::instancetype::{Matched, Role};
+use api::instancetype::{MatcherKind, Role};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_client::metrics::Page;
 use cluster_model::config::Config;
@@ -101,7 +101,7 @@ fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) ->
     let said = |text: Option<&String>| cut(text.map_or("", String::as_str));
     let annotations = &vmi.metadata.annotations;
     let made_with = |role: Role| {
-        let kinds = Matched::ALL.iter().filter(|kind| kind.role == role);
+        let kinds = MatcherKind::ALL.iter().filter(|kind| kind.role == role);
         let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
         label(names.next().map(String::as_str))
     };

@@ -179,7 +179,7 @@ fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
 
 fn resource_claim(ResourceClaim { name, source }: &ResourceClaim) -> Value {
     match source {
-        Source::There(claim) => json!({"name": name, "resourceClaimName": claim}),
+        Source::Existing(claim) => json!({"name": name, "resourceClaimName": claim}),
         Source::Template(template) => json!({"name": name, "resourceClaimTemplateName": template}),
     }
 }

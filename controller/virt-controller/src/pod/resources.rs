@@ -261,7 +261,7 @@ impl<'a> Asked<'a> {
         if machine.cpu.dedicated {
             // The kubelet gives whole CPUs to who asks for whole ones alone.
             for list in [&mut self.requests, &mut self.limits] {
-                list.insert("cpu".to_owned(), machine.cpu.own().to_string());
+                list.insert("cpu".to_owned(), machine.cpu.dedicated_count().to_string());
             }
         } else if !self.requests.contains_key("cpu") && !self.limits.contains_key("cpu") {
             let share = config.cpu_request.clone().unwrap_or_else(|| {
@@ -511,7 +511,7 @@ mod tests {
         let mut vmi: super::VirtualMachineInstance = api::wire::read(object).unwrap();
         let config = super::Config::default();
         api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
-        let mut machine = super::Machine::handed(&vmi).unwrap();
+        let mut machine = super::Machine::check_again(&vmi).unwrap();
         let mut more = machine.interfaces[0].clone();
         let before = super::overhead(&machine, &config, 0);
         let plugin = |name: &str| Some(Plugin { name: name.into(), memory: 7, ..Plugin::default() });

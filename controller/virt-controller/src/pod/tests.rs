@@ -30,8 +30,11 @@ fn limited(change: Value, settings: Value, image_volumes: bool, limits: Automati
     // Plugins are registered there.
     let registers = settings["configuration"]["network"]["binding"].is_object();
     let settings = Settings::of_cluster(&json!({"spec": settings}));
-    let machine =
-        if registers { Machine::check(&vmi, &settings).unwrap() } else { Machine::handed(&vmi).unwrap() };
+    let machine = if registers {
+        Machine::check(&vmi, &settings).unwrap()
+    } else {
+        Machine::check_again(&vmi).unwrap()
+    };
     let facts =
         ClusterFacts { launcher_image: "registry.example/virt-launcher:1".into(), ..ClusterFacts::default() };
     let mut block = PersistentVolumeClaim::default();
@@ -470,7 +473,7 @@ fn a_backup_program_freezes_the_guest_unless_somebody_does_not_want_it() {
         let object = json!({"metadata": {"annotations": kubevirt}});
         let config = Config::of(Some(&Plain { object, ..Plain::default() }));
         api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
-        let notes = super::labels::annotations(&vmi, &Machine::handed(&vmi).unwrap(), &config);
+        let notes = super::labels::annotations(&vmi, &Machine::check_again(&vmi).unwrap(), &config);
         notes.into_iter().filter(|(key, _)| key.contains("velero")).collect::<BTreeMap<_, _>>()
     };
     let all = hooks(json!({}), json!({}));

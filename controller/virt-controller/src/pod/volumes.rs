@@ -4,7 +4,7 @@ use super::Surroundings;
 use super::beside::{self, Beside};
 use super::{hooks, virtiofs};
 use api::machine::firmware::Image;
-use api::machine::volume::{Named, Text};
+use api::machine::volume::{ConfigMapOrSecret, Text};
 use api::machine::{CloudInit, Filesystem, Machine, Volume};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::launcher::{HELD_KERNEL, KERNEL, held};
@@ -115,7 +115,7 @@ impl Volumes {
     }
 
     /// The files of a secret or a config map.
-    fn files(&mut self, name: &str, named: &Named, optional: bool, path: &str) {
+    fn files(&mut self, name: &str, named: &ConfigMapOrSecret, optional: bool, path: &str) {
         self.add(name, files(named, optional));
         self.mount(name, path, true);
     }
@@ -129,8 +129,12 @@ impl Volumes {
             Volume::Claim { name, .. } | Volume::DataVolume { name } => {
                 json!({"persistentVolumeClaim": {"claimName": name}})
             }
-            Volume::ConfigMap { name, optional, .. } => files(&Named::ConfigMap(name.clone()), *optional),
-            Volume::Secret { name, optional, .. } => files(&Named::Secret(name.clone()), *optional),
+            Volume::ConfigMap { name, optional, .. } => {
+                files(&ConfigMapOrSecret::ConfigMap(name.clone()), *optional)
+            }
+            Volume::Secret { name, optional, .. } => {
+                files(&ConfigMapOrSecret::Secret(name.clone()), *optional)
+            }
             Volume::DownwardApi { fields, .. } => facts(fields),
             Volume::ServiceAccount { .. } => token(),
             // What others put into each container of the pod is no volume of ours.
@@ -144,13 +148,13 @@ impl Volumes {
 }
 
 /// The files of a secret or a config map, as a volume of a pod.
-fn files(named: &Named, optional: bool) -> Value {
+fn files(named: &ConfigMapOrSecret, optional: bool) -> Value {
     let mut volume = match named {
-        Named::Secret(secret) => json!({"secret": {"secretName": secret}}),
-        Named::ConfigMap(map) => json!({"configMap": {"name": map}}),
+        ConfigMapOrSecret::Secret(secret) => json!({"secret": {"secretName": secret}}),
+        ConfigMapOrSecret::ConfigMap(map) => json!({"configMap": {"name": map}}),
     };
     if optional {
-        let kind = if matches!(named, Named::Secret(_)) { "secret" } else { "configMap" };
+        let kind = if matches!(named, ConfigMapOrSecret::Secret(_)) { "secret" } else { "configMap" };
         volume[kind]["optional"] = json!(true);
     }
     volume
@@ -217,10 +221,10 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
                 all.mount(name, &below("vmi-disks"), false);
             }
             Volume::ConfigMap { name: map, optional, .. } => {
-                all.files(name, &Named::ConfigMap(map.clone()), *optional, &below("config-map"));
+                all.files(name, &ConfigMapOrSecret::ConfigMap(map.clone()), *optional, &below("config-map"));
             }
             Volume::Secret { name: secret, optional, .. } => {
-                all.files(name, &Named::Secret(secret.clone()), *optional, &below("secret"));
+                all.files(name, &ConfigMapOrSecret::Secret(secret.clone()), *optional, &below("secret"));
             }
             Volume::DownwardApi { fields, .. } => {
                 all.add(name, facts(fields));
@@ -246,7 +250,12 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
     }
     for secret in secrets {
         let name = all.free(&format!("named-{secret}"));
-        all.files(&name, &Named::Secret(secret.clone()), false, &format!("{PRIVATE}/named/{secret}"));
+        all.files(
+            &name,
+            &ConfigMapOrSecret::Secret(secret.clone()),
+            false,
+            &format!("{PRIVATE}/named/{secret}"),
+        );
     }
     if let Some(claim) = around.state {
         let name = all.free("vm-state");

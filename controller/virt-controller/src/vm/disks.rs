@@ -88,7 +88,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
         }
         // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
         // Clones are asked about: virt-api reviews the VM's service account, and without its token nothing is cloned.
-        if let Some((field, other)) = template.spec.reads_unasked(Some(namespace)) {
+        if let Some((field, other)) = template.spec.unchecked_reference(Some(namespace)) {
             let why = format!(
                 "DataVolume {name} is not made: {field} is the namespace {other}, and whether it may be read there, nobody asks: \
                  name a PVC by source.pvc"

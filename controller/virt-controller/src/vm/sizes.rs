@@ -18,7 +18,7 @@
 use crate::datavolume::{FarClone, far_clone};
 use api::cdi::DataSource;
 use api::datavolume::DataVolume;
-use api::instancetype::{Conflict, Labels, Matched, Matcher, Role, expand, infer, requirements};
+use api::instancetype::{Conflict, Labels, Matcher, MatcherKind, Role, expand, infer, requirements};
 use api::kubevirt::ReferencePolicy;
 use api::meta::ObjectMeta;
 use api::vm::{
@@ -100,7 +100,7 @@ pub(super) fn look(
     }
     let mut given = Given::default();
     for role in Role::ALL {
-        let Some(matcher) = Matcher::of(&next.spec, role) else { continue };
+        let Some(matcher) = Matcher::from_spec(&next.spec, role) else { continue };
         let problem = |message: String| Problem { reason: not_found(role), message };
         let found = found(world, next, &matcher, &mut given).map_err(problem)?;
         sizes.make.extend(found.make);
@@ -141,7 +141,7 @@ fn is_written(vm: &VirtualMachine, policy: &ReferencePolicy) -> bool {
 
 /// The annotations by which a VMI says what it was made with.
 pub(super) fn annotate(vm: &VirtualMachine, vmi: &mut VirtualMachineInstance) {
-    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         if let Ok(kind) = matcher.matched() {
             vmi.metadata.annotations.insert(kind.annotation().to_owned(), matcher.name.to_owned());
         }
@@ -150,7 +150,7 @@ pub(super) fn annotate(vm: &VirtualMachine, vmi: &mut VirtualMachineInstance) {
 
 /// What of both a restart would change, beside the template; nothing where the VM names neither.
 pub(super) fn named(vm: &VirtualMachine) -> String {
-    let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role));
+    let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role));
     let said = matchers.map(|matcher| {
         let kind = matcher.matched().map_or(matcher.kind, |kind| kind.kind());
         format!("{} {kind} {} {}", matcher.role.field(), matcher.name, matcher.revision_name)
@@ -167,7 +167,7 @@ const fn not_found(role: Role) -> &'static str {
 
 /// Puts the name in that a volume says. Whether it did.
 fn inferred(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) -> Result<bool, Problem> {
-    let Some(matcher) = Matcher::of(&vm.spec, role) else { return Ok(false) };
+    let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Ok(false) };
     if matcher.infer_from_volume.is_empty() || !matcher.name.is_empty() {
         return Ok(false);
     }
@@ -205,7 +205,7 @@ fn inferred(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) 
 /// The kind that a label says, in its own spelling.
 fn kind_of(role: Role, said: Option<String>) -> String {
     let said = said.unwrap_or_default();
-    Matched::of(role, &said).map_or(said, |kind| kind.kind().to_owned())
+    MatcherKind::parse(role, &said).map_or(said, |kind| kind.kind().to_owned())
 }
 
 /// One of the two.
@@ -270,7 +270,7 @@ fn wrong(name: &str, why: &str) -> String {
 /// The template with the values of both, for who measures; nothing where the VM names neither, or they cannot be used.
 pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
     let mut given = Given::default();
-    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         found(world, vm, &matcher, &mut given).ok()?;
     }
     if given == Given::default() {

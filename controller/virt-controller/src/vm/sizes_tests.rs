@@ -214,7 +214,7 @@ fn a_revision_of_a_vm_that_is_gone_is_waited_for() {
     let small = size(&mut sim, "small", "256Mi");
     let uid = sim.get(&small)["metadata"]["uid"].as_str().unwrap().to_owned();
     let old = json!({"namespace": "n", "name": "web", "uid": "old"});
-    let kind = api::instancetype::Matched::of(api::instancetype::Role::Instancetype, "").unwrap();
+    let kind = api::instancetype::MatcherKind::parse(api::instancetype::Role::Instancetype, "").unwrap();
     let live = cluster_model::instancetypes::live(&sim.world, kind, "n", "small").unwrap();
     let left = sim.put(Kind::ControllerRevision, live.revision(&api::wire::read(old).unwrap()));
     assert_eq!(left.name, format!("web-small-v1beta1-{uid}-1"));

@@ -42,7 +42,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                     return Needs::Failed { volume: name.clone(), message };
                 }
                 // No pod of ours fills it, and none writes to it: the volume is there for the launcher when it is whole.
-                Phase::PendingPopulation if data.spec.is_filled_otherwise() => {}
+                Phase::PendingPopulation if data.spec.is_populated_externally() => {}
                 Phase::WaitForFirstConsumer | Phase::PendingPopulation => {
                     filling.get_or_insert_with(|| {
                         format!("DataVolume {name} waits for its first consumer ({phase}), which is this VMI")

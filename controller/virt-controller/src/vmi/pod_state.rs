@@ -59,7 +59,7 @@ pub(super) fn end(pod: &Pod) -> (String, String) {
         let (code, reason, message, _) = container.ended.as_ref().filter(|(code, ..)| *code != 0)?;
         let word = if reason.is_empty() { "Error" } else { reason };
         let mut text = format!("container {} ended with exit code {code}", container.name);
-        let message = Ending::shown(message);
+        let message = Ending::readable(message);
         if !message.is_empty() {
             text = format!("{text}: {message}");
         }

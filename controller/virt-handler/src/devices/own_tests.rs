@@ -35,7 +35,7 @@ fn with(mut devices: Value) -> Machine {
             "devices": devices,
         }, "networks": networks},
     });
-    Machine::handed(&api::wire::read(vmi).unwrap()).unwrap()
+    Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap()
 }
 
 /// As in the faults of container runtimes that took a link at /dev/null for the device.

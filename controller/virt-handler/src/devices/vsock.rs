@@ -40,7 +40,7 @@ mod tests {
     }
 
     fn cid_of(vmi: &VirtualMachineInstance) -> Result<Option<u32>> {
-        cid(&Machine::handed(vmi).unwrap(), vmi)
+        cid(&Machine::check_again(vmi).unwrap(), vmi)
     }
 
     #[test]

@@ -47,7 +47,7 @@ mod tests {
             }
         }))
         .unwrap();
-        let machine = Machine::handed(&vmi).unwrap();
+        let machine = Machine::check_again(&vmi).unwrap();
         let said = json!([{"name": "n/vf", "interface": "pod16477688c0e", "mac": "02:00:00:00:00:07",
                            "device-info": {"type": "pci", "pci": {"pci-address": "0000:65:00.2"}}}]);
         let found = devices(&machine, Some(&said.to_string())).unwrap();

@@ -116,7 +116,7 @@ fn machine(binding: &str) -> Machine {
             "networks": [{"name": "default", "pod": {}}]
         }
     });
-    Machine::handed(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
+    Machine::check_again(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap()
 }
 
 fn ip(text: &str) -> IpAddr {
@@ -467,7 +467,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
         }
     });
     let machine =
-        Machine::handed(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap();
+        Machine::check_again(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap();
     let error = ready(&machine, &pod.process()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "it may come");
     for words in

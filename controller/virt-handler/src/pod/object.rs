@@ -148,7 +148,7 @@ impl Pod {
         let status = self.status.container_statuses.iter().find(|status| status.name == container);
         if let Some(end) = status.and_then(|status| status.state.terminated.as_ref()) {
             let reason = end.reason.as_deref().unwrap_or("ended");
-            let words = end.message.as_deref().map(Ending::shown).filter(|words| !words.is_empty());
+            let words = end.message.as_deref().map(Ending::readable).filter(|words| !words.is_empty());
             let words = words.map_or_else(String::new, |words| format!(", {words}"));
             return Some(format!("{reason}, exit code {}{words}", end.exit_code));
         }

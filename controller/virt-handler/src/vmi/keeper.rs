@@ -404,7 +404,7 @@ impl<C: Cluster> Keeper<C> {
         let ips = self.pod.iter().flat_map(|pod| &pod.status.pod_ips).map(|ip| ip.ip.clone());
         let ips: Vec<String> = ips.collect();
         // What has faults is told where it is handed over.
-        let mut all = Machine::handed(&self.vmi)
+        let mut all = Machine::check_again(&self.vmi)
             .map(|machine| network::status(&machine, &self.links, &ips))
             .unwrap_or_default();
         // What is, where the launcher tells it, not what is wanted.

@@ -22,7 +22,7 @@ impl<C: Cluster> Keeper<C> {
         if self.router_again.at.is_some_and(|at| at > Instant::now()) {
             return;
         }
-        let machine = Machine::handed(&self.vmi).ok().filter(network::may_advertise);
+        let machine = Machine::check_again(&self.vmi).ok().filter(network::may_advertise);
         let Some(machine) = machine else { return };
         let (process, place) = (process.clone(), place.clone());
         let open = move || {

@@ -16,7 +16,7 @@ use crate::agent;
 use crate::bounds;
 use crate::now::Now;
 use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, State};
-use api::machine::boards::of_distribution;
+use api::machine::machine_type_map::of_distribution;
 use api::vmi::{
     Checksum, Condition, ConditionType, CpuTopology, GuestOsInfo, InterfaceStatus, KernelBootStatus,
     MachineType, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
@@ -281,7 +281,7 @@ fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
     if has_memory && new.current_cpu_topology.is_some() {
         return;
     }
-    let Ok(machine) = api::machine::Machine::handed(vmi) else { return };
+    let Ok(machine) = api::machine::Machine::check_again(vmi) else { return };
     if !has_memory {
         let amount = domain.memory.as_ref().and_then(|memory| memory.guest.clone());
         let amount = amount.unwrap_or_else(|| api::quantity::Quantity::of_bytes(machine.memory.guest));

@@ -34,7 +34,7 @@ use super::error::{Error, Result};
 use super::pod::beneath::{Access, Held};
 use super::pod::{Folder, Layout, PodFolder, Process, mounts};
 use api::launcher::{Accelerator, Format, Hook, Kernel, Resolved, Source};
-use api::machine::volume::{Named, Text};
+use api::machine::volume::{ConfigMapOrSecret, Text};
 use api::machine::{CloudInit, Credential, Disk, Files, Machine, Volume, hook};
 use api::vmi::{ClaimInfo, VirtualMachineInstance};
 use cluster_model::launcher;
@@ -168,7 +168,9 @@ impl Parts<'_> {
                 self.folder(name, *optional)?
             }
             Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } => self.folder(name, false)?,
-            Volume::Sysprep { source: Named::ConfigMap(_) | Named::Secret(_) } => self.folder(name, false)?,
+            Volume::Sysprep { source: ConfigMapOrSecret::ConfigMap(_) | ConfigMapOrSecret::Secret(_) } => {
+                self.folder(name, false)?
+            }
             Volume::Empty { .. }
             | Volume::NoDisc
             | Volume::NoCloud(_)

@@ -93,7 +93,7 @@ impl Pod {
         });
         cluster_model::plan::merge(&mut object["spec"], spec);
         let vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
-        let machine = Machine::handed(&vmi).unwrap();
+        let machine = Machine::check_again(&vmi).unwrap();
         let place =
             PodFolder::new(&Pods::played(self.compute.place.path()).keeping(&self.kept), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());

@@ -68,7 +68,7 @@ impl Pod {
     }
 
     fn ready_of(&self, vmi: &VirtualMachineInstance) -> Result<Ready> {
-        let machine = Machine::handed(vmi).unwrap();
+        let machine = Machine::check_again(vmi).unwrap();
         let root = Folder::open(self.place.path()).unwrap();
         let place = PodFolder::new(&Pods::played(self.place.path()), self.layout.clone());
         let process = Process::of(std::process::id()).unwrap();

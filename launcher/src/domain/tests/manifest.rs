@@ -3,7 +3,7 @@
 use super::fixture::{Fixture, overlay, raw, user};
 use super::golden;
 use crate::domain::{render, targets};
-use api::defaults::{Given, apply};
+use api::defaults::{DefaultsContext, apply};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::json;
@@ -16,8 +16,8 @@ fn machine(spec: &serde_json::Value) -> Machine {
         "spec": spec,
     });
     let mut vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
-    apply(&mut vmi, &Given::new("5d307ca9-b3ef-428c-8861-06e72d69f223"));
-    Machine::handed(&vmi).unwrap()
+    apply(&mut vmi, &DefaultsContext::new("5d307ca9-b3ef-428c-8861-06e72d69f223"));
+    Machine::check_again(&vmi).unwrap()
 }
 
 #[test]

@@ -86,7 +86,7 @@ async fn run(handle: Handle, look: Duration) {
 /// What the VM of a folder wants; nothing where it wants nothing. Blocks.
 fn wanted(root: &Root) -> Option<Wanted> {
     let sync: Sync = serde_json::from_slice(&fs::read(root.vm()).ok()?).ok()?;
-    let machine = Machine::handed(&api::wire::read(sync.vmi).ok()?).ok()?;
+    let machine = Machine::check_again(&api::wire::read(sync.vmi).ok()?).ok()?;
     let credentials: Vec<Credential> =
         machine.credentials.into_iter().filter(Credential::is_of_agent).collect();
     (!credentials.is_empty()).then_some(Wanted { credentials, resolved: sync.resolved })

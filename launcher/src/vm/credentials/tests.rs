@@ -3,7 +3,7 @@
 use super::*;
 use crate::hypervisor::fake::Fake;
 use crate::vm::{Parts, drive};
-use api::machine::KeyWay;
+use api::machine::KeyDelivery;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn secrets(place: &Path) -> Wanted {
     write(&place.join("p"), &[("root", " hunter2\n"), ("none", "\n")]);
     let keys = |secret: &str, users: &[&str]| Credential::SshKeys {
         secret: secret.into(),
-        way: KeyWay::Agent { users: users.iter().map(|user| (*user).to_owned()).collect() },
+        delivery: KeyDelivery::Agent { users: users.iter().map(|user| (*user).to_owned()).collect() },
     };
     let credentials =
         vec![keys("a", &["me", "you"]), keys("b", &["me"]), Credential::Passwords { secret: "p".into() }];

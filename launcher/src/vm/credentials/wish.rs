@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::seed::cloud_init::{LONGEST_TEXT, secret, ssh_keys};
 use api::job::Confidential;
 use api::launcher::Resolved;
-use api::machine::{Credential, KeyWay};
+use api::machine::{Credential, KeyDelivery};
 use std::collections::BTreeMap;
 
 /// What a guest should have. Nothing of it is shown.
@@ -23,7 +23,7 @@ impl Wish {
         let mut wish = Wish::default();
         for credential in credentials {
             match credential {
-                Credential::SshKeys { secret, way: KeyWay::Agent { users } } => {
+                Credential::SshKeys { secret, delivery: KeyDelivery::Agent { users } } => {
                     let keys = ssh_keys(secret, resolved)?;
                     for user in users {
                         let theirs = wish.keys.entry(user.clone()).or_default();

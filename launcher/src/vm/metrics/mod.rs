@@ -110,7 +110,7 @@ async fn run(handle: Handle) {
 fn wishes(root: &Root) -> Option<Wishes> {
     let sync: Sync = serde_json::from_slice(&fs::read(root.vm()).ok()?).ok()?;
     let name = sync.vmi.pointer("/status/nodeName").and_then(|name| name.as_str()).map(str::to_owned);
-    let machine = Machine::handed(&api::wire::read(sync.vmi).ok()?).ok()?;
+    let machine = Machine::check_again(&api::wire::read(sync.vmi).ok()?).ok()?;
     let disks = machine.disks.iter().filter(|disk| disk.volume == Volume::DownwardMetrics);
     let disks: Vec<PathBuf> = disks.map(|disk| root.seed(&disk.name)).collect();
     let wanted = machine.downward_metrics || !disks.is_empty();

@@ -3,7 +3,7 @@
 use crate::cdi::Percent;
 use crate::kubevirt::{ContainerResources, TlsVersion};
 use crate::meta::{Empty, LocalReference, ObjectMeta};
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 /// The name of the only CDIConfig that counts.
@@ -130,7 +130,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Completion of labelled PVCs from the StorageProfile at admission.
     pub enum WebhookPvcRendering {
         Enabled = "Enabled",
@@ -138,7 +138,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a TLS profile.
     pub enum TlsProfileType {
         Old = "Old",

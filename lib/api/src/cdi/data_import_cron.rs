@@ -4,7 +4,7 @@
 use crate::cdi::{Condition, SourceFormat};
 use crate::datavolume::{DataVolume, PvcSource};
 use crate::meta::ObjectMeta;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// DataImportCron: polls an image on a schedule, imports it after each change and updates a DataSource.
@@ -71,7 +71,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Treatment of outdated imports.
     pub enum GarbageCollect {
         /// Every import is kept.
@@ -81,7 +81,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Retention of DataSource and imports after the deletion of the DataImportCron.
     pub enum RetentionPolicy {
         /// DataSource and imports are deleted.

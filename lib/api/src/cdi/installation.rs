@@ -4,7 +4,7 @@ use crate::cdi::{CDIConfigSpec, CloneStrategy, Condition};
 use crate::kubevirt::{CertConfig, ComponentPatch, NodePlacement, UninstallStrategy};
 use crate::meta::ObjectMeta;
 use crate::pod::{Affinity, Toleration};
-use crate::{object, words};
+use crate::{object, string_enum};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Phase of the installation; empty at first.
     pub enum CDIPhase {
         Deploying = "Deploying",

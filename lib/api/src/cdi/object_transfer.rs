@@ -2,7 +2,7 @@
 
 use crate::cdi::Condition;
 use crate::meta::ObjectMeta;
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -71,7 +71,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Phase of a transfer; empty at first.
     pub enum TransferPhase {
         Pending = "Pending",

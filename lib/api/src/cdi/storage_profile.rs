@@ -2,7 +2,7 @@
 
 use crate::cdi::Condition;
 use crate::meta::ObjectMeta;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// StorageProfile: access modes, volume modes and clone strategy of the StorageClass with the same name.
@@ -66,7 +66,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Strategy for clones of PVCs.
     pub enum CloneStrategy {
         /// Copy of the bytes between two pods.
@@ -78,7 +78,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Format of the images that a DataImportCron keeps.
     pub enum SourceFormat {
         /// VolumeSnapshot of the imported PVC.
@@ -88,7 +88,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Reason of the condition `Recognized`.
     pub enum RecognizedReason {
         /// Capabilities of the provisioner are known.

@@ -1,7 +1,7 @@
 //! CustomResourceDefinitions: the registration of our kinds with an API server.
 //!
 //! ```text
-//! object!, words! ──► schema ─┐
+//! object!, string_enum! ──► schema ─┐
 //! KINDS: names, columns, … ───┴─► all(): one definition for each kind ──► manifests/crds/*.yaml (compared by a test)
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! Disks for volumes, and the devices, processors and memory that the spec leaves unset.
 
-use super::{Given, fill};
+use super::{DefaultsContext, fill};
 use crate::vmi::{
     Bootloader, Bus, Devices, Disk, DiskTarget, Domain, Efi, Input, InputBus, InputType, MachineType, Spec,
     Tray, WatchdogAction,
@@ -49,11 +49,11 @@ fn pull_policy(image: &str) -> &'static str {
     if image.ends_with(":latest") || !image.contains([':', '@']) { "Always" } else { "IfNotPresent" }
 }
 
-pub(super) fn domain(domain: &mut Domain, architecture: &str, given: &Given) {
+pub(super) fn domain(domain: &mut Domain, architecture: &str, given: &DefaultsContext) {
     machine_type(domain, architecture, given);
     // A VM keeps the machine type that was written in it.
     if let Some(machine) = &mut domain.machine
-        && let Some(own) = given.boards.said(&machine.r#type)
+        && let Some(own) = given.machine_type_map.mapped(&machine.r#type)
     {
         own.clone_into(&mut machine.r#type);
     }
@@ -72,7 +72,7 @@ pub(super) fn domain(domain: &mut Domain, architecture: &str, given: &Given) {
     devices(&mut domain.devices, architecture);
 }
 
-pub(super) fn machine_type(domain: &mut Domain, architecture: &str, given: &Given) {
+pub(super) fn machine_type(domain: &mut Domain, architecture: &str, given: &DefaultsContext) {
     let default = match architecture {
         "arm64" => "virt",
         "s390x" => "s390-ccw-virtio",
@@ -84,7 +84,7 @@ pub(super) fn machine_type(domain: &mut Domain, architecture: &str, given: &Give
     }
 }
 
-fn processors(domain: &mut Domain, architecture: &str, given: &Given) {
+fn processors(domain: &mut Domain, architecture: &str, given: &DefaultsContext) {
     let (sockets, cores, threads) = crate::machine::topology(domain);
     let cpu = domain.cpu.get_or_insert_default();
     (cpu.sockets, cpu.cores, cpu.threads) = (Some(sockets), Some(cores), Some(threads));

@@ -15,13 +15,13 @@
 mod features;
 mod hardware;
 
-use crate::machine::boards::Boards;
+use crate::machine::machine_type_map::MachineTypeMap;
 use crate::vm::VirtualMachine;
 use crate::vmi::{self, EvictionStrategy, Interface, Network, Phase, Probe, VirtualMachineInstance};
 
 /// Values that the defaults need from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct DefaultsContext {
     pub uuid: String,
     /// A new serial number; `None` for a VMI, since only a VirtualMachine is given one.
     pub serial: Option<String>,
@@ -30,7 +30,7 @@ pub struct Given {
     /// Default machine type. Unset: that of the architecture.
     pub machine_type: Option<String>,
     /// Mapping of distributions' machine types.
-    pub boards: Boards,
+    pub machine_type_map: MachineTypeMap,
     /// Default CPU model. Unset: that of the architecture.
     pub cpu_model: Option<String>,
     /// Binding of the interface on the pod network.
@@ -49,15 +49,15 @@ pub enum Binding {
     Masquerade,
 }
 
-impl Given {
+impl DefaultsContext {
     /// The defaults of a cluster without configuration, with a new uuid.
-    pub fn new(uuid: impl Into<String>) -> Given {
-        Given {
+    pub fn new(uuid: impl Into<String>) -> DefaultsContext {
+        DefaultsContext {
             uuid: uuid.into(),
             serial: None,
             architecture: "amd64".to_owned(),
             machine_type: None,
-            boards: Boards::default(),
+            machine_type_map: MachineTypeMap::default(),
             cpu_model: None,
             binding: Binding::Bridge,
             eviction_strategy: None,
@@ -74,7 +74,7 @@ const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
 const POD: &str = "default";
 
 /// Sets the defaults of a VMI.
-pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
+pub fn apply(vmi: &mut VirtualMachineInstance, given: &DefaultsContext) {
     let spec = &mut vmi.spec;
     let architecture = fill(&mut spec.architecture, &given.architecture).clone();
     if spec.eviction_strategy.is_none() {
@@ -95,7 +95,7 @@ pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
 }
 
 /// Sets the defaults of a VM and of its template.
-pub fn apply_to_vm(vm: &mut VirtualMachine, given: &Given) {
+pub fn apply_to_vm(vm: &mut VirtualMachine, given: &DefaultsContext) {
     // An inferred instance type has the kind that the labels of its volume name.
     let is_named = |volume: &Option<String>| volume.as_deref().unwrap_or_default().is_empty();
     if let Some(instancetype) = &mut vm.spec.instancetype

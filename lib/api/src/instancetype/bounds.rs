@@ -38,18 +38,18 @@ const TOLD: usize = 8;
 
 /// The faults of a spec that exceeds a bound.
 pub(super) fn faults(spec: &Value) -> Vec<Fault> {
-    let mut look = Look { left: VALUES + 1, faults: Vec::new() };
-    look.at(spec, &Path::of("spec"), TEXT, 0);
-    look.faults
+    let mut check = SizeCheck { left: VALUES + 1, faults: Vec::new() };
+    check.at(spec, &Path::of("spec"), TEXT, 0);
+    check.faults
 }
 
-struct Look {
+struct SizeCheck {
     /// Values that may still follow, and the first one beyond the bound.
     left: usize,
     faults: Vec<Fault>,
 }
 
-impl Look {
+impl SizeCheck {
     /// `most`: longest text at this place, in bytes.
     fn at(&mut self, value: &Value, at: &Path, most: usize, level: usize) {
         if self.faults.len() >= TOLD || self.left == 0 {

@@ -9,7 +9,7 @@
 //!
 //! The first object on the way that has the label counts. Objects of other namespaces are on it only where
 //! [`Labels`] permits reading them; otherwise the error is the same whether they exist or not
-//! ([`Look::far`]).
+//! ([`Inference::not_readable`]).
 
 use crate::cdi::DataSource;
 use crate::datavolume::{self, DataVolume};
@@ -54,21 +54,22 @@ type Inferred = Result<(String, Option<String>), InferError>;
 /// Infers the instance type or the preference from the labels of a volume of a VM. An error names the volume,
 /// and the field that asks for it.
 pub fn infer(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) -> Inferred {
-    said_of(vm, role, volume, labels).map_err(|error| {
+    infer_from(vm, role, volume, labels).map_err(|error| {
         let field = role.field();
         let message = format!("{}; asked for by spec.{field}.inferFromVolume: {volume}", error.message);
         InferError { message, ..error }
     })
 }
 
-fn said_of(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) -> Inferred {
-    let look = Look { role, labels, namespace: vm.metadata.namespace.as_deref().unwrap_or_default() };
+fn infer_from(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) -> Inferred {
+    let inference =
+        Inference { role, labels, namespace: vm.metadata.namespace.as_deref().unwrap_or_default() };
     let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     let Some(volume) = volumes.find(|one| one.name == volume) else {
         return Err(InferError::missing(format!("unable to find volume {volume} to infer defaults")));
     };
     if let Some(claim) = &volume.persistent_volume_claim {
-        return look.pvc(look.namespace, &claim.claim_name);
+        return inference.pvc(inference.namespace, &claim.claim_name);
     }
     let Some(named) = &volume.data_volume else {
         let name = &volume.name;
@@ -80,32 +81,36 @@ fn said_of(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) 
     let mut templates = vm.spec.data_volume_templates.iter();
     let template = templates
         .find(|template| template.metadata.as_ref().and_then(|meta| meta.name.as_ref()) == Some(name));
-    let made = labels.data_volume(look.namespace, name);
+    let made = labels.data_volume(inference.namespace, name);
     let spec = template.map(|template| &template.spec).or(made.map(|made| &made.spec));
-    let Some(spec) = spec else { return look.pvc(look.namespace, name) };
+    let Some(spec) = spec else { return inference.pvc(inference.namespace, name) };
     // The importer copies the labels of an image to the PVC.
     let of_template = template.and_then(|template| template.metadata.as_ref());
-    let places = [of_template, made.map(|made| &made.metadata), labels.pvc(look.namespace, name)];
-    places.into_iter().flatten().find_map(|meta| look.said(meta)).map_or_else(|| look.spec(spec), Ok)
+    let places = [of_template, made.map(|made| &made.metadata), labels.pvc(inference.namespace, name)];
+    places
+        .into_iter()
+        .flatten()
+        .find_map(|meta| inference.labelled(meta))
+        .map_or_else(|| inference.spec(spec), Ok)
 }
 
-struct Look<'a, L> {
+struct Inference<'a, L> {
     role: Role,
     labels: &'a L,
     /// Namespace of the VM.
     namespace: &'a str,
 }
 
-impl<L: Labels> Look<'_, L> {
+impl<L: Labels> Inference<'_, L> {
     /// The name and the kind in the labels of an object.
-    fn said(&self, meta: &ObjectMeta) -> Option<(String, Option<String>)> {
+    fn labelled(&self, meta: &ObjectMeta) -> Option<(String, Option<String>)> {
         let name = meta.labels.get(self.role.label())?.clone();
         let kind = meta.labels.get(&format!("{}-kind", self.role.label())).cloned();
         Some((name, kind.filter(|kind| !kind.is_empty())))
     }
 
     fn needed(&self, meta: &ObjectMeta) -> Inferred {
-        self.said(meta).ok_or_else(|| {
+        self.labelled(meta).ok_or_else(|| {
             let label = self.role.label();
             InferError::ignorable(format!("unable to find required {label} label on the volume"))
         })
@@ -114,17 +119,17 @@ impl<L: Labels> Look<'_, L> {
     fn pvc(&self, namespace: &str, name: &str) -> Inferred {
         match self.labels.pvc(namespace, name) {
             Some(meta) => self.needed(meta),
-            None if namespace != self.namespace => Err(self.far(namespace)),
+            None if namespace != self.namespace => Err(self.not_readable(namespace)),
             None => Err(InferError::missing(format!("persistentvolumeclaims \"{name}\" not found"))),
         }
     }
 
     /// The error for every object of another namespace that may not be read, whether it exists or not.
-    fn far(&self, namespace: &str) -> InferError {
+    fn not_readable(&self, namespace: &str) -> InferError {
         let field = self.role.field();
         InferError::missing(format!(
             "unable to infer defaults from the namespace {namespace}: that is done when the DataVolume of the volume is a clone of what \
-             is there, and its maker was permitted to clone it; look at the DataVolume, or name the {field} by spec.{field}.name"
+             is there, and its maker was permitted to clone it; inference at the DataVolume, or name the {field} by spec.{field}.name"
         ))
     }
 
@@ -148,12 +153,12 @@ impl<L: Labels> Look<'_, L> {
         let namespace = within(named.namespace.as_deref().unwrap_or_default());
         let Some(source) = self.labels.data_source(&namespace, &named.name) else {
             if namespace != self.namespace {
-                return Err(self.far(&namespace));
+                return Err(self.not_readable(&namespace));
             }
             let what = format!("datasources.cdi.kubevirt.io \"{}\" not found", named.name);
             return Err(InferError::missing(what));
         };
-        if let Some(said) = self.said(&source.metadata) {
+        if let Some(said) = self.labelled(&source.metadata) {
             return Ok(said);
         }
         let Some(pvc) = &source.spec.source.pvc else {
@@ -242,7 +247,8 @@ mod tests {
         let pvc = far(json!({"source": {"pvc": {"namespace": "gold", "name": "x"}}}));
         assert!(pvc.message.starts_with("unable to infer defaults from the namespace gold: "), "{pvc:?}");
         assert!(!pvc.is_ignorable, "it is waited for, as what is not there");
-        let source = far(json!({"sourceRef": {"kind": "DataSource", "namespace": "gold", "name": "x"}}));
+        let source =
+            far(json!({"sourceRef": {"kind": "DataSource", "namespace": "gold", "name": "x"}}));
         assert_eq!(source, pvc, "one word for what may not be read and what is not there");
         let image = of(json!({"name": "a", "containerDisk": {"image": "a"}}), json!([])).unwrap_err();
         assert_eq!(

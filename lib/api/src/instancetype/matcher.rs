@@ -12,7 +12,7 @@ pub enum Role {
 
 /// Scope of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub enum Scope {
     /// Usable by the VMs of the same namespace.
     Namespace,
     /// Usable by the VMs of all namespaces.
@@ -21,9 +21,9 @@ pub enum Reach {
 
 /// One of the four kinds of instance types and preferences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Matched {
+pub struct MatcherKind {
     pub role: Role,
-    pub reach: Reach,
+    pub scope: Scope,
 }
 
 /// Reference of a VM to an instance type or a preference. Unset fields are empty texts.
@@ -69,21 +69,21 @@ impl Role {
     }
 }
 
-impl Matched {
+impl MatcherKind {
     /// All four kinds.
-    pub const ALL: [Matched; 4] = [
-        Matched { role: Role::Instancetype, reach: Reach::Namespace },
-        Matched { role: Role::Instancetype, reach: Reach::Cluster },
-        Matched { role: Role::Preference, reach: Reach::Namespace },
-        Matched { role: Role::Preference, reach: Reach::Cluster },
+    pub const ALL: [MatcherKind; 4] = [
+        MatcherKind { role: Role::Instancetype, scope: Scope::Namespace },
+        MatcherKind { role: Role::Instancetype, scope: Scope::Cluster },
+        MatcherKind { role: Role::Preference, scope: Scope::Namespace },
+        MatcherKind { role: Role::Preference, scope: Scope::Cluster },
     ];
 
     /// The kind with this name or plural, in any case; the cluster-scoped one if the text is empty.
-    pub fn of(role: Role, text: &str) -> Option<Matched> {
+    pub fn parse(role: Role, text: &str) -> Option<MatcherKind> {
         if text.is_empty() {
-            return Some(Matched { role, reach: Reach::Cluster });
+            return Some(MatcherKind { role, scope: Scope::Cluster });
         }
-        Matched::ALL
+        MatcherKind::ALL
             .into_iter()
             .filter(|kind| kind.role == role)
             .find(|kind| [kind.kind(), kind.plural()].iter().any(|name| name.eq_ignore_ascii_case(text)))
@@ -91,36 +91,36 @@ impl Matched {
 
     /// The name of the kind.
     pub const fn kind(self) -> &'static str {
-        match (self.role, self.reach) {
-            (Role::Instancetype, Reach::Namespace) => "VirtualMachineInstancetype",
-            (Role::Instancetype, Reach::Cluster) => "VirtualMachineClusterInstancetype",
-            (Role::Preference, Reach::Namespace) => "VirtualMachinePreference",
-            (Role::Preference, Reach::Cluster) => "VirtualMachineClusterPreference",
+        match (self.role, self.scope) {
+            (Role::Instancetype, Scope::Namespace) => "VirtualMachineInstancetype",
+            (Role::Instancetype, Scope::Cluster) => "VirtualMachineClusterInstancetype",
+            (Role::Preference, Scope::Namespace) => "VirtualMachinePreference",
+            (Role::Preference, Scope::Cluster) => "VirtualMachineClusterPreference",
         }
     }
 
     /// The plural of the kind, as it stands in paths.
     pub const fn plural(self) -> &'static str {
-        match (self.role, self.reach) {
-            (Role::Instancetype, Reach::Namespace) => "virtualmachineinstancetypes",
-            (Role::Instancetype, Reach::Cluster) => "virtualmachineclusterinstancetypes",
-            (Role::Preference, Reach::Namespace) => "virtualmachinepreferences",
-            (Role::Preference, Reach::Cluster) => "virtualmachineclusterpreferences",
+        match (self.role, self.scope) {
+            (Role::Instancetype, Scope::Namespace) => "virtualmachineinstancetypes",
+            (Role::Instancetype, Scope::Cluster) => "virtualmachineclusterinstancetypes",
+            (Role::Preference, Scope::Namespace) => "virtualmachinepreferences",
+            (Role::Preference, Scope::Cluster) => "virtualmachineclusterpreferences",
         }
     }
 
     /// Namespace in which a VM of `namespace` finds an object of this kind; empty for cluster-scoped kinds.
     pub fn within(self, namespace: &str) -> &str {
-        if self.reach == Reach::Cluster { "" } else { namespace }
+        if self.scope == Scope::Cluster { "" } else { namespace }
     }
 
     /// Annotation of a VMI that names its instance type or preference.
     pub const fn annotation(self) -> &'static str {
-        match (self.role, self.reach) {
-            (Role::Instancetype, Reach::Namespace) => "kubevirt.io/instancetype-name",
-            (Role::Instancetype, Reach::Cluster) => "kubevirt.io/cluster-instancetype-name",
-            (Role::Preference, Reach::Namespace) => "kubevirt.io/preference-name",
-            (Role::Preference, Reach::Cluster) => "kubevirt.io/cluster-preference-name",
+        match (self.role, self.scope) {
+            (Role::Instancetype, Scope::Namespace) => "kubevirt.io/instancetype-name",
+            (Role::Instancetype, Scope::Cluster) => "kubevirt.io/cluster-instancetype-name",
+            (Role::Preference, Scope::Namespace) => "kubevirt.io/preference-name",
+            (Role::Preference, Scope::Cluster) => "kubevirt.io/cluster-preference-name",
         }
     }
 
@@ -132,7 +132,7 @@ impl Matched {
 
 impl<'a> Matcher<'a> {
     /// The reference to the instance type, or to the preference; `None` if the VM has none.
-    pub fn of(spec: &'a Spec, role: Role) -> Option<Matcher<'a>> {
+    pub fn from_spec(spec: &'a Spec, role: Role) -> Option<Matcher<'a>> {
         let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
         Some(match role {
             Role::Instancetype => {
@@ -161,8 +161,8 @@ impl<'a> Matcher<'a> {
     }
 
     /// The kind that the reference names. An error lists the kinds that are allowed.
-    pub fn matched(&self) -> Result<Matched, String> {
-        Matched::of(self.role, self.kind)
+    pub fn matched(&self) -> Result<MatcherKind, String> {
+        MatcherKind::parse(self.role, self.kind)
             .ok_or_else(|| format!("got unexpected kind in {}: {}", self.role.matcher(), self.kind))
     }
 
@@ -215,8 +215,8 @@ mod tests {
     fn told(new: Value, old: Option<Value>) -> Vec<(String, String)> {
         let read = |said: Value| wire::read::<Spec>(json!({"instancetype": said})).unwrap();
         let (new, old) = (read(new), old.map(read));
-        let old = old.as_ref().and_then(|old| Matcher::of(old, Role::Instancetype));
-        let faults = Matcher::of(&new, Role::Instancetype).unwrap().faults(old.as_ref());
+        let old = old.as_ref().and_then(|old| Matcher::from_spec(old, Role::Instancetype));
+        let faults = Matcher::from_spec(&new, Role::Instancetype).unwrap().faults(old.as_ref());
         faults.into_iter().map(|fault| (fault.field, fault.message)).collect()
     }
 
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_kind_is_meant_by_its_name_or_its_plural() {
-        let of = |text: &str| Matched::of(Role::Preference, text).map(Matched::kind);
+        let of = |text: &str| MatcherKind::parse(Role::Preference, text).map(MatcherKind::kind);
         assert_eq!(of(""), Some("VirtualMachineClusterPreference"));
         assert_eq!(of("virtualmachinepreferences"), Some("VirtualMachinePreference"));
         assert_eq!(of("VirtualMachineClusterPreference"), Some("VirtualMachineClusterPreference"));

@@ -34,7 +34,7 @@ pub use at_write::at_write;
 pub use check::{of_instancetype, of_preference, warnings_of_instancetype, warnings_of_preference};
 pub use expand::{Conflict, expand};
 pub use infer::{InferError, Labels, infer};
-pub use matcher::{DEFAULTS, Matched, Matcher, Reach, Role};
+pub use matcher::{DEFAULTS, Matcher, MatcherKind, Role, Scope};
 pub use preference::*;
 pub use preferred_devices::*;
 pub use requirements::{Requirement, requirements};

@@ -7,7 +7,7 @@ use crate::quantity::Quantity;
 use crate::vmi::{
     Apic, CpuFeature, Efi, FeatureState, Hyperv, KvmFeatures, LaunchSecurity, Timers, UtcOffset,
 };
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -192,7 +192,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Topology of the vCPUs of an instance type; the words with `prefer` are deprecated.
     pub enum Topology {
         PreferCores = "preferCores",
@@ -208,7 +208,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Levels of the topology that share the vCPUs with the topology `spread`.
     pub enum SpreadAcross {
         SocketsCoresThreads = "SocketsCoresThreads",

@@ -1,7 +1,7 @@
 //! Faults of a DataVolume. This is the one place that lists which sources, and which of their fields, are
 //! served.
 
-use super::import::said;
+use super::import::non_empty;
 use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Source, SourceRef};
 use crate::fault::{Fault, Reason};
 use crate::meta::is_name;
@@ -31,7 +31,7 @@ fn faults(volume: &DataVolume, has_claims: bool) -> Vec<Fault> {
             faults.push(Fault::new("spec.source", Reason::Required, "a DataVolume must say what fills it"));
         }
     }
-    if (spec.source.is_some() || spec.source_ref.is_some()) && is_filled_otherwise(volume) {
+    if (spec.source.is_some() || spec.source_ref.is_some()) && is_populated_externally(volume) {
         let what = "External population is incompatible with Source and SourceRef";
         faults.push(Fault::new("spec.source", Reason::Invalid, what));
     }
@@ -59,7 +59,7 @@ fn faults(volume: &DataVolume, has_claims: bool) -> Vec<Fault> {
 }
 
 /// True if the PVC names its own source.
-fn is_filled_otherwise(volume: &DataVolume) -> bool {
+fn is_populated_externally(volume: &DataVolume) -> bool {
     let (pvc, storage) = (volume.spec.pvc.as_ref(), volume.spec.storage.as_ref());
     pvc.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
         || storage.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
@@ -69,7 +69,7 @@ fn is_filled_otherwise(volume: &DataVolume) -> bool {
 fn check_names(volume: &DataVolume, faults: &mut Vec<Fault>) {
     let spec = &volume.spec;
     let mut judge = |field: String, kind: &str, name: &Option<String>| {
-        if let Some(name) = said(name).filter(|name| !is_name(name)) {
+        if let Some(name) = non_empty(name).filter(|name| !is_name(name)) {
             let what = format!("{name:?} cannot be the name of a {kind}");
             faults.push(Fault::new(field, Reason::Invalid, what));
         }
@@ -199,7 +199,7 @@ fn check_source(source: &Source, has_claims: bool, faults: &mut Vec<Fault>) {
     }
     if let Some(gcs) = &source.gcs {
         let at = "spec.source.gcs.url";
-        if said(&gcs.secret_ref).is_some() && begins(&gcs.url, "http://") {
+        if non_empty(&gcs.secret_ref).is_some() && begins(&gcs.url, "http://") {
             let what = "with secretRef it must begin with gs:// or https://: the token of an account goes by TLS alone";
             faults.push(Fault::new(at, Reason::Invalid, what));
         } else {
@@ -226,16 +226,16 @@ pub fn names_object(url: &str) -> bool {
 
 fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {
     let at = |field: &str| format!("spec.source.registry.{field}");
-    if said(&registry.image_stream).is_some() {
+    if non_empty(&registry.image_stream).is_some() {
         faults.push(Fault::not_yet(at("imageStream")));
     }
-    match said(&registry.url) {
+    match non_empty(&registry.url) {
         Some(_) if registry.reference().is_some() => {}
         Some(url) => {
             let what = format!("must be docker://HOST/REPO:TAG, not {url:?}");
             faults.push(Fault::new(at("url"), Reason::Invalid, what));
         }
-        None if said(&registry.image_stream).is_none() => {
+        None if non_empty(&registry.image_stream).is_none() => {
             let what = "a registry must have a url: docker://HOST/REPO:TAG";
             faults.push(Fault::new(at("url"), Reason::Required, what));
         }
@@ -274,7 +274,7 @@ fn check_http(http: &Http, faults: &mut Vec<Fault>) {
             faults.push(Fault::new(at(&format!("extraHeaders[{i}]")), Reason::Invalid, what));
         }
     }
-    faults.extend(said(&http.checksum).and_then(|text| check_checksum(at("checksum"), text)));
+    faults.extend(non_empty(&http.checksum).and_then(|text| check_checksum(at("checksum"), text)));
 }
 
 /// Checksums that `cdi` can compute: SHA-256 and SHA-512. Digits without an algorithm are one of these by

@@ -112,12 +112,12 @@ const MOST_LABELS: (usize, usize) = (64, 16 << 10);
 const MOST_UNKNOWN: usize = 16;
 
 /// True if the annotations request an export.
-pub fn is_asked(annotations: &BTreeMap<String, String>) -> bool {
+pub fn is_requested(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(EXPORT_TARGET).is_some_and(|target| !target.is_empty())
 }
 
 /// All annotations of the request as one text. A different text is another export.
-pub fn asked(annotations: &BTreeMap<String, String>) -> String {
+pub fn request_text(annotations: &BTreeMap<String, String>) -> String {
     let said = EXPORT_ASKS.iter().filter_map(|name| Some((name, annotations.get(*name)?)));
     said.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
@@ -143,9 +143,9 @@ pub fn unknown(annotations: &BTreeMap<String, String>) -> Vec<Fault> {
 
 impl Request {
     /// Reads the request from annotations, or every fault of it. The worker checks the reference once more.
-    pub fn of(annotations: &BTreeMap<String, String>) -> Result<Request, Vec<Fault>> {
+    pub fn from_annotations(annotations: &BTreeMap<String, String>) -> Result<Request, Vec<Fault>> {
         let mut faults = unknown(annotations);
-        let mut reading = Reading { annotations, faults: &mut faults };
+        let mut reading = AnnotationReader { annotations, faults: &mut faults };
         let request = Request {
             target: reading.target(),
             secret: reading.name(EXPORT_SECRET),
@@ -181,13 +181,13 @@ const LAYERS: &[(&str, Compression)] =
     &[("zstd", Compression::Zstd), ("gzip", Compression::Gzip), ("none", Compression::None)];
 
 /// Annotations that are read, and their faults.
-struct Reading<'a> {
+struct AnnotationReader<'a> {
     annotations: &'a BTreeMap<String, String>,
     faults: &'a mut Vec<Fault>,
 }
 
-impl<'a> Reading<'a> {
-    fn said(&self, name: &str) -> Option<&'a String> {
+impl<'a> AnnotationReader<'a> {
+    fn value(&self, name: &str) -> Option<&'a String> {
         self.annotations.get(name).filter(|text| !text.is_empty())
     }
 
@@ -197,7 +197,7 @@ impl<'a> Reading<'a> {
     }
 
     fn target(&mut self) -> String {
-        let text = self.said(EXPORT_TARGET).cloned().unwrap_or_default();
+        let text = self.value(EXPORT_TARGET).cloned().unwrap_or_default();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:/[]".contains(c);
         let rest = text.strip_prefix("docker://").filter(|rest| rest.chars().all(is_plain));
         let (_, last) = rest.and_then(|rest| rest.rsplit_once('/')).unwrap_or_default();
@@ -221,7 +221,7 @@ impl<'a> Reading<'a> {
 
     /// Reads the name of an object, which becomes a part of a path.
     fn name(&mut self, annotation: &str) -> Option<String> {
-        let text = self.said(annotation)?;
+        let text = self.value(annotation)?;
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
         let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
         let is_name = text.len() <= 253
@@ -238,7 +238,7 @@ impl<'a> Reading<'a> {
     }
 
     fn word<T: Copy>(&mut self, annotation: &str, words: &[(&str, T)]) -> Option<T> {
-        let text = self.said(annotation)?;
+        let text = self.value(annotation)?;
         let known = words.iter().find(|(word, _)| word == text).map(|(_, value)| *value);
         if known.is_none() {
             let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
@@ -248,7 +248,7 @@ impl<'a> Reading<'a> {
     }
 
     fn architecture(&mut self) -> Option<String> {
-        let text = self.said(EXPORT_ARCHITECTURE)?;
+        let text = self.value(EXPORT_ARCHITECTURE)?;
         if text.len() > 32 || !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
             self.wrong(
                 EXPORT_ARCHITECTURE,
@@ -259,7 +259,7 @@ impl<'a> Reading<'a> {
     }
 
     fn labels(&mut self) -> BTreeMap<String, String> {
-        let text = self.said(EXPORT_LABELS).map(String::as_str).unwrap_or_default();
+        let text = self.value(EXPORT_LABELS).map(String::as_str).unwrap_or_default();
         let mut labels = BTreeMap::new();
         if text.len() > MOST_LABELS.1 || text.lines().count() > MOST_LABELS.0 {
             let (lines, bytes) = MOST_LABELS;
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn annotations_become_a_request() {
-        let plain = Request::of(&notes(&[TARGET])).unwrap();
+        let plain = Request::from_annotations(&notes(&[TARGET])).unwrap();
         let expected = Request {
             target: TARGET.1.to_owned(),
             secret: None,
@@ -354,7 +354,7 @@ mod tests {
                 .into(),
             ..expected
         };
-        assert_eq!(Request::of(&all).unwrap(), expected);
+        assert_eq!(Request::from_annotations(&all).unwrap(), expected);
     }
 
     #[test]
@@ -385,19 +385,19 @@ mod tests {
             ("labels", "a=\u{1b}[2J"),
             ("labels", &many),
         ] {
-            let faults = Request::of(&notes(&[TARGET, (name, value)])).unwrap_err();
+            let faults = Request::from_annotations(&notes(&[TARGET, (name, value)])).unwrap_err();
             assert_eq!(faults.len(), 1, "{name}={value}: {faults:?}");
             let field = format!("metadata.annotations[cdi.kubevirt.io/storage.export.{name}]");
             assert_eq!(faults[0].field, field);
             assert!(faults[0].message.starts_with("must be ") && faults[0].message.len() < 300, "{faults:?}");
             assert!(!faults[0].message.chars().any(char::is_control));
         }
-        let untagged = Request::of(&notes(&[("target", "docker://h:5000/os")])).unwrap_err();
+        let untagged = Request::from_annotations(&notes(&[("target", "docker://h:5000/os")])).unwrap_err();
         assert_eq!(
             untagged[0].message,
             "must be docker://HOST/REPO:TAG with its tag, not \"docker://h:5000/os\"; write :latest where that is meant"
         );
-        let two = Request::of(&notes(&[("target", "x"), ("format", "y")])).unwrap_err();
+        let two = Request::from_annotations(&notes(&[("target", "x"), ("format", "y")])).unwrap_err();
         assert_eq!(two.len(), 2, "all faults are told: {two:?}");
     }
 
@@ -406,7 +406,7 @@ mod tests {
         let mut said = notes(&[TARGET, ("secretref", "login"), ("colour", "red"), ("phase", "Running")]);
         said.insert("cdi.kubevirt.io/storage.exports".to_owned(), "of others".to_owned());
         said.insert("cdi.kubevirt.io/storage.import.x".to_owned(), "of others".to_owned());
-        let faults = Request::of(&said).unwrap_err();
+        let faults = Request::from_annotations(&said).unwrap_err();
         let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
         let all = "target, secretRef, certConfigMap, format, layer, architecture, labels, id";
         let at = |name: &str| {
@@ -435,15 +435,17 @@ mod tests {
             notes(&[TARGET, ("format", "1")]),
         ]
         .iter()
-        .map(asked)
+        .map(request_text)
         .collect();
         let all: std::collections::BTreeSet<&String> = sums.iter().collect();
         assert_eq!(all.len(), 4, "{sums:?}");
         let mut answered = notes(&[TARGET]);
         answered.insert(crate::cdi::annotations::EXPORT_PHASE.to_owned(), "Running".to_owned());
-        assert_eq!(asked(&answered), sums[0], "what answers does not ask");
+        assert_eq!(request_text(&answered), sums[0], "what answers does not ask");
         assert!(
-            is_asked(&answered) && !is_asked(&notes(&[("target", "")])) && !is_asked(&notes(&[("id", "1")]))
+            is_requested(&answered)
+                && !is_requested(&notes(&[("target", "")]))
+                && !is_requested(&notes(&[("id", "1")]))
         );
     }
 
@@ -462,7 +464,7 @@ mod tests {
         let asked =
             notes(&[TARGET, ("secretRef", "login"), ("certConfigMap", "ca"), ("architecture", "arm64")]);
         let disk = Disk::File("/data/disk.img".into());
-        let Ok(job) = Request::of(&asked).unwrap().job(disk, &mut Mounts);
+        let Ok(job) = Request::from_annotations(&asked).unwrap().job(disk, &mut Mounts);
         let text = serde_json::to_string(&job).unwrap();
         assert_eq!(serde_json::from_str::<Export>(&text).unwrap(), job);
         assert_eq!(job.target.ca, Some("/c/ca".into()));

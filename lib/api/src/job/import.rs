@@ -204,7 +204,7 @@ pub enum Refusal<E> {
 impl Import {
     /// The job that fills the disk of a DataVolume, or its folder if the content is an archive. All faults of
     /// the DataVolume are reported before any reference is read.
-    pub fn of<R: References>(
+    pub fn from_data_volume<R: References>(
         volume: &DataVolume,
         target: Target,
         references: &mut R,
@@ -263,7 +263,7 @@ fn of_source<R: References>(
         Some(Source::Http(web(http, references)?))
     } else if let Some(s3) = &source.s3 {
         let login = login(&s3.secret_ref, references)?;
-        let ca = said(&s3.cert_config_map).map(|name| references.config_map(name)).transpose()?;
+        let ca = non_empty(&s3.cert_config_map).map(|name| references.config_map(name)).transpose()?;
         Some(Source::S3(S3 { url: Confidential(with_small_scheme(&s3.url)), login, ca }))
     } else if let Some(gcs) = &source.gcs {
         let login = login(&gcs.secret_ref, references)?;
@@ -280,21 +280,21 @@ fn of_source<R: References>(
 /// Files of the Secret of this name, if the name is set.
 fn login<R: References>(name: &Option<String>, references: &mut R) -> Result<Option<SecretFiles>, R::Error> {
     let files = |name: &String| Ok(SecretFiles { secret: name.clone(), files: references.secret(name)? });
-    said(name).map(files).transpose()
+    non_empty(name).map(files).transpose()
 }
 
 fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Http, R::Error> {
     let mut secret =
         |name: &String| Ok(SecretFiles { secret: name.clone(), files: references.secret(name)? });
     let secret_headers = http.secret_extra_headers.iter().map(&mut secret).collect::<Result<_, _>>()?;
-    let login = said(&http.secret_ref).map(secret).transpose()?;
+    let login = non_empty(&http.secret_ref).map(secret).transpose()?;
     Ok(Http {
         url: Confidential(with_small_scheme(&http.url)),
         headers: http.extra_headers.iter().cloned().map(Confidential).collect(),
         secret_headers,
         login,
-        ca: said(&http.cert_config_map).map(|name| references.config_map(name)).transpose()?,
-        checksum: said(&http.checksum).cloned(),
+        ca: non_empty(&http.cert_config_map).map(|name| references.config_map(name)).transpose()?,
+        checksum: non_empty(&http.checksum).cloned(),
         insecure: http.insecure_skip_verify == Some(true),
     })
 }
@@ -302,7 +302,7 @@ fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Htt
 fn image<R: References>(registry: &datavolume::Registry, references: &mut R) -> Result<Source, R::Error> {
     let url = with_small_scheme(registry.url.as_deref().unwrap_or_default());
     if let Some(reference) = registry.of_node()
-        && let Some(folder) = references.image(reference, said(&registry.secret_ref).map(String::as_str))
+        && let Some(folder) = references.image(reference, non_empty(&registry.secret_ref).map(String::as_str))
     {
         return Ok(Source::Mounted(MountedImage { url, folder }));
     }
@@ -310,7 +310,7 @@ fn image<R: References>(registry: &datavolume::Registry, references: &mut R) -> 
         url,
         architecture: registry.architecture().map(str::to_owned),
         login: login(&registry.secret_ref, references)?,
-        ca: said(&registry.cert_config_map).map(|name| references.config_map(name)).transpose()?,
+        ca: non_empty(&registry.cert_config_map).map(|name| references.config_map(name)).transpose()?,
         insecure: false,
         settings: BTreeMap::new(),
     }))
@@ -325,6 +325,6 @@ fn with_small_scheme(url: &str) -> String {
 }
 
 /// The text; `None` if it is unset or empty.
-pub(super) fn said(text: &Option<String>) -> Option<&String> {
+pub(super) fn non_empty(text: &Option<String>) -> Option<&String> {
     text.as_ref().filter(|text| !text.is_empty())
 }

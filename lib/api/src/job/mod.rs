@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  DataVolume ──check──► every fault with its field                            check.rs
-//!      │ Import::of: its Secrets and ConfigMaps become values or files         import.rs
+//!      │ Import::from_data_volume: its Secrets and ConfigMaps become values or files         import.rs
 //!      ▼
 //!  Import { source, target, size, preallocate } ──JSON──► cdi::import ──► Report            report.rs
 //!

@@ -1,7 +1,7 @@
 //! Job of a poll pod: finds the current version of an image.
 //!
 //! ```text
-//!  DataImportCron ──Import::of──► Source ──► Poll { source } ──JSON──► cdi-worker poll ──► Report { stage: Done, digest }
+//!  DataImportCron ──Import::from_data_volume──► Source ──► Poll { source } ──JSON──► cdi-worker poll ──► Report { stage: Done, digest }
 //! ```
 
 use super::Source;

@@ -29,7 +29,7 @@ impl AnnotationPolicy {
     }
 
     /// Reason why the annotation of a KubeVirt object is not valid as it is written.
-    pub fn odd(object: &Value) -> Option<String> {
+    pub fn unknown_value(object: &Value) -> Option<String> {
         let word = said(object).filter(|word| ![PASS, STRICT].contains(word))?;
         let word: String = word.chars().take(64).collect();
         Some(format!("{word:?} is not supported; supported are {PASS}, {STRICT}; {STRICT} holds until then"))
@@ -49,7 +49,7 @@ mod tests {
     fn a_word_that_is_not_known_is_strict_and_told() {
         let of = |word: Value| {
             let object = json!({"metadata": {"annotations": {POD_ANNOTATIONS: word}}});
-            (AnnotationPolicy::of_cluster(&object), AnnotationPolicy::odd(&object).is_some())
+            (AnnotationPolicy::of_cluster(&object), AnnotationPolicy::unknown_value(&object).is_some())
         };
         for word in [json!(null), json!(""), json!("pass")] {
             assert_eq!(of(word.clone()), (AnnotationPolicy::Pass, false), "{word}");

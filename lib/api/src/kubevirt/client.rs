@@ -1,6 +1,6 @@
 //! API clients and TLS of the components.
 
-use crate::{object, words};
+use crate::{object, string_enum};
 use serde_json::Number;
 
 object! {
@@ -65,7 +65,7 @@ pub const CIPHERS: [&str; 12] = [
     "ECDHE-RSA-CHACHA20-POLY1305",
 ];
 
-words! {
+string_enum! {
     /// Version of the TLS protocol.
     pub enum TlsVersion {
         Tls10 = "VersionTLS10",

@@ -7,7 +7,7 @@ use crate::kubevirt::{
 use crate::meta::{Empty, LabelSelector};
 use crate::quantity::Quantity;
 use crate::vmi::EvictionStrategy;
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -224,7 +224,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a container that supports a VMI.
     pub enum SupportContainerType {
         HotplugDisk = "hotplug-disk",
@@ -236,7 +236,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Rollout of VM changes to the running VMI.
     pub enum RolloutStrategy {
         /// Changes take effect at the next start.
@@ -246,7 +246,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Policy for references to instance types and preferences.
     pub enum ReferencePolicy {
         /// References are kept in the VM.
@@ -258,7 +258,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Aggregation of VM permissions into the cluster's roles.
     pub enum RoleAggregation {
         /// Cluster roles `admin`, `edit` and `view` include VM permissions.

@@ -71,7 +71,7 @@ impl ComponentFlags {
 }
 
 /// The programs that accept arguments here, each with its arguments as on a command line.
-pub fn given() -> impl Iterator<Item = (&'static str, Vec<String>)> {
+pub fn accepted() -> impl Iterator<Item = (&'static str, Vec<String>)> {
     let plain = |flags: &[(&str, Flag)]| {
         flags.iter().filter(|(_, flag)| *flag == Plain).map(|(name, _)| format!("--{name}")).collect()
     };
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn an_argument_that_would_end_the_program_is_none() {
         assert_eq!(argument("controller", "poll-any-address", ""), Ok("--poll-any-address".to_owned()));
-        assert_eq!(given().collect::<Vec<_>>(), [("virt-controller", vec!["--poll-any-address".to_owned()])]);
+        assert_eq!(accepted().collect::<Vec<_>>(), [("virt-controller", vec!["--poll-any-address".to_owned()])]);
         for (field, name, value, says) in [
             ("controller", "poll-any-address", "true", "has no value"),
             (

@@ -1,7 +1,7 @@
 //! Defaults and plugins for network interfaces.
 
 use crate::quantity::Quantity;
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -57,7 +57,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of an interface in the libvirt domain.
     pub enum DomainAttachment {
         /// Existing tap device of the pod.
@@ -67,7 +67,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Method that refreshes the network after a migration.
     pub enum BindingMigrationMethod {
         /// Link of the interface taken down and up, so that the guest renews its DHCP lease.
@@ -75,7 +75,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Network information that a sidecar receives.
     pub enum NetworkInfo {
         /// Device information of each network.

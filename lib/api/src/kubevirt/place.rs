@@ -1,7 +1,7 @@
 //! Placement and customization of components.
 
 use crate::pod::{Affinity, Toleration};
-use crate::{object, words};
+use crate::{object, string_enum};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ impl ComponentPatch {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a patch.
     pub enum PatchType {
         /// JSON patch: a list of operations (RFC 6902).

@@ -10,10 +10,10 @@
 //! without effect are reported. A test walks the schema and fails on a field that is not in the list.
 
 use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
-use crate::machine::boards::{Boards, MACHINE_TYPES};
 use crate::machine::host_folders::{HOST_DISK_FOLDERS, HostFolders};
+use crate::machine::machine_type_map::{MACHINE_TYPES, MachineTypeMap};
 use crate::machine::mediated::MediatedTypes;
-use crate::machine::permitted::{Odd, Permitted};
+use crate::machine::permitted::{IneffectiveEntry, Permitted};
 use crate::wire;
 use serde_json::Value;
 use std::fmt;
@@ -226,14 +226,23 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     for (name, plugin) in plugins.as_object().into_iter().flatten() {
         found.extend(unserved_of(&PLUGIN, plugin, &format!("spec.{PLUGINS}.{name}")));
     }
-    let odd = Permitted::odd(object).into_iter().chain(MediatedTypes::odd(object));
-    found.extend(odd.map(|Odd { field, why }| Unserved { field: format!("spec.{field}"), why }));
+    let odd =
+        Permitted::ineffective_entries(object).into_iter().chain(MediatedTypes::ineffective_entries(object));
+    found.extend(odd.map(|IneffectiveEntry { field, why }| Unserved { field: format!("spec.{field}"), why }));
     let field = format!("metadata.annotations[{MACHINE_TYPES}]");
-    found.extend(Boards::odd(object).into_iter().map(|why| Unserved { field: field.clone(), why }));
+    found.extend(
+        MachineTypeMap::ineffective_entries(object)
+            .into_iter()
+            .map(|why| Unserved { field: field.clone(), why }),
+    );
     let field = format!("metadata.annotations[{HOST_DISK_FOLDERS}]");
-    found.extend(HostFolders::odd(object).into_iter().map(|why| Unserved { field: field.clone(), why }));
+    found.extend(
+        HostFolders::ineffective_entries(object)
+            .into_iter()
+            .map(|why| Unserved { field: field.clone(), why }),
+    );
     let field = format!("metadata.annotations[{POD_ANNOTATIONS}]");
-    found.extend(AnnotationPolicy::odd(object).map(|why| Unserved { field, why }));
+    found.extend(AnnotationPolicy::unknown_value(object).map(|why| Unserved { field, why }));
     let patches = spec["customizeComponents"]["patches"].as_array().into_iter().flatten();
     for (at, patch) in patches.enumerate() {
         let read = wire::read_in_part::<ComponentPatch>(patch.clone(), &mut Vec::new());

@@ -3,7 +3,7 @@
 use crate::duration::Duration;
 use crate::kubevirt::{ComponentConfig, Configuration, CustomizeComponents};
 use crate::meta::LocalReference;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// Desired state of the installation: images, placement and configuration.
@@ -96,7 +96,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Method that moves a running VMI to a new launcher pod.
     pub enum WorkloadUpdateMethod {
         /// Live migration to a new launcher pod.
@@ -106,7 +106,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Strategy for removing the installation while VMs exist.
     pub enum UninstallStrategy {
         /// VMs are deleted with the installation.

@@ -5,7 +5,7 @@
 //!                └────────────┴───► Deleting ─► Deleted
 //! ```
 
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// Observed state of the installation.
@@ -82,7 +82,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Phase of the installation; empty at first.
     pub enum Phase {
         /// Installation or update in progress.
@@ -96,7 +96,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a condition of the installation.
     pub enum ConditionType {
         /// Spec of the object valid and carried out.

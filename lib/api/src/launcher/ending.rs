@@ -26,7 +26,7 @@ pub struct Ending {
 
 impl Ending {
     /// The ending of a VMI in this state; `None` if the VMI has not ended.
-    pub fn of(state: &State) -> Option<Ending> {
+    pub fn from_state(state: &State) -> Option<Ending> {
         let State { life, reason, message, .. } = state;
         let (life, reason, message) = (*life, reason.clone(), message.clone());
         life.is_final().then_some(Ending { life, reason, message })
@@ -61,7 +61,7 @@ impl Ending {
     }
 
     /// A termination message for users: the message of an ending, or the text of another program as it is.
-    pub fn shown(text: &str) -> String {
+    pub fn readable(text: &str) -> String {
         match Ending::of_termination(text) {
             Some(ending) => ending.message.or(ending.reason).unwrap_or_default(),
             None => text.trim().to_owned(),
@@ -87,7 +87,7 @@ mod tests {
         };
         for life in [Life::Succeeded, Life::Failed] {
             let left = ending(life, "the guest panicked");
-            assert_eq!(Ending::of(&left.clone().state()), Some(left.clone()));
+            assert_eq!(Ending::from_state(&left.clone().state()), Some(left.clone()));
             assert_eq!(Ending::of_termination(&left.termination()), Some(left));
             let long = ending(life, &"ä\"\u{1}".repeat(3000)).termination();
             assert!(long.len() <= termination::LONGEST, "{}", long.len());
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!((read.life, read.reason.as_deref()), (life, Some("GuestPanicked")));
             assert!(read.message.unwrap().starts_with("ä\""));
         }
-        assert_eq!(Ending::of(&State::default()), None);
+        assert_eq!(Ending::from_state(&State::default()), None);
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         ] {
             assert_eq!(Ending::of_termination(text), None, "{text}");
         }
-        assert_eq!(Ending::shown(" panicked at …\n"), "panicked at …");
+        assert_eq!(Ending::readable(" panicked at …\n"), "panicked at …");
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         for odd in ["", "two words", "a\nb", &"x".repeat(WORD + 1)] {
             assert_eq!(read(odd, "\n"), (None, None), "{odd}");
         }
-        assert_eq!(Ending::shown(r#"{"life":"Failed","message":"no disk"}"#), "no disk");
-        assert_eq!(Ending::shown(r#"{"life":"Failed","reason":"Crashed"}"#), "Crashed");
+        assert_eq!(Ending::readable(r#"{"life":"Failed","message":"no disk"}"#), "no disk");
+        assert_eq!(Ending::readable(r#"{"life":"Failed","reason":"Crashed"}"#), "Crashed");
     }
 }

@@ -39,7 +39,7 @@ impl Cpu {
     }
 
     /// Number of vCPUs that the guest may have after hotplug.
-    pub fn most(&self) -> u32 {
+    pub fn max_count(&self) -> u32 {
         let sockets = self.max_sockets.map_or(self.sockets, |most| most.max(self.sockets));
         sockets.saturating_mul(self.cores).saturating_mul(self.threads)
     }
@@ -51,7 +51,7 @@ impl Cpu {
     }
 
     /// Number of dedicated CPUs of the node; 0 if the VMI shares CPUs with others.
-    pub fn own(&self) -> u32 {
+    pub fn dedicated_count(&self) -> u32 {
         match self.dedicated {
             true => self.count().saturating_add(u32::from(self.isolated_emulator)),
             false => 0,

@@ -72,7 +72,7 @@ impl HostFolders {
 
     /// Entries of the annotation that have no effect, each with the reason, and the first one beyond the
     /// limit.
-    pub fn odd(object: &Value) -> Vec<String> {
+    pub fn ineffective_entries(object: &Value) -> Vec<String> {
         let named = named(object);
         let why = |(at, entry): (usize, &str)| {
             let short = |text: &str| text.chars().take(64).collect::<String>();
@@ -214,14 +214,20 @@ mod tests {
         for folder in wrong {
             let said = object(&json!(folder));
             assert_eq!(HostFolders::of_cluster(&said), HostFolders::default(), "{folder}");
-            let [odd] = &HostFolders::odd(&said)[..] else { panic!("{folder}") };
+            let [odd] = &HostFolders::ineffective_entries(&said)[..] else { panic!("{folder}") };
             assert!(odd.starts_with(&format!("{folder:?} is not")), "{odd}");
         }
-        assert!(HostFolders::odd(&object(&json!("/srv,/srv/,/srv2,/var/lib/kubelet-disks"))).is_empty());
-        let nested = HostFolders::odd(&object(&json!("/srv,/srv/vms")));
+        assert!(
+            HostFolders::ineffective_entries(&object(&json!("/srv,/srv/,/srv2,/var/lib/kubelet-disks")))
+                .is_empty()
+        );
+        let nested = HostFolders::ineffective_entries(&object(&json!("/srv,/srv/vms")));
         assert_eq!(nested, [r#""/srv" is not permitted: "/srv/vms", which is named too, lies in it"#]);
         let many: Vec<String> = (0..100).map(|n| format!("/srv/{n}")).collect();
         let many = object(&json!(many.join(",")));
-        assert_eq!((HostFolders::of_cluster(&many).0.len(), HostFolders::odd(&many).len()), (ENTRIES, 1));
+        assert_eq!(
+            (HostFolders::of_cluster(&many).0.len(), HostFolders::ineffective_entries(&many).len()),
+            (ENTRIES, 1)
+        );
     }
 }

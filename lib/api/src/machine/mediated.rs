@@ -5,7 +5,7 @@
 //! the entries that select a node replace the types for all nodes. A node that several entries select has the
 //! types of all of them.
 
-use super::permitted::{Odd, TYPE};
+use super::permitted::{IneffectiveEntry, TYPE};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ pub struct MediatedTypes {
 impl MediatedTypes {
     /// Reads the mediated device types of a KubeVirt object; `None` if it leaves mediated devices alone
     /// (`enabled: false`).
-    pub fn of(object: &Value) -> Option<MediatedTypes> {
+    pub fn of_cluster(object: &Value) -> Option<MediatedTypes> {
         (said(object)["enabled"] != false).then(|| read(object).0)
     }
 
     /// Entries without effect.
-    pub fn odd(object: &Value) -> Vec<Odd> {
+    pub fn ineffective_entries(object: &Value) -> Vec<IneffectiveEntry> {
         read(object).1
     }
 
@@ -59,7 +59,7 @@ fn said(object: &Value) -> &Value {
     &object["spec"]["configuration"]["mediatedDevicesConfiguration"]
 }
 
-fn read(object: &Value) -> (MediatedTypes, Vec<Odd>) {
+fn read(object: &Value) -> (MediatedTypes, Vec<IneffectiveEntry>) {
     let mut odd = Vec::new();
     let everywhere = types(said(object), AT, &mut odd);
     let mut selected = Vec::new();
@@ -67,7 +67,10 @@ fn read(object: &Value) -> (MediatedTypes, Vec<Odd>) {
     for (n, entry) in list.into_iter().flatten().enumerate() {
         let at = format!("{AT}.nodeMediatedDeviceTypes[{n}]");
         if n == ENTRIES {
-            odd.push(Odd { field: at, why: format!("only the first {ENTRIES} entries are read") });
+            odd.push(IneffectiveEntry {
+                field: at,
+                why: format!("only the first {ENTRIES} entries are read"),
+            });
             break;
         }
         let label = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
@@ -76,7 +79,7 @@ fn read(object: &Value) -> (MediatedTypes, Vec<Odd>) {
             Some(selector) => selected.push((selector, types(entry, &at, &mut odd))),
             None => {
                 let why = "nodeSelector must be labels of nodes";
-                odd.push(Odd { field: at, why: why.to_owned() });
+                odd.push(IneffectiveEntry { field: at, why: why.to_owned() });
             }
         }
     }
@@ -84,7 +87,7 @@ fn read(object: &Value) -> (MediatedTypes, Vec<Odd>) {
 }
 
 /// Types of a list that are valid names: of a type's folder, or the driver's name with `_` for each blank.
-fn types(said: &Value, at: &str, odd: &mut Vec<Odd>) -> Vec<String> {
+fn types(said: &Value, at: &str, odd: &mut Vec<IneffectiveEntry>) -> Vec<String> {
     let list = |name: &'static str| Some((name, said[name].as_array().filter(|list| !list.is_empty())?));
     let Some((name, list)) = list("mediatedDeviceTypes").or_else(|| list("mediatedDevicesTypes")) else {
         return Vec::new();
@@ -103,7 +106,7 @@ fn types(said: &Value, at: &str, odd: &mut Vec<Odd>) -> Vec<String> {
                 "must be the name of a mediated device type, for example nvidia-222 or GRID T4-1Q".to_owned()
             }
         };
-        odd.push(Odd { field: format!("{at}.{name}[{n}]"), why });
+        odd.push(IneffectiveEntry { field: format!("{at}.{name}[{n}]"), why });
         if n >= ENTRIES {
             break;
         }
@@ -130,20 +133,20 @@ mod tests {
                 {"nodeSelector": {"gpu": "none"}},
             ],
         }));
-        let types = MediatedTypes::of(&said).unwrap();
-        assert_eq!(MediatedTypes::odd(&said), []);
+        let types = MediatedTypes::of_cluster(&said).unwrap();
+        assert_eq!(MediatedTypes::ineffective_entries(&said), []);
         assert_eq!(types.of_node(&json!({})), ["nvidia-222", "GRID_T4-1Q"]);
         assert_eq!(types.of_node(&json!({"gpu": "t4"})), ["nvidia-230"]);
         assert_eq!(types.of_node(&json!({"gpu": "t4", "zone": "a"})), ["nvidia-230", "nvidia-231"]);
         assert_eq!(types.of_node(&json!({"gpu": "none"})), ["nvidia-222", "GRID_T4-1Q"]);
         assert!(!types.is_empty());
         let old = object(&json!({"mediatedDevicesTypes": ["a"], "mediatedDeviceTypes": []}));
-        assert_eq!(MediatedTypes::of(&old).unwrap().of_node(&Value::Null), ["a"]);
+        assert_eq!(MediatedTypes::of_cluster(&old).unwrap().of_node(&Value::Null), ["a"]);
     }
 
     #[test]
     fn nothing_is_touched_where_it_is_switched_off() {
-        let said = |said: &Value| MediatedTypes::of(&object(said));
+        let said = |said: &Value| MediatedTypes::of_cluster(&object(said));
         assert_eq!(said(&json!({"enabled": false, "mediatedDeviceTypes": ["a"]})), None);
         assert_eq!(said(&Value::Null), Some(MediatedTypes::default()));
         assert!(said(&json!({"enabled": true, "mediatedDeviceTypes": ["a"]})).is_some());
@@ -166,7 +169,7 @@ mod tests {
                 "nodeMediatedDeviceTypes[0].mediatedDeviceTypes[0]",
             ),
         ] {
-            let odd = MediatedTypes::odd(&object(&said));
+            let odd = MediatedTypes::ineffective_entries(&object(&said));
             let fields: Vec<&str> = odd.iter().map(|odd| odd.field.as_str()).collect();
             assert_eq!(fields, [format!("{AT}.{field}")], "{said}");
         }

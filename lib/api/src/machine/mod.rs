@@ -10,7 +10,6 @@
 //! of its fields. Fields about placement (selectors, affinities, tolerations, probes) are not here. Neither
 //! are values of the host (paths, taps), which are in [`crate::launcher::Resolved`].
 
-pub mod boards;
 mod check;
 pub mod cpu;
 pub mod devices;
@@ -23,14 +22,15 @@ pub mod host_device;
 pub mod host_folders;
 pub mod hyperv;
 mod label;
-pub mod left;
+pub mod machine_type_map;
 pub mod mediated;
 pub mod network;
-pub mod notes;
+pub mod non_domain;
 pub mod permitted;
 pub mod refused;
 pub mod resource_claim;
 pub mod volume;
+pub mod warnings;
 
 pub use check::{
     Files, Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, is_clean, not_plain, topology, uuid,
@@ -175,7 +175,7 @@ pub enum Reboot {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Credential {
     /// SSH public keys of a Secret.
-    SshKeys { secret: String, way: KeyWay },
+    SshKeys { secret: String, delivery: KeyDelivery },
     /// Passwords of a Secret, which the guest agent sets. The keys of the Secret are user names.
     Passwords { secret: String },
 }
@@ -191,7 +191,7 @@ impl Credential {
     /// True if the guest agent sets the credential, while the guest runs.
     pub fn is_of_agent(&self) -> bool {
         match self {
-            Credential::SshKeys { way, .. } => matches!(way, KeyWay::Agent { .. }),
+            Credential::SshKeys { delivery, .. } => matches!(delivery, KeyDelivery::Agent { .. }),
             Credential::Passwords { .. } => true,
         }
     }
@@ -199,7 +199,7 @@ impl Credential {
 
 /// Delivery of SSH keys to the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyWay {
+pub enum KeyDelivery {
     /// In the NoCloud seed.
     NoCloud,
     /// In the config drive.

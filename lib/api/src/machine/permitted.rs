@@ -58,19 +58,19 @@ pub struct Ids {
 
 /// An entry without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Odd {
+pub struct IneffectiveEntry {
     pub field: String,
     pub why: String,
 }
 
 impl Permitted {
     /// Reads the permitted devices of a KubeVirt object.
-    pub fn of(object: &Value) -> Permitted {
+    pub fn of_cluster(object: &Value) -> Permitted {
         read(object).0
     }
 
     /// Entries without effect.
-    pub fn odd(object: &Value) -> Vec<Odd> {
+    pub fn ineffective_entries(object: &Value) -> Vec<IneffectiveEntry> {
         read(object).1
     }
 
@@ -113,7 +113,7 @@ pub fn is_resource(name: &str) -> bool {
     is_own && is_domain && !is_kubernetes && domain != "devices.kubevirt.io"
 }
 
-fn read(object: &Value) -> (Permitted, Vec<Odd>) {
+fn read(object: &Value) -> (Permitted, Vec<IneffectiveEntry>) {
     let mut reading = Reading::default();
     let said = &object["spec"]["configuration"]["permittedHostDevices"];
     reading.each(said, "pciHostDevices", |entry| {
@@ -141,7 +141,7 @@ fn read(object: &Value) -> (Permitted, Vec<Odd>) {
 #[derive(Default)]
 struct Reading {
     permitted: Permitted,
-    odd: Vec<Odd>,
+    odd: Vec<IneffectiveEntry>,
     /// Resources by the names of their environment variables in launchers.
     variables: BTreeMap<String, String>,
 }
@@ -156,8 +156,10 @@ impl Reading {
         let at = |n: usize| format!("configuration.permittedHostDevices.{list}[{n}]");
         for (n, entry) in said[list].as_array().into_iter().flatten().enumerate() {
             if n == ENTRIES {
-                self.odd
-                    .push(Odd { field: at(n), why: format!("only the first {ENTRIES} entries are read") });
+                self.odd.push(IneffectiveEntry {
+                    field: at(n),
+                    why: format!("only the first {ENTRIES} entries are read"),
+                });
                 return;
             }
             let resource = entry["resourceName"].as_str().unwrap_or_default();
@@ -182,7 +184,7 @@ impl Reading {
                     }
                     self.permitted.rules.push(Rule { resource: resource.to_owned(), selector });
                 }
-                Err(why) => self.odd.push(Odd { field: at(n), why: why.to_owned() }),
+                Err(why) => self.odd.push(IneffectiveEntry { field: at(n), why: why.to_owned() }),
             }
         }
     }
@@ -209,7 +211,7 @@ mod tests {
                 {"vendor": "46d", "product": "c077"}, {"vendor": "045e", "product": "07a5"},
             ]}],
         }));
-        let permitted = Permitted::of(&said);
+        let permitted = Permitted::of_cluster(&said);
         let ids = |vendor, product| Ids { vendor, product };
         let selectors: Vec<_> = permitted.rules.iter().map(|rule| rule.selector.clone()).collect();
         assert_eq!(
@@ -223,8 +225,8 @@ mod tests {
         );
         assert_eq!(permitted.resources().len(), 4);
         assert_eq!(permitted.offered().count(), 3, "another device plugin offers the NIC");
-        assert_eq!(Permitted::odd(&said), []);
-        assert_eq!(Permitted::of(&json!({})), Permitted::default());
+        assert_eq!(Permitted::ineffective_entries(&said), []);
+        assert_eq!(Permitted::of_cluster(&json!({})), Permitted::default());
     }
 
     #[test]
@@ -248,20 +250,20 @@ mod tests {
             ("usb", json!({"resourceName": "a.b/c", "selectors": [{"vendor": "1"}]})),
         ] {
             let said = object(&json!({list: [entry]}));
-            assert_eq!(Permitted::of(&said), Permitted::default(), "{said}");
-            let odd = Permitted::odd(&said);
+            assert_eq!(Permitted::of_cluster(&said), Permitted::default(), "{said}");
+            let odd = Permitted::ineffective_entries(&said);
             assert_eq!(odd[0].field, format!("configuration.permittedHostDevices.{list}[0]"));
         }
         let entry = |resource: &str| json!({"pciVendorSelector": "10de:1eb8", "resourceName": resource});
         let said = object(&json!({"pciHostDevices": [entry("a.b/c.d"), entry("a.b/c.d"), entry("a.b/C_D")]}));
-        assert_eq!(Permitted::of(&said).rules.len(), 2);
+        assert_eq!(Permitted::of_cluster(&said).rules.len(), 2);
         assert!(
-            Permitted::odd(&said)[0].field.ends_with("[2]")
-                && Permitted::odd(&said)[0].why.contains("one variable")
+            Permitted::ineffective_entries(&said)[0].field.ends_with("[2]")
+                && Permitted::ineffective_entries(&said)[0].why.contains("one variable")
         );
         let said = object(&json!({"pciHostDevices": many}));
-        assert_eq!(Permitted::of(&said).rules.len(), ENTRIES);
-        assert!(Permitted::odd(&said)[0].why.contains("only the first"));
+        assert_eq!(Permitted::of_cluster(&said).rules.len(), ENTRIES);
+        assert!(Permitted::ineffective_entries(&said)[0].why.contains("only the first"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub struct ResourceClaim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// An existing one, by its name in the namespace of the VMI (`resourceClaimName`).
-    There(String),
+    Existing(String),
     /// One that Kubernetes creates for the pod, from a template of this name (`resourceClaimTemplateName`).
     Template(String),
 }

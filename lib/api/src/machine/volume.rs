@@ -72,13 +72,13 @@ pub enum Volume {
     /// Answer files for Windows setup.
     Sysprep {
         /// A config map or a secret.
-        source: Named,
+        source: ConfigMapOrSecret,
     },
 }
 
 /// Object with the files of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum ConfigMapOrSecret {
     ConfigMap(String),
     Secret(String),
 }

@@ -13,7 +13,7 @@ use crate::duration::Duration;
 use crate::meta::{Empty, LabelSelector, ObjectMeta, Requirement};
 use crate::pod::NumberOrName;
 use crate::vm;
-use crate::{object, words};
+use crate::{object, string_enum};
 use serde_json::Value;
 
 /// The group of the kind.
@@ -211,7 +211,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a condition of a pool.
     pub enum ConditionType {
         /// Creation, update or deletion of a VM failed.
@@ -221,7 +221,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Order of the VMs of a pool.
     pub enum SortPolicy {
         AscendingOrder = "AscendingOrder",
@@ -232,7 +232,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Preservation of the disks of VMs that leave a pool.
     pub enum StatePreservation {
         Disabled = "Disabled",

@@ -3,7 +3,7 @@
 use crate::datavolume;
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// Desired state of a VirtualMachine: run strategy, VMI template and DataVolume templates.
@@ -85,7 +85,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Run strategy of a VM.
     pub enum RunStrategy {
         Always = "Always",
@@ -97,7 +97,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Strategy for changed volumes of a VM.
     pub enum UpdateVolumesStrategy {
         Migration = "Migration",
@@ -105,7 +105,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Reaction if the instance type or preference cannot be inferred from a volume.
     pub enum InferFailurePolicy {
         Reject = "Reject",

@@ -2,7 +2,7 @@
 
 use crate::vm::{InferFailurePolicy, RunStrategy};
 use crate::vmi::{ChangedBlockTrackingStatus, ClaimSource, DataVolumeSource, Disk, MigratedVolume};
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -205,7 +205,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Summary of a VM's state in one word.
     pub enum PrintableStatus {
         Terminating = "Terminating",
@@ -228,7 +228,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a VM condition, including those copied from the VMI.
     pub enum ConditionType {
         Failure = "Failure",
@@ -239,7 +239,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Action that a request asks for.
     pub enum StateChange {
         Start = "Start",
@@ -247,7 +247,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Phase of a memory dump.
     pub enum MemoryDumpPhase {
         Associating = "Associating",

@@ -1,6 +1,6 @@
 //! Hardware clock and timers of the guest.
 
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// Hardware clock and timers of the guest.
@@ -86,7 +86,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Policy for missed ticks of a timer.
     pub enum TickPolicy {
         Delay = "delay",
@@ -96,7 +96,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Time source of the Real-Time Clock.
     pub enum RtcTrack {
         Guest = "guest",

@@ -2,7 +2,7 @@
 
 use crate::meta::Empty;
 use crate::vmi::{Disk, FeatureState, Interface};
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// Devices of the guest: disks, interfaces, consoles and others.
@@ -200,7 +200,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Action when a watchdog expires.
     pub enum WatchdogAction {
         Poweroff = "poweroff",
@@ -209,7 +209,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Bus of an input device.
     pub enum InputBus {
         Usb = "usb",
@@ -217,7 +217,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of an input device.
     pub enum InputType {
         Tablet = "tablet",
@@ -225,7 +225,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Model of a panic device.
     pub enum PanicModel {
         Hyperv = "hyperv",

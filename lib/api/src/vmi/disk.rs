@@ -1,7 +1,7 @@
 //! Disk devices of the guest.
 
 use crate::vmi::FeatureState;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// Disk device of the guest, backed by the volume of the same name.
@@ -98,7 +98,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Bus that attaches a disk to the guest.
     pub enum Bus {
         Virtio = "virtio",
@@ -108,7 +108,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// State of the tray of a CD-ROM drive.
     pub enum Tray {
         Open = "open",
@@ -116,7 +116,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Cache mode of a disk on the node.
     pub enum Cache {
         None = "none",
@@ -125,7 +125,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Asynchronous I/O mode of QEMU.
     pub enum Io {
         Threads = "threads",
@@ -133,7 +133,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Reaction to an I/O error of a volume.
     pub enum ErrorPolicy {
         Stop = "stop",

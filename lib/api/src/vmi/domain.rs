@@ -3,7 +3,7 @@
 use crate::meta::Empty;
 use crate::quantity::Quantity;
 use crate::vmi::{Clock, Cpu, Devices, Features, Firmware, Memory};
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -121,7 +121,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Assignment of disks to IOThreads.
     pub enum IoThreadsPolicy {
         Shared = "shared",
@@ -130,7 +130,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Reaction to a reboot by the guest.
     pub enum RebootPolicy {
         Reboot = "Reboot",

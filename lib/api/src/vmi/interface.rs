@@ -1,7 +1,7 @@
 //! Network interfaces.
 
 use crate::meta::Empty;
-use crate::{object, words};
+use crate::{object, string_enum};
 
 object! {
     /// Network interface of the guest with exactly one binding, for example `bridge` or `masquerade`.
@@ -110,7 +110,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Link state of an interface.
     pub enum InterfaceState {
         Absent = "absent",

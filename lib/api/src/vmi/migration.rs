@@ -1,7 +1,7 @@
 //! State and settings of live migrations.
 
 use crate::quantity::Quantity;
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -218,7 +218,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Progress of the cancellation of a migration.
     pub enum AbortStatus {
         Succeeded = "Succeeded",
@@ -227,7 +227,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Mode of a live migration.
     pub enum MigrationMode {
         PreCopy = "PreCopy",
@@ -236,7 +236,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Network that carries the migration traffic.
     pub enum MigrationNetwork {
         Pod = "Pod",
@@ -244,7 +244,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Compression of the migration traffic.
     pub enum Compression {
         None = "none",

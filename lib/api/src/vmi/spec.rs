@@ -2,7 +2,7 @@
 
 use crate::pod::{Affinity, DnsConfig, Toleration, TopologySpread};
 use crate::vmi::{AccessCredential, Domain, Network, Probe, Volume};
-use crate::{object, words};
+use crate::{object, string_enum};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Reaction of a VMI to the eviction of its launcher pod.
     pub enum EvictionStrategy {
         None = "None",
@@ -104,14 +104,14 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Start mode of the guest.
     pub enum StartStrategy {
         Paused = "Paused",
     }
 }
 
-words! {
+string_enum! {
     /// Operation that uses a utility volume.
     pub enum UtilityVolumeType {
         MemoryDump = "MemoryDump",

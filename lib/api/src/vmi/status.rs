@@ -2,7 +2,7 @@
 
 use crate::quantity::Quantity;
 use crate::vmi::{DeviceStatus, MachineType, MigratedVolume, MigrationState, VolumeStatus};
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -235,7 +235,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Phase of a VMI's life; empty at first.
     pub enum Phase {
         Pending = "Pending",
@@ -249,7 +249,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a VMI condition.
     pub enum ConditionType {
         Ready = "Ready",
@@ -273,7 +273,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Method of a live migration.
     pub enum MigrationMethod {
         BlockMigration = "BlockMigration",
@@ -281,14 +281,14 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Transport between the launchers of a live migration.
     pub enum MigrationTransport {
         Unix = "Unix",
     }
 }
 
-words! {
+string_enum! {
     /// State of changed block tracking.
     pub enum ChangedBlockTrackingState {
         PendingRestart = "PendingRestart",

@@ -3,7 +3,7 @@
 use crate::meta::{Empty, LocalReference};
 use crate::pod::FactFile;
 use crate::quantity::Quantity;
-use crate::{object, words};
+use crate::{object, string_enum};
 use serde_json::Value;
 
 object! {
@@ -207,7 +207,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Type of a host disk.
     pub enum HostDiskType {
         DiskOrCreate = "DiskOrCreate",

@@ -2,7 +2,7 @@
 
 use crate::quantity::Quantity;
 use crate::vmi::Checksum;
-use crate::{object, words};
+use crate::{object, string_enum};
 use std::collections::BTreeMap;
 
 object! {
@@ -87,7 +87,7 @@ object! {
     }
 }
 
-words! {
+string_enum! {
     /// Phase of the attachment of a volume.
     pub enum VolumePhase {
         Pending = "Pending",

@@ -11,17 +11,17 @@
 //! `Option`, a `Vec` and a map are left out when empty; anything else is always written. A `null` equals an
 //! absent field. Reading never stops at the first fault.
 
-mod near;
 mod object;
 mod path;
 mod scalar;
 mod schema;
-mod words;
+mod string_enum;
+mod unknown;
 
-pub(crate) use near::nearest;
-pub use near::{Unknown, unknown_fields};
 pub use path::Path;
 pub use schema::Schema;
+pub(crate) use unknown::nearest;
+pub use unknown::{Unknown, unknown_fields};
 
 use crate::fault::{Fault, Reason};
 use serde_json::{Map, Value};
@@ -45,25 +45,25 @@ pub trait Wire: Sized {
 /// A field of an object, which may be absent.
 pub trait Field: Sized + Default {
     /// Reads the field, if it is present.
-    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self;
+    fn read_field(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self;
     /// The field as JSON; `None` if it is left out.
-    fn give(&self) -> Option<Value>;
+    fn write_field(&self) -> Option<Value>;
     /// Adds the unknown fields within the field.
-    fn look(&self, at: &Path, found: &mut Vec<Unknown>);
+    fn collect_unknown(&self, at: &Path, found: &mut Vec<Unknown>);
     /// Schema of the field where it is set.
     fn form() -> Schema;
 }
 
 impl<T: Wire> Field for Option<T> {
-    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
+    fn read_field(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
         value.and_then(|value| T::read(value, at, faults))
     }
 
-    fn give(&self) -> Option<Value> {
+    fn write_field(&self) -> Option<Value> {
         self.as_ref().map(Wire::write)
     }
 
-    fn look(&self, at: &Path, found: &mut Vec<Unknown>) {
+    fn collect_unknown(&self, at: &Path, found: &mut Vec<Unknown>) {
         if let Some(value) = self {
             value.unknown(at, found);
         }
@@ -75,7 +75,7 @@ impl<T: Wire> Field for Option<T> {
 }
 
 impl<T: Wire> Field for Vec<T> {
-    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
+    fn read_field(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
         match value {
             None => Vec::new(),
             Some(Value::Array(items)) => items
@@ -90,11 +90,11 @@ impl<T: Wire> Field for Vec<T> {
         }
     }
 
-    fn give(&self) -> Option<Value> {
+    fn write_field(&self) -> Option<Value> {
         (!self.is_empty()).then(|| Value::Array(self.iter().map(Wire::write).collect()))
     }
 
-    fn look(&self, at: &Path, found: &mut Vec<Unknown>) {
+    fn collect_unknown(&self, at: &Path, found: &mut Vec<Unknown>) {
         for (i, item) in self.iter().enumerate() {
             item.unknown(&at.index(i), found);
         }
@@ -106,7 +106,7 @@ impl<T: Wire> Field for Vec<T> {
 }
 
 impl<T: Wire> Field for BTreeMap<String, T> {
-    fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
+    fn read_field(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
         match value {
             None => BTreeMap::new(),
             Some(Value::Object(items)) => items
@@ -120,12 +120,12 @@ impl<T: Wire> Field for BTreeMap<String, T> {
         }
     }
 
-    fn give(&self) -> Option<Value> {
+    fn write_field(&self) -> Option<Value> {
         (!self.is_empty())
             .then(|| Value::Object(self.iter().map(|(key, item)| (key.clone(), item.write())).collect()))
     }
 
-    fn look(&self, at: &Path, found: &mut Vec<Unknown>) {
+    fn collect_unknown(&self, at: &Path, found: &mut Vec<Unknown>) {
         for (key, item) in self {
             item.unknown(&at.child(key), found);
         }

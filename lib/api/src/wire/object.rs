@@ -45,7 +45,7 @@ macro_rules! object {
                 #[allow(unused_mut)]
                 let mut fields = $crate::wire::fields(value, at, faults)?;
                 ::std::option::Option::Some($name {
-                    $( $field: $crate::wire::Field::take(
+                    $( $field: $crate::wire::Field::read_field(
                         $crate::wire::remove(&mut fields, $key), &at.child($key), faults), )*
                     other: fields,
                 })
@@ -54,13 +54,13 @@ macro_rules! object {
             fn write(&self) -> ::serde_json::Value {
                 #[allow(unused_mut)]
                 let mut fields = $crate::wire::Other::new();
-                $( $crate::wire::insert(&mut fields, $key, $crate::wire::Field::give(&self.$field)); )*
+                $( $crate::wire::insert(&mut fields, $key, $crate::wire::Field::write_field(&self.$field)); )*
                 fields.extend(self.other.clone());
                 ::serde_json::Value::Object(fields)
             }
 
             fn unknown(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Unknown>) {
-                $( $crate::wire::Field::look(&self.$field, &at.child($key), found); )*
+                $( $crate::wire::Field::collect_unknown(&self.$field, &at.child($key), found); )*
                 $crate::wire::unknown_fields(found, at, self.other.keys(), &[$($key),*]);
             }
 
@@ -87,7 +87,7 @@ macro_rules! object {
 macro_rules! always {
     ($name:ident) => {
         impl $crate::wire::Field for $name {
-            fn take(
+            fn read_field(
                 value: ::std::option::Option<::serde_json::Value>,
                 at: &$crate::wire::Path,
                 faults: &mut ::std::vec::Vec<$crate::fault::Fault>,
@@ -95,11 +95,15 @@ macro_rules! always {
                 value.and_then(|value| $crate::wire::Wire::read(value, at, faults)).unwrap_or_default()
             }
 
-            fn give(&self) -> ::std::option::Option<::serde_json::Value> {
+            fn write_field(&self) -> ::std::option::Option<::serde_json::Value> {
                 ::std::option::Option::Some($crate::wire::Wire::write(self))
             }
 
-            fn look(&self, at: &$crate::wire::Path, found: &mut ::std::vec::Vec<$crate::wire::Unknown>) {
+            fn collect_unknown(
+                &self,
+                at: &$crate::wire::Path,
+                found: &mut ::std::vec::Vec<$crate::wire::Unknown>,
+            ) {
                 $crate::wire::Wire::unknown(self, at, found);
             }
 

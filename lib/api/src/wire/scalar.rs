@@ -29,15 +29,15 @@ macro_rules! scalar {
         }
 
         impl Field for $type {
-            fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
+            fn read_field(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self {
                 value.and_then(|value| Self::read(value, at, faults)).unwrap_or_default()
             }
 
-            fn give(&self) -> Option<Value> {
+            fn write_field(&self) -> Option<Value> {
                 Some(self.write())
             }
 
-            fn look(&self, _: &Path, _: &mut Vec<Unknown>) {}
+            fn collect_unknown(&self, _: &Path, _: &mut Vec<Unknown>) {}
 
             fn form() -> Schema {
                 Self::schema().bare()

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! object! ──► type: object, a description and a form for each field; unknown fields are kept
-//! words!  ──► type: string; the words stand in the description
+//! string_enum!  ──► type: string; the words stand in the description
 //! ```
 //!
 //! A schema refuses values that no program could read (a text for a number), because one such object would

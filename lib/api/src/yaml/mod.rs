@@ -36,7 +36,7 @@ const SHOWN: usize = 60;
 
 /// A parsed document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parsed {
+pub struct Document {
     pub value: Value,
     /// Lines of its fields in the text.
     pub lines: Lines,
@@ -48,7 +48,7 @@ pub struct Lines(BTreeMap<String, usize>);
 
 impl Lines {
     /// The line of a field, or of the nearest enclosing field that is written; 0 if there is none.
-    pub fn of(&self, path: &str) -> usize {
+    pub fn line(&self, path: &str) -> usize {
         let mut path = path;
         loop {
             if let Some(line) = self.0.get(path) {
@@ -74,7 +74,7 @@ impl Lines {
 
 /// Fault of a text that is not valid YAML, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct SyntaxFault {
     /// The line, from 1.
     pub line: usize,
     /// The field, if the fault is in one.
@@ -84,20 +84,20 @@ pub struct Wrong {
 }
 
 /// The only document of a text, or its first fault. An empty text is null.
-pub fn value(text: &str) -> Result<Value, Wrong> {
+pub fn value(text: &str) -> Result<Value, SyntaxFault> {
     let mut nodes = Reader::new(text, 0).nodes()?;
     let first = nodes.pop().map_or(Value::Null, |node| spread(&node, "", None));
     match nodes.pop() {
         None => Ok(first),
         Some(_) => {
             let what = "the text has more than one document".to_owned();
-            Err(Wrong { line: 1, field: String::new(), what })
+            Err(SyntaxFault { line: 1, field: String::new(), what })
         }
     }
 }
 
 /// The documents of a text, without empty ones; or all its faults, up to a hundred.
-pub fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
+pub fn parse(text: &str) -> Result<Vec<Document>, Vec<SyntaxFault>> {
     let mut reader = Reader::new(text, FAULTS);
     let read = reader.documents();
     match read {
@@ -106,7 +106,7 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
         Err(first) => match serde_json::from_str(text) {
             // JSON with tabs is valid JSON, though not valid YAML.
             Ok(value) if reader.wrong.is_empty() && text.trim_start().starts_with('{') => {
-                Ok(vec![Parsed { value, lines: Lines::default() }])
+                Ok(vec![Document { value, lines: Lines::default() }])
             }
             _ => {
                 reader.wrong.push(first);
@@ -142,7 +142,7 @@ struct Reader<'t> {
     nodes: usize,
     /// Bytes of text that aliases stood for so far.
     aliased: usize,
-    wrong: Vec<Wrong>,
+    wrong: Vec<SyntaxFault>,
     /// Number of faults that are kept.
     most: usize,
 }
@@ -162,16 +162,16 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn documents(&mut self) -> Result<Vec<Parsed>, Wrong> {
+    fn documents(&mut self) -> Result<Vec<Document>, SyntaxFault> {
         let parsed = |node: &Rc<Node>| {
             let mut lines = Lines::default();
-            Parsed { value: spread(node, "", Some(&mut lines)), lines }
+            Document { value: spread(node, "", Some(&mut lines)), lines }
         };
         Ok(self.nodes()?.iter().map(parsed).collect())
     }
 
     /// The documents that are not empty.
-    fn nodes(&mut self) -> Result<Vec<Rc<Node>>, Wrong> {
+    fn nodes(&mut self) -> Result<Vec<Rc<Node>>, SyntaxFault> {
         let mut nodes = vec![];
         loop {
             let (event, span) = self.next()?;
@@ -191,22 +191,24 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn next(&mut self) -> Result<(Event<'t>, Span), Wrong> {
+    fn next(&mut self) -> Result<(Event<'t>, Span), SyntaxFault> {
         match self.events.next() {
             Some(Ok(next)) => Ok(next),
             Some(Err(e)) => {
                 let line = e.marker().line().max(1);
-                Err(Wrong {
+                Err(SyntaxFault {
                     line,
                     field: String::new(),
                     what: format!("this is not valid YAML: {}", e.info()),
                 })
             }
-            None => Err(Wrong { line: 1, field: String::new(), what: "the text ends too early".into() }),
+            None => {
+                Err(SyntaxFault { line: 1, field: String::new(), what: "the text ends too early".into() })
+            }
         }
     }
 
-    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Rc<Node>, Wrong> {
+    fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Rc<Node>, SyntaxFault> {
         reaches(depth, span)?;
         let line = span.start.line().max(1);
         let (kind, anchor) = match event {
@@ -277,7 +279,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Records a fault, to report all of them. An error ends the reading after too many.
-    fn fault(&mut self, fault: Wrong) -> Result<(), Wrong> {
+    fn fault(&mut self, fault: SyntaxFault) -> Result<(), SyntaxFault> {
         if self.wrong.len() >= self.most {
             return Err(fault);
         }
@@ -285,7 +287,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn count(&mut self, nodes: usize, span: Span) -> Result<(), Wrong> {
+    fn count(&mut self, nodes: usize, span: Span) -> Result<(), SyntaxFault> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > NODES {
             return Err(wrong(
@@ -296,7 +298,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn list(&mut self, depth: usize) -> Result<NodeKind, Wrong> {
+    fn list(&mut self, depth: usize) -> Result<NodeKind, SyntaxFault> {
         let mut items = vec![];
         loop {
             let (event, span) = self.next()?;
@@ -307,7 +309,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn map(&mut self, depth: usize) -> Result<NodeKind, Wrong> {
+    fn map(&mut self, depth: usize) -> Result<NodeKind, SyntaxFault> {
         let mut fields: Vec<(String, usize, Rc<Node>)> = vec![];
         // Line of each key.
         let mut known: HashMap<String, usize> = HashMap::new();
@@ -344,7 +346,7 @@ impl<'t> Reader<'t> {
     }
 
     /// The text of a key; numbers and booleans are taken as they are written.
-    fn key(&mut self, key: &Node, span: Span) -> Result<String, Wrong> {
+    fn key(&mut self, key: &Node, span: Span) -> Result<String, SyntaxFault> {
         Ok(match &key.kind {
             NodeKind::Scalar(Value::String(text)) => text.clone(),
             NodeKind::Scalar(Value::Number(number)) => number.to_string(),
@@ -363,7 +365,7 @@ impl<'t> Reader<'t> {
         span: Span,
         known: &mut HashMap<String, usize>,
         fields: &mut Vec<(String, usize, Rc<Node>)>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), SyntaxFault> {
         let maps = match &from.kind {
             NodeKind::List(items) => items.clone(),
             _ => vec![Rc::clone(from)],
@@ -456,13 +458,13 @@ fn shown(word: &str) -> Cow<'_, str> {
     }
 }
 
-fn reaches(depth: usize, span: Span) -> Result<(), Wrong> {
+fn reaches(depth: usize, span: Span) -> Result<(), SyntaxFault> {
     if depth > DEPTH {
         return Err(wrong(span, format!("this is nested more than {DEPTH} deep")));
     }
     Ok(())
 }
 
-fn wrong(span: Span, what: impl Into<String>) -> Wrong {
-    Wrong { line: span.start.line().max(1), field: String::new(), what: what.into() }
+fn wrong(span: Span, what: impl Into<String>) -> SyntaxFault {
+    SyntaxFault { line: span.start.line().max(1), field: String::new(), what: what.into() }
 }

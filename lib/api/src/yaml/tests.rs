@@ -3,7 +3,7 @@
 use super::*;
 use serde_json::json;
 
-fn one(text: &str) -> Parsed {
+fn one(text: &str) -> Document {
     let mut documents = parse(text).unwrap();
     assert_eq!(documents.len(), 1);
     documents.remove(0)
@@ -31,17 +31,17 @@ fn every_field_knows_its_line() {
         ("spec.domain.disks[7].name", 5),
         ("metadata.name", 2),
     ] {
-        assert_eq!(parsed.lines.of(path), line, "{path}");
+        assert_eq!(parsed.lines.line(path), line, "{path}");
     }
     let below = parsed.lines.below("spec.domain");
-    assert_eq!((below.of("disks[1].name"), below.of("cpu")), (8, 4));
+    assert_eq!((below.line("disks[1].name"), below.line("cpu")), (8, 4));
 }
 
 #[test]
 fn several_documents_and_empty_ones() {
     let documents = parse("---\na: 1\n---\n# nothing\n---\nb: 2\n...\n").unwrap();
     assert_eq!(documents.len(), 2);
-    assert_eq!((documents[1].value.clone(), documents[1].lines.of("b")), (json!({"b": 2}), 6));
+    assert_eq!((documents[1].value.clone(), documents[1].lines.line("b")), (json!({"b": 2}), 6));
     assert_eq!(parse("").unwrap(), vec![]);
     assert_eq!(one("\u{feff}a: yes").value, json!({"a": true}));
 }
@@ -54,8 +54,8 @@ fn aliases_and_merges_are_written_out() {
     assert_eq!(parsed.value["use"], json!({"x": 1, "z": 3}));
     assert_eq!(parsed.value["again"], json!([1, 2]));
     assert_eq!((&parsed.value["1"], &parsed.value["true"]), (&json!("one"), &json!(true)));
-    assert_eq!(parsed.lines.of("again[1]"), 8);
-    assert_eq!(parsed.lines.of("use.x"), 6);
+    assert_eq!(parsed.lines.line("again[1]"), 8);
+    assert_eq!(parsed.lines.line("use.x"), 6);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn strings_stay_strings() {
 fn json_is_yaml_even_with_tabs() {
     let parsed = one("{\n\t\"a\": [true,\n\t\t{\"b\": \"yes\"}]\n}\n");
     assert_eq!(parsed.value, json!({"a": [true, {"b": "yes"}]}));
-    assert_eq!(one("{\n  \"a\": 1,\n  \"b\": 2\n}").lines.of("b"), 3);
+    assert_eq!(one("{\n  \"a\": 1,\n  \"b\": 2\n}").lines.line("b"), 3);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Objects by chance: hostile ones, and ones without a fault.
 
 use crate::inventory::{Inventory, Kind};
-use api::defaults::{Binding, Given, apply};
+use api::defaults::{Binding, DefaultsContext, apply};
 use api::machine::Machine;
 use api::quantity::Quantity;
 use api::vmi::VirtualMachineInstance;
@@ -25,13 +25,13 @@ proptest! {
         let vmi = VirtualMachineInstance::read(object, &api::wire::Path::root(), &mut faults).unwrap();
         judged(&vmi)?;
         let mut once = vmi.clone();
-        apply(&mut once, &Given::new(UUID));
+        apply(&mut once, &DefaultsContext::new(UUID));
         let mut twice = once.clone();
-        apply(&mut twice, &Given::new(UUID));
+        apply(&mut twice, &DefaultsContext::new(UUID));
         prop_assert_eq!(&once, &twice);
         judged(&once)?;
         let again: VirtualMachineInstance = api::wire::read(once.write()).unwrap();
-        prop_assert_eq!(Machine::handed(&again), Machine::handed(&once));
+        prop_assert_eq!(Machine::check_again(&again), Machine::check_again(&once));
     }
 
     /// A manifest without a fault makes a [`Machine`] once the defaults have been applied, in full and as it is written.
@@ -41,15 +41,15 @@ proptest! {
         let object = sound(&mut decide);
         let mut vmi: VirtualMachineInstance = api::wire::read(object.clone()).unwrap();
         let binding = if decide.yes() { Binding::Bridge } else { Binding::Masquerade };
-        let given = Given { binding, socket_ratio: decide.yes().then_some(4), ..Given::new(UUID) };
+        let given = DefaultsContext { binding, socket_ratio: decide.yes().then_some(4), ..DefaultsContext::new(UUID) };
         apply(&mut vmi, &given);
-        let machine = Machine::handed(&vmi);
+        let machine = Machine::check_again(&vmi);
         prop_assert!(machine.is_ok(), "{:#?} of {object:#}", machine.err());
         let machine = machine.unwrap();
         prop_assert_eq!(machine.disks.len(), vmi.spec.volumes.len());
         prop_assert_eq!(machine.interfaces.len(), vmi.spec.networks.len());
         let again: VirtualMachineInstance = api::wire::read(vmi.write()).unwrap();
-        prop_assert_eq!(Machine::handed(&again).unwrap(), machine);
+        prop_assert_eq!(Machine::check_again(&again).unwrap(), machine);
     }
 
     /// Against one division of whole numbers.
@@ -115,7 +115,7 @@ const UNITS: [(&str, i128, i128); 20] = [
 
 /// The check answers, and each fault says where and what.
 fn judged(vmi: &VirtualMachineInstance) -> Result<(), TestCaseError> {
-    match Machine::handed(vmi) {
+    match Machine::check_again(vmi) {
         Ok(machine) => {
             prop_assert!(machine.memory.guest >= 1 << 20);
             prop_assert!(machine.cpu.count() >= 1);

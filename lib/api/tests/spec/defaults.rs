@@ -1,23 +1,29 @@
 //! What is filled in, and that twice is the same as once.
 
 use crate::inventory::Inventory;
-use api::defaults::{Binding, Given, apply, apply_to_vm, vmi_of};
+use api::defaults::{Binding, DefaultsContext, apply, apply_to_vm, vmi_of};
 use api::machine::Machine;
-use api::machine::boards::{Boards, MACHINE_TYPES};
+use api::machine::machine_type_map::{MACHINE_TYPES, MachineTypeMap};
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
-fn completed(spec: &Value, given: &Given) -> Value {
+fn completed(spec: &Value, given: &DefaultsContext) -> Value {
     let object = json!({"metadata": {"name": "one"}, "spec": spec});
     let mut vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
     apply(&mut vmi, given);
     let once = vmi.clone();
     apply(&mut vmi, given);
     assert_eq!(vmi, once, "twice is the same");
-    apply(&mut vmi, &Given { socket_ratio: Some(4), ..Given::new("00000000-0000-0000-0000-000000000000") });
+    apply(
+        &mut vmi,
+        &DefaultsContext {
+            socket_ratio: Some(4),
+            ..DefaultsContext::new("00000000-0000-0000-0000-000000000000")
+        },
+    );
     let mut again = once.clone();
     again.spec.domain.cpu.as_mut().unwrap().max_sockets = vmi.spec.domain.cpu.as_ref().unwrap().max_sockets;
     assert_eq!(vmi, again, "what is there stays");
@@ -30,7 +36,7 @@ fn little_becomes_a_whole_vmi() {
         "domain": {"resources": {"requests": {"memory": "64Mi"}}, "devices": {}},
         "volumes": [{"name": "root", "containerDisk": {"image": "registry.example/os"}}],
     });
-    let whole = completed(&spec, &Given::new(UUID));
+    let whole = completed(&spec, &DefaultsContext::new(UUID));
     assert_eq!(
         whole,
         json!({
@@ -62,7 +68,7 @@ fn little_becomes_a_whole_vmi() {
         })
     );
     let vmi: VirtualMachineInstance = serde_json::from_value(whole).unwrap();
-    let machine = Machine::handed(&vmi).unwrap();
+    let machine = Machine::check_again(&vmi).unwrap();
     assert_eq!((machine.memory.guest, machine.cpu.count()), (64 << 20, 1));
 }
 
@@ -88,7 +94,8 @@ fn each_default_is_where_it_should_be() {
         },
         "livenessProbe": {"guestAgentPing": {}, "periodSeconds": 5},
     });
-    let given = Given { socket_ratio: Some(4), binding: Binding::Masquerade, ..Given::new(UUID) };
+    let given =
+        DefaultsContext { socket_ratio: Some(4), binding: Binding::Masquerade, ..DefaultsContext::new(UUID) };
     let whole = completed(&full, &given);
     for (pointer, value) in [
         ("/spec/domain/memory/guest", json!("1Gi")),
@@ -136,8 +143,8 @@ fn enlightenments_have_what_they_require() {
             "memory": {"guest": "64Mi"}, "features": {"hyperv": hyperv}, "devices": {},
         }}});
         let mut vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
-        apply(&mut vmi, &Given::new(UUID));
-        let machine = Machine::handed(&vmi).unwrap_or_else(|faults| panic!("{hyperv}: {faults:?}"));
+        apply(&mut vmi, &DefaultsContext::new(UUID));
+        let machine = Machine::check_again(&vmi).unwrap_or_else(|faults| panic!("{hyperv}: {faults:?}"));
         let has_counter = machine
             .clock
             .iter()
@@ -149,8 +156,11 @@ fn enlightenments_have_what_they_require() {
 #[test]
 fn other_architectures_have_their_own() {
     let on = |architecture: &str| {
-        let given =
-            Given { architecture: architecture.to_owned(), socket_ratio: Some(4), ..Given::new(UUID) };
+        let given = DefaultsContext {
+            architecture: architecture.to_owned(),
+            socket_ratio: Some(4),
+            ..DefaultsContext::new(UUID)
+        };
         let spec = json!({
             "domain": {"devices": {"disks": [{"name": "a", "disk": {}}], "watchdog": {"name": "dog"}}},
             "architecture": architecture,
@@ -176,7 +186,8 @@ fn other_architectures_have_their_own() {
 #[test]
 fn a_vmi_has_the_machine_type_that_its_cluster_wants_for_one_of_a_distribution() {
     let said = json!({"metadata": {"annotations": {MACHINE_TYPES: "pc-q35-rhel9.4.0=pc-q35-8.2"}}});
-    let given = Given { boards: Boards::of_cluster(&said), ..Given::new(UUID) };
+    let given =
+        DefaultsContext { machine_type_map: MachineTypeMap::of_cluster(&said), ..DefaultsContext::new(UUID) };
     for (written, expected) in [
         ("pc-q35-rhel9.4.0", "pc-q35-8.2"),
         // By our own table when it is started: the name may come from a cluster that goes on.
@@ -204,7 +215,7 @@ fn an_image_is_pulled_again_when_it_may_have_changed() {
         ("registry.example:5000/os", "IfNotPresent"),
     ] {
         let spec = json!({"volumes": [{"name": "root", "containerDisk": {"image": image}}]});
-        let whole = completed(&spec, &Given::new(UUID));
+        let whole = completed(&spec, &DefaultsContext::new(UUID));
         assert_eq!(whole["spec"]["volumes"][0]["containerDisk"]["imagePullPolicy"], policy, "{image}");
     }
 }
@@ -212,7 +223,7 @@ fn an_image_is_pulled_again_when_it_may_have_changed() {
 #[test]
 fn nothing_is_attached_where_nothing_is_wanted() {
     let spec = json!({"domain": {"devices": {"autoattachPodInterface": false}}});
-    let whole = completed(&spec, &Given::new(UUID));
+    let whole = completed(&spec, &DefaultsContext::new(UUID));
     assert_eq!(whole["spec"].get("networks"), None);
     assert_eq!(whole["spec"]["domain"]["devices"].get("interfaces"), None);
 }
@@ -228,7 +239,7 @@ fn a_vm_completes_its_template() {
         },
     });
     let mut vm: VirtualMachine = serde_json::from_value(object).unwrap();
-    let given = Given { serial: Some("s1".to_owned()), ..Given::new(UUID) };
+    let given = DefaultsContext { serial: Some("s1".to_owned()), ..DefaultsContext::new(UUID) };
     apply_to_vm(&mut vm, &given);
     let once = vm.clone();
     apply_to_vm(&mut vm, &given);
@@ -263,7 +274,7 @@ fn a_vm_completes_its_template() {
 #[test]
 fn what_is_said_is_not_changed() {
     let spec = Inventory::read().sample("VirtualMachineInstanceSpec");
-    let whole = completed(&spec, &Given::new(UUID));
+    let whole = completed(&spec, &DefaultsContext::new(UUID));
     let mut lost = Vec::new();
     compare(&spec, &whole["spec"], "spec", &mut lost);
     assert_eq!(lost, Vec::<String>::new());

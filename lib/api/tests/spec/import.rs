@@ -68,7 +68,7 @@ impl References for Node {
 }
 
 fn import(volume: &DataVolume) -> Import {
-    Import::of(volume, Target::File("disk.img".into()), &mut Mounts::default()).unwrap()
+    Import::from_data_volume(volume, Target::File("disk.img".into()), &mut Mounts::default()).unwrap()
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn every_source_that_is_not_served_is_refused_by_its_name() {
     for (name, value) in sources.as_object().unwrap() {
         let volume = of_source(&json!({name: value}));
         assert_eq!(faults(&volume), [(format!("spec.source.{name}"), Reason::NotSupported)]);
-        let refused = Import::of(&volume, Target::File("x".into()), &mut Mounts::default());
+        let refused = Import::from_data_volume(&volume, Target::File("x".into()), &mut Mounts::default());
         assert!(matches!(refused, Err(Refusal::Faults(faults)) if faults.len() == 1), "{name}");
     }
     for source in [
@@ -226,7 +226,7 @@ fn a_web_server_is_told_headers_a_login_and_certificates() {
         "insecureSkipVerify": true,
     }}));
     let mut mounts = Mounts::default();
-    let import = Import::of(&volume, Target::Device("/dev/x".into()), &mut mounts).unwrap();
+    let import = Import::from_data_volume(&volume, Target::Device("/dev/x".into()), &mut mounts).unwrap();
     assert_eq!(mounts.0, ["secret more", "secret values", "secret login", "config map ca"]);
     assert_eq!((import.size, import.preallocate), (Some(1 << 30), false));
     assert_eq!(import.target, Target::Device("/dev/x".into()));
@@ -251,7 +251,9 @@ fn a_web_server_is_told_headers_a_login_and_certificates() {
 
 #[test]
 fn an_object_of_a_store_has_its_login_and_an_archive_goes_into_the_folder_of_the_disk() {
-    let of = |volume: &DataVolume, target: Target| Import::of(volume, target, &mut Mounts::default());
+    let of = |volume: &DataVolume, target: Target| {
+        Import::from_data_volume(volume, target, &mut Mounts::default())
+    };
     let s3 = of_source(&json!({"s3": {"url": "https://h/b/x", "secretRef": "keys", "certConfigMap": "ca"}}));
     let Source::S3(object) = import(&s3).source else { panic!("it is of S3") };
     assert_eq!((object.url.0.as_str(), object.ca), ("https://h/b/x", Some("/maps/ca".into())));
@@ -302,7 +304,7 @@ fn an_image_that_the_node_pulls_is_read_where_it_is_mounted() {
     let image =
         json!({"url": "docker://h/x:1", "pullMethod": "node", "secretRef": "login", "certConfigMap": "ca"});
     let volume = of_source(&json!({"registry": image}));
-    let mounted = Import::of(&volume, Target::File("x".into()), &mut Node).unwrap().source;
+    let mounted = Import::from_data_volume(&volume, Target::File("x".into()), &mut Node).unwrap().source;
     let wanted = MountedImage { url: "docker://h/x:1".into(), folder: "/h/x:1 with login".into() };
     assert_eq!((mounted.address(), &mounted), (Some("docker://h/x:1"), &Source::Mounted(wanted)));
     // On a computer without Kubernetes no node does: it is pulled as any other.
@@ -364,7 +366,7 @@ fn a_pvc_that_says_what_fills_it_has_no_source_beside() {
 #[test]
 fn a_reference_that_leads_nowhere_is_told_and_an_empty_one_is_none() {
     let gone = of_source(&json!({"http": {"url": "http://h/x", "secretRef": "gone"}}));
-    let refused = Import::of(&gone, Target::File("x".into()), &mut Mounts::default());
+    let refused = Import::from_data_volume(&gone, Target::File("x".into()), &mut Mounts::default());
     assert!(matches!(refused, Err(Refusal::Reference(why)) if why == "there is no Secret gone"));
 
     let empty = of_source(

@@ -5,8 +5,8 @@
 use crate::base::{base, check, set};
 use crate::inventory::{Inventory, Kind};
 use api::fault::Reason;
-use api::machine::left::LEFT;
 use api::machine::network::Plugin;
+use api::machine::non_domain::NON_DOMAIN_FIELDS;
 use api::machine::refused::{REFUSED, bare};
 use api::machine::{Binding, Settings, Site, refused};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ struct Tables(BTreeMap<&'static str, Vec<(&'static str, &'static str)>>);
 
 impl Tables {
     fn read() -> Tables {
-        let left = LEFT.iter().map(|(field, whose)| (*field, whose.name())).collect();
+        let left = NON_DOMAIN_FIELDS.iter().map(|(field, whose)| (*field, whose.name())).collect();
         let mut tables = Tables(BTreeMap::from([("left", left)]));
         let mut section = "";
         for line in include_str!("judged.txt").lines() {

@@ -38,7 +38,7 @@ fn every_fault_has_its_field_and_its_sentence() {
     assert!(cases.len() > 80);
     for Case { changes, field, message } in cases {
         assert_eq!(
-            faults(&changes, &Settings::of_judged()),
+            faults(&changes, &Settings::of_checked()),
             [(field.to_string(), message.to_string())],
             "{changes:?}"
         );
@@ -47,7 +47,7 @@ fn every_fault_has_its_field_and_its_sentence() {
 
 #[test]
 fn a_vm_has_its_own_paths() {
-    let settings = Settings::of_judged().standing_at(wire::Path::of("spec.template.spec"));
+    let settings = Settings::of_checked().at_path(wire::Path::of("spec.template.spec"));
     let cases = cases();
     assert!(cases.len() > 80);
     for Case { changes, field, message } in cases {
@@ -63,7 +63,7 @@ fn a_vm_has_its_own_paths() {
         if field.starts_with("metadata.") {
             continue;
         }
-        let bare = faults_of(&changes, &Settings::of_judged());
+        let bare = faults_of(&changes, &Settings::of_checked());
         let prefixed = api::fault::prefixed(bare, "spec.template.");
         let found: Vec<_> = prefixed.into_iter().map(|fault| (fault.field, fault.message)).collect();
         assert_eq!(found, expected, "{changes:?}");
@@ -104,7 +104,7 @@ fn an_interface_that_is_absent_is_not_there_and_its_network_neither() {
     );
     set(&mut object, "spec.networks[1]", json!({"name": "far", "multus": {"networkName": "far"}}));
     let names = |object: &Value| {
-        let machine = check(object, &Settings::of_judged()).unwrap();
+        let machine = check(object, &Settings::of_checked()).unwrap();
         machine.interfaces.iter().map(|one| (one.name.clone(), one.up)).collect::<Vec<_>>()
     };
     assert_eq!(names(&object), [("net".to_owned(), true), ("far".to_owned(), false)]);
@@ -127,7 +127,7 @@ fn ranges_of_ports_are_for_a_masquerade_alone_and_one_that_runs_goes_on() {
     let [fault] = faults.as_slice() else { panic!("{faults:?}") };
     assert_eq!(fault.field, "spec.domain.devices.interfaces[0].name");
     assert_eq!(fault.message, "portRanges are only supported on masquerade interfaces");
-    check(&object, &Settings::of_judged()).unwrap();
+    check(&object, &Settings::of_checked()).unwrap();
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn a_plugin_attaches_an_interface_or_the_reason_is_said() {
             .starts_with(&format!("{at}: not supported yet"))
     );
     // Whoever is handed one does not know the plugins, and has its link.
-    assert_eq!(judged("other", &Settings::of_judged()).unwrap().plugin.unwrap().name, "other");
+    assert_eq!(judged("other", &Settings::of_checked()).unwrap().plugin.unwrap().name, "other");
 }
 
 #[test]

@@ -64,15 +64,16 @@ pub(super) fn sized_by(world: &World, key: &Key) -> Vec<Key> {
 
 /// It takes its instance type or its preference from a volume.
 pub(super) fn infers(vm: &VirtualMachine) -> bool {
-    let from_volume =
-        |role| Matcher::of(&vm.spec, role).is_some_and(|matcher| !matcher.infer_from_volume.is_empty());
+    let from_volume = |role| {
+        Matcher::from_spec(&vm.spec, role).is_some_and(|matcher| !matcher.infer_from_volume.is_empty())
+    };
     Role::ALL.into_iter().any(from_volume)
 }
 
 /// What a VM takes its instance type or its preference from.
 fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
-    let Some(matcher) = Matcher::of(&vm.spec, role) else { return Vec::new() };
+    let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Vec::new() };
     if !matcher.revision_name.is_empty() {
         let kind = Kind::ControllerRevision.name().to_owned();
         return vec![Mark::Instancetype(kind, namespace, matcher.revision_name.to_owned())];

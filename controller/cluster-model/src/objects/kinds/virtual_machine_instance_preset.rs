@@ -4,7 +4,7 @@ use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
 use crate::objects::{About, Selector, Use};
 use api::meta::ObjectMeta;
-use api::preset::{VirtualMachineInstancePreset, faults, kept};
+use api::preset::{VirtualMachineInstancePreset, faults, reduced};
 use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
@@ -18,7 +18,7 @@ pub(crate) const ABOUT: About = About {
 impl Kept for VirtualMachineInstancePreset {
     /// One that is too large was written while no webhook was asked, and reaches nobody.
     fn take(object: Value) -> Option<Self> {
-        read(object).filter(|preset| faults(preset).is_empty()).map(kept)
+        read(object).filter(|preset| faults(preset).is_empty()).map(reduced)
     }
 
     fn meta(&self) -> &ObjectMeta {

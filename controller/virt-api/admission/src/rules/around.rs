@@ -2,7 +2,7 @@
 
 use super::clone::Found;
 use super::eviction::Evicted;
-use api::defaults::Given;
+use api::defaults::DefaultsContext;
 use api::machine::Settings;
 use api::preset::VirtualMachineInstancePreset;
 use api::wire::Path;
@@ -72,12 +72,12 @@ impl Around {
     }
 
     /// What is filled in.
-    pub(super) fn given(&self) -> Given {
+    pub(super) fn given(&self) -> DefaultsContext {
         self.config.given(self.random.0.clone())
     }
 
     /// What is permitted to a spec that stands at `at`.
     pub(super) fn permitted_at(&self, at: &str) -> Settings {
-        self.permitted.clone().standing_at(Path::of(at))
+        self.permitted.clone().at_path(Path::of(at))
     }
 }

@@ -2,8 +2,8 @@
 //! The same for a template of a DataVolume, and the DataVolume that is made from it.
 
 use api::kubevirt::AnnotationPolicy;
-use api::machine::boards::Boards;
-use api::machine::notes::notes;
+use api::machine::machine_type_map::MachineTypeMap;
+use api::machine::warnings::warnings;
 use api::meta::ObjectMeta;
 use api::vm::DataVolumeTemplate;
 use api::vmi::Spec;
@@ -16,8 +16,11 @@ pub(super) fn warnings(metadata: &ObjectMeta, policy: AnnotationPolicy, at: &str
 }
 
 /// What is accepted and may surprise, of a spec that stands at `at`.
-pub(super) fn of_spec(spec: &Spec, at: &str, boards: &Boards) -> Vec<String> {
-    notes(spec, &Path::of(at), boards).into_iter().map(|(field, note)| format!("{field}: {note}")).collect()
+pub(super) fn of_spec(spec: &Spec, at: &str, machine_type_map: &MachineTypeMap) -> Vec<String> {
+    warnings(spec, &Path::of(at), machine_type_map)
+        .into_iter()
+        .map(|(field, note)| format!("{field}: {note}"))
+        .collect()
 }
 
 /// One warning for each kind of it and each template of a VM's disks.

@@ -30,8 +30,8 @@ pub(super) struct Looked {
 pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &Around) -> Looked {
     let mut looked = Looked::default();
     let (mut given, mut is_known) = (Given::default(), true);
-    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
-        let before = old.and_then(|old| Matcher::of(&old.spec, matcher.role));
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
+        let before = old.and_then(|old| Matcher::from_spec(&old.spec, matcher.role));
         let faults = matcher.faults(before.as_ref());
         let field = format!("spec.{}", matcher.role.field());
         let found = match faults.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &A
 
 /// Fills in what a preference says of things that are fixed when a VM is written.
 pub(super) fn complete(vm: &mut VirtualMachine, around: &Around) {
-    let Some(matcher) = Matcher::of(&vm.spec, Role::Preference) else { return };
+    let Some(matcher) = Matcher::from_spec(&vm.spec, Role::Preference) else { return };
     if !matcher.infer_from_volume.is_empty() || !matcher.revision_name.is_empty() {
         return;
     }

@@ -43,7 +43,7 @@ pub(super) fn warnings(template: Option<&Template>, around: &Around) -> Vec<Stri
     let policy = around.config.annotations;
     let of = |metadata| passed::warnings(metadata, policy, &format!("{AT}.metadata"));
     let mut warnings = metadata.map(of).unwrap_or_default();
-    warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec"), &around.config.boards));
+    warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec"), &around.config.machine_type_map));
     warnings.extend(reserved(template).map(|labels| labels.warning(LABELS)));
     warnings
 }

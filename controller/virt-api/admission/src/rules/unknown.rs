@@ -15,6 +15,6 @@ pub(super) fn warnings_at<T: Wire>(part: &T, at: &str) -> Vec<String> {
 }
 
 fn warning(unknown: &Unknown) -> String {
-    let near = unknown.near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+    let near = unknown.suggestion.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
     format!("unknown field {:?}: it is kept, and has no effect{near}", unknown.path.as_str())
 }

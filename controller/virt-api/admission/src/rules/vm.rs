@@ -3,7 +3,7 @@
 use super::{
     AdmissionResponse, Around, Operation, Request, clone, passed, patch, sizes, template, unknown, volumes,
 };
-use api::defaults::{self, Given};
+use api::defaults::{self, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::uuid;
 use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
@@ -27,7 +27,7 @@ pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
     AdmissionResponse { patch: patch::of(&request.object, &before, &vm.write()), ..AdmissionResponse::yes() }
 }
 
-fn fill(vm: &mut VirtualMachine, given: &Given, around: &Around) {
+fn fill(vm: &mut VirtualMachine, given: &DefaultsContext, around: &Around) {
     sizes::complete(vm, around);
     defaults::apply_to_vm(vm, given);
 }
@@ -44,7 +44,7 @@ fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, around: &Around) -
 }
 
 /// A VM that is written anew without its uuid is still the computer that its guest knows.
-fn keep(given: &mut Given, old: Option<VirtualMachine>, new: &VirtualMachine) {
+fn keep(given: &mut DefaultsContext, old: Option<VirtualMachine>, new: &VirtualMachine) {
     let firmware = old
         .and_then(|old| old.spec.template)
         .and_then(|template| template.spec.domain.firmware)

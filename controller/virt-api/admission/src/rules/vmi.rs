@@ -62,7 +62,7 @@ pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
     let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vmi);
     warnings.extend(passed::warnings(&vmi.metadata, around.config.annotations, "metadata"));
-    warnings.extend(passed::of_spec(&vmi.spec, "spec", &around.config.boards));
+    warnings.extend(passed::of_spec(&vmi.spec, "spec", &around.config.machine_type_map));
     if around.accounts.program(&request.who.name).is_none()
         && let Some(labels) = ReservedLabels::of(&vmi.metadata.labels)
     {

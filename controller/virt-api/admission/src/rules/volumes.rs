@@ -38,7 +38,7 @@ pub(super) fn templates(
         faults.extend(source(&template.spec, &at));
         faults.extend(cdi::unserved(&template.spec, &at));
         // virt-controller makes it, and of these nobody asks whether they may be read by whoever wrote the VM.
-        if let Some((field, other)) = template.spec.reads_unasked(namespace) {
+        if let Some((field, other)) = template.spec.unchecked_reference(namespace) {
             let message = format!(
                 "{at}.{field} is not supported: it is the namespace {other}, and whether it may be read there, nobody asks \
                  (name a PVC by source.pvc)"

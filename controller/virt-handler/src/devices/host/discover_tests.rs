@@ -146,7 +146,7 @@ impl Tree {
     fn found_beside(&self, permitted: &Value, given: &Given) -> Found {
         let object = json!({"spec": {"configuration": {"permittedHostDevices": permitted}}});
         let in_use = InUse::read(&self.sysfs(), &self.proc());
-        discover(&self.sysfs(), &Permitted::of(&object), &in_use, given).unwrap()
+        discover(&self.sysfs(), &Permitted::of_cluster(&object), &in_use, given).unwrap()
     }
 }
 

@@ -19,7 +19,7 @@ fn machine(interface: &Value, network: &Value) -> Machine {
     });
     let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
     vmi.spec.domain.devices.network_interface_multiqueue = None;
-    Machine::handed(&vmi).unwrap()
+    Machine::check_again(&vmi).unwrap()
 }
 
 fn card(addresses: &[&str], routes: &[&str]) -> Card {

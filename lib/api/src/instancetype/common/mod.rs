@@ -11,7 +11,7 @@
 mod sizes;
 mod systems;
 
-use crate::instancetype::{API_VERSION, InstancetypeSpec, Matched, PreferenceSpec, Reach, Role};
+use crate::instancetype::{API_VERSION, InstancetypeSpec, MatcherKind, PreferenceSpec, Role, Scope};
 use crate::wire;
 use serde_json::{Map, Value, json};
 
@@ -29,7 +29,7 @@ struct Common {
 
 impl Common {
     fn object(&self) -> Value {
-        let kind = Matched { role: self.role, reach: Reach::Cluster };
+        let kind = MatcherKind { role: self.role, scope: Scope::Cluster };
         let labels: Map<String, Value> = self
             .labels
             .iter()

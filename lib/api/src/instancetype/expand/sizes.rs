@@ -27,7 +27,7 @@ pub(super) fn apply(
         annotations,
         other: _,
     } = instancetype;
-    let mut found = Found { at, conflicts: Vec::new() };
+    let mut found = SizeConflicts { at, conflicts: Vec::new() };
     let spec = &mut template.spec;
     if !node_selector.is_empty() {
         found.both(!spec.node_selector.is_empty(), "nodeSelector");
@@ -54,12 +54,12 @@ pub(super) fn apply(
 }
 
 /// Fields that both set.
-struct Found<'a> {
+struct SizeConflicts<'a> {
     at: &'a str,
     conflicts: Vec<Conflict>,
 }
 
-impl Found<'_> {
+impl SizeConflicts<'_> {
     fn both(&mut self, is_said: bool, field: &str) {
         if is_said {
             self.conflicts.push(Conflict::of(format!("{}.{field}", self.at)));
@@ -85,7 +85,7 @@ fn of_cpu(
     given: &CpuInstancetype,
     preference: Option<&PreferenceSpec>,
     domain: &mut Domain,
-    found: &mut Found<'_>,
+    found: &mut SizeConflicts<'_>,
 ) {
     let CpuInstancetype {
         guest,
@@ -126,7 +126,7 @@ fn of_cpu(
     }
 }
 
-fn of_memory(given: &MemoryInstancetype, domain: &mut Domain, found: &mut Found<'_>) {
+fn of_memory(given: &MemoryInstancetype, domain: &mut Domain, found: &mut SizeConflicts<'_>) {
     let MemoryInstancetype { guest, hugepages, overcommit_percent, max_guest, other: _ } = given;
     let memory = domain.memory.get_or_insert_default();
     found.both(memory.guest.is_some(), "domain.memory.guest");
@@ -143,7 +143,7 @@ fn of_memory(given: &MemoryInstancetype, domain: &mut Domain, found: &mut Found<
 }
 
 /// Checks a resource of the launcher pod that would size the guest.
-fn of_resources(resources: Option<&Resources>, name: &str, found: &mut Found<'_>) {
+fn of_resources(resources: Option<&Resources>, name: &str, found: &mut SizeConflicts<'_>) {
     let Some(resources) = resources else { return };
     let has = |amounts: &BTreeMap<String, Quantity>| amounts.contains_key(name);
     found.both(has(&resources.requests), &format!("domain.resources.requests.{name}"));

@@ -93,9 +93,9 @@ pub(super) fn cloud_init(
 }
 
 fn text_of(part: &Part<'_>, seed: Seed, at: &Path, check: &mut Check<'_>) -> Option<Text> {
-    let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let (plain, base64) = (said(part.plain), said(part.base64));
-    let secret = part.secret.as_ref().and_then(|LocalReference { name, other: _ }| said(name));
+    let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let (plain, base64) = (non_empty(part.plain), non_empty(part.base64));
+    let secret = part.secret.as_ref().and_then(|LocalReference { name, other: _ }| non_empty(name));
     let count = [&plain, &base64, &secret].into_iter().flatten().count();
     if count > 1 {
         check.invalid(at, format!("{at} must have only one {} set.", part.only_one));

@@ -20,7 +20,7 @@ pub fn topology(domain: &vmi::Domain) -> (u32, u32, u32) {
     }
     let resources = domain.resources.as_ref();
     let amount = resources.and_then(|of| of.limits.get("cpu").or_else(|| of.requests.get("cpu")));
-    let sockets = amount.and_then(|amount| u32::try_from(amount.whole()?).ok());
+    let sockets = amount.and_then(|amount| u32::try_from(amount.ceil()?).ok());
     (sockets.unwrap_or(1).max(1), 1, 1)
 }
 
@@ -96,7 +96,7 @@ pub(super) fn cpu(
         cores,
         threads,
         max_sockets,
-        model: model_of(text::said(model), &at, check),
+        model: model_of(text::non_empty(model), &at, check),
         features: features_of(features, &at.child("features"), check),
         dedicated: has_own,
         isolated_emulator,
@@ -138,7 +138,7 @@ fn features_of(features: &[vmi::CpuFeature], at: &Path, check: &mut Check<'_>) -
         } else if !names.insert(name) {
             check.duplicate(at.child("name"), format!("CPU feature {name} is given twice"));
         }
-        let policy = match text::said(policy) {
+        let policy = match text::non_empty(policy) {
             None | Some("require") => Policy::Require,
             Some("force") => Policy::Force,
             Some("optional") => Policy::Optional,

@@ -1,6 +1,6 @@
 //! SSH keys and passwords for the guest.
 
-use super::super::{Credential, KeyWay, Volume};
+use super::super::{Credential, KeyDelivery, Volume};
 use super::Check;
 use super::volume::{Volumes, required_name};
 use crate::meta::Empty;
@@ -47,7 +47,7 @@ fn ssh(
     let way_at = own_at.child("propagationMethod");
     // A volume with a fault is missing here; that fault was reported before.
     let has = |wanted: fn(&Volume) -> bool| volumes.values().any(|volume| volume.as_ref().is_none_or(wanted));
-    let way = match (config_drive, no_cloud, qemu_guest_agent) {
+    let delivery = match (config_drive, no_cloud, qemu_guest_agent) {
         (Some(Empty { other: _ }), None, None) => {
             if !has(|volume| matches!(volume, Volume::ConfigDrive(_))) {
                 let message = format!(
@@ -55,7 +55,7 @@ fn ssh(
                 );
                 check.invalid(way_at, message);
             }
-            KeyWay::ConfigDrive
+            KeyDelivery::ConfigDrive
         }
         (None, Some(Empty { other: _ }), None) => {
             if !has(|volume| matches!(volume, Volume::NoCloud(_))) {
@@ -64,18 +64,18 @@ fn ssh(
                 );
                 check.invalid(way_at, message);
             }
-            KeyWay::NoCloud
+            KeyDelivery::NoCloud
         }
         (None, None, Some(vmi::AgentUsers { users, other: _ })) => {
             check_users(users, at, &way_at.child("qemuGuestAgent").child("users"), check);
-            KeyWay::Agent { users: users.clone() }
+            KeyDelivery::Agent { users: users.clone() }
         }
         _ => {
             check.invalid(way_at, format!("{at} must have exactly one propagationMethod set"));
             return None;
         }
     };
-    Some(Credential::SshKeys { secret: secret?, way })
+    Some(Credential::SshKeys { secret: secret?, delivery })
 }
 
 fn check_users(users: &[String], credential: &Path, at: &Path, check: &mut Check<'_>) {

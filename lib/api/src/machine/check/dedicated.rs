@@ -154,7 +154,7 @@ pub(super) fn realtime(
     if !with.1 {
         check.required(&numa, format!("{numa} must be defined when {field} is used"));
     }
-    let Some(mask) = text::said(mask) else { return (0..count).collect() };
+    let Some(mask) = text::non_empty(mask) else { return (0..count).collect() };
     match vcpus(mask, count) {
         Ok(vcpus) => vcpus.into_iter().collect(),
         Err(why) => {
@@ -237,7 +237,7 @@ mod tests {
             assert_eq!(of(less()), [(field, message)]);
             assert_eq!(of(json!({(list): {"memory": "4Gi"}})), []);
             assert_eq!(faults(less(), huge(), &cluster), [], "the guest is not in that memory");
-            assert_eq!(faults(less(), plain(), &Settings::of_judged()), [], "it is there already");
+            assert_eq!(faults(less(), plain(), &Settings::of_checked()), [], "it is there already");
         }
         let staged = json!({"spec": {"configuration": {"vmRolloutStrategy": "Stage"}}});
         let told = faults(json!({"limits": {"memory": "1Gi"}}), plain(), &Settings::of_cluster(&staged));

@@ -14,7 +14,7 @@ const VGA_FOR_EFI: &str = "kubevirt.io/vga-display-efi-x86";
 const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
 
 /// Devices that have few fields each.
-pub(super) struct Small {
+pub(super) struct MinorDevices {
     pub(super) inputs: Vec<Input>,
     pub(super) usb_redirection: bool,
     pub(super) downward_metrics: bool,
@@ -26,7 +26,12 @@ pub(super) struct Small {
     pub(super) tpm: Option<Tpm>,
 }
 
-pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: &mut Check<'_>) -> Small {
+pub(super) fn small(
+    devices: &Devices,
+    metadata: &ObjectMeta,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> MinorDevices {
     let at = at.child("devices");
     let Devices {
         use_virtio_transitional: _, // the caller
@@ -78,7 +83,7 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
 
     let screen = autoattach_graphics_device.unwrap_or(true);
     let vga = metadata.annotations.contains_key(VGA_FOR_EFI);
-    Small {
+    MinorDevices {
         usb_redirection,
         downward_metrics,
         vsock,
@@ -177,7 +182,7 @@ fn screen_of(
     at: &Path,
     check: &mut Check<'_>,
 ) -> Option<Video> {
-    let model = video.and_then(|vmi::VideoDevice { r#type, other: _ }| text::said(r#type));
+    let model = video.and_then(|vmi::VideoDevice { r#type, other: _ }| text::non_empty(r#type));
     if !there {
         if video.is_some() {
             let message = "Video configuration is not allowed when autoattachGraphicsDevice is set to false";
@@ -204,7 +209,7 @@ fn sound_of(sound: &vmi::Sound, at: &Path, check: &mut Check<'_>) -> Sound {
         check.required(at, "Sound device requires a name field.");
     }
     text::device_name(name, at, check);
-    let model = match text::said(model) {
+    let model = match text::non_empty(model) {
         None | Some("ich9") => SoundModel::Ich9,
         Some("ac97") => SoundModel::Ac97,
         Some(_) => {

@@ -12,12 +12,12 @@ const BLOCKS: std::ops::RangeInclusive<u64> = 512..=2_097_152;
 
 /// Boot orders and PCI addresses that disks and interfaces use; each may be used once.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct UniqueFields {
     boot_orders: BTreeSet<u32>,
     pci_addresses: BTreeSet<PciAddress>,
 }
 
-impl Taken {
+impl UniqueFields {
     pub(super) fn boot_order(&mut self, order: Option<u32>, at: &Path, check: &mut Check<'_>) -> Option<u32> {
         let (order, order_at) = (order?, at.child("bootOrder"));
         if order == 0 {
@@ -50,7 +50,7 @@ impl Taken {
 pub(super) fn disks(
     disks: &[vmi::Disk],
     volumes: &Volumes<'_>,
-    taken: &mut Taken,
+    taken: &mut UniqueFields,
     devices: &Path,
     check: &mut Check<'_>,
 ) -> Vec<Disk> {
@@ -65,19 +65,19 @@ pub(super) fn disks(
         } else {
             first.insert(&disk.name, i);
         }
-        result.extend(disk_of(disk, volumes, taken, &Place { list: &list, i, at }, check));
+        result.extend(disk_of(disk, volumes, taken, &DiskPath { list: &list, i, at }, check));
     }
     result
 }
 
 /// Path of a disk in the spec.
-struct Place<'a> {
+struct DiskPath<'a> {
     list: &'a Path,
     i: usize,
     at: Path,
 }
 
-impl Place<'_> {
+impl DiskPath<'_> {
     /// The disk in upstream's message about its PCI address, which names the list twice.
     fn with_pci_address(&self) -> String {
         format!("disk {}.domain.devices.disks.disk[{}].name", self.list, self.i)
@@ -87,8 +87,8 @@ impl Place<'_> {
 fn disk_of(
     disk: &vmi::Disk,
     volumes: &Volumes<'_>,
-    taken: &mut Taken,
-    place: &Place<'_>,
+    taken: &mut UniqueFields,
+    place: &DiskPath<'_>,
     check: &mut Check<'_>,
 ) -> Option<Disk> {
     let at = &place.at;
@@ -181,7 +181,7 @@ fn no_volume(name: &str, cdrom: bool, at: &Path, check: &mut Check<'_>) -> Optio
 }
 
 /// Attachment of a disk to the guest.
-struct Seen {
+struct DiskAttachment {
     target: Target,
     bus: Bus,
     readonly: bool,
@@ -190,10 +190,10 @@ struct Seen {
 
 fn as_disk(
     target: Option<&vmi::DiskTarget>,
-    taken: &mut Taken,
-    place: &Place<'_>,
+    taken: &mut UniqueFields,
+    place: &DiskPath<'_>,
     check: &mut Check<'_>,
-) -> Seen {
+) -> DiskAttachment {
     let here = place.at.child("disk");
     let empty = vmi::DiskTarget::default();
     let vmi::DiskTarget { bus, readonly, pci_address, other: _ } = target.unwrap_or(&empty);
@@ -202,7 +202,7 @@ fn as_disk(
     if readonly && bus == Bus::Sata {
         check.invalid(here.child("bus"), "sata hard-disks do not support read-only.");
     }
-    let pci_address = text::said(pci_address).and_then(|written| {
+    let pci_address = text::non_empty(pci_address).and_then(|written| {
         let pci_at = here.child("pciAddress");
         let disk = place.with_pci_address();
         if bus != Bus::Virtio {
@@ -211,10 +211,15 @@ fn as_disk(
         }
         taken.pci_address(written, &disk, &pci_at, check)
     });
-    Seen { target: Target::Disk, bus, readonly, pci_address }
+    DiskAttachment { target: Target::Disk, bus, readonly, pci_address }
 }
 
-fn as_lun(target: &vmi::LunTarget, volume: Option<&Volume>, disk: &Path, check: &mut Check<'_>) -> Seen {
+fn as_lun(
+    target: &vmi::LunTarget,
+    volume: Option<&Volume>,
+    disk: &Path,
+    check: &mut Check<'_>,
+) -> DiskAttachment {
     let at = disk.child("lun");
     let vmi::LunTarget { bus, readonly, reservation, other: _ } = target;
     check.not_yet_on(*reservation, at.child("reservation"));
@@ -230,10 +235,10 @@ fn as_lun(target: &vmi::LunTarget, volume: Option<&Volume>, disk: &Path, check: 
             format!("{at} must be scsi: only there a device is passed through command by command"),
         );
     }
-    Seen { target: Target::Lun, bus, readonly: readonly.unwrap_or(false), pci_address: None }
+    DiskAttachment { target: Target::Lun, bus, readonly: readonly.unwrap_or(false), pci_address: None }
 }
 
-fn as_cdrom(target: &vmi::CdRomTarget, disk: &Path, check: &mut Check<'_>) -> Seen {
+fn as_cdrom(target: &vmi::CdRomTarget, disk: &Path, check: &mut Check<'_>) -> DiskAttachment {
     let at = disk.child("cdrom");
     // A CD-ROM drive is read-only, whatever `readonly` is.
     let vmi::CdRomTarget { bus, readonly: _, tray, other: _ } = target;
@@ -250,7 +255,7 @@ fn as_cdrom(target: &vmi::CdRomTarget, disk: &Path, check: &mut Check<'_>) -> Se
             false
         }
     };
-    Seen { target: Target::CdRom { open }, bus, readonly: true, pci_address: None }
+    DiskAttachment { target: Target::CdRom { open }, bus, readonly: true, pci_address: None }
 }
 
 fn bus_of(bus: Option<&vmi::Bus>, disk: &Path, target: &str, check: &mut Check<'_>) -> Bus {
@@ -274,7 +279,7 @@ fn bus_of(bus: Option<&vmi::Bus>, disk: &Path, target: &str, check: &mut Check<'
 }
 
 fn serial_of(serial: &Option<String>, at: &Path, check: &mut Check<'_>) -> Option<String> {
-    let serial = text::said(serial)?;
+    let serial = text::non_empty(serial)?;
     let serial_at = at.child("serial");
     if !serial.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '+' | '-')) {
         let message =
@@ -300,8 +305,13 @@ fn cache_of(cache: Option<&vmi::Cache>, at: &Path, check: &mut Check<'_>) -> Opt
     }
 }
 
-fn io_of(io: Option<&vmi::Io>, cache: Option<Cache>, place: &Place<'_>, check: &mut Check<'_>) -> Option<Io> {
-    let Place { list, at, i: _ } = place;
+fn io_of(
+    io: Option<&vmi::Io>,
+    cache: Option<Cache>,
+    place: &DiskPath<'_>,
+    check: &mut Check<'_>,
+) -> Option<Io> {
+    let DiskPath { list, at, i: _ } = place;
     let io_at = at.child("io");
     match io? {
         vmi::Io::Threads => Some(Io::Threads),

@@ -7,7 +7,7 @@ use crate::vmi;
 use crate::wire::Path;
 
 /// Values of the rest of the VMI that the check of the firmware needs.
-pub(super) struct Given {
+pub(super) struct FirmwareInput {
     pub(super) chipset: Chipset,
     pub(super) smm: Option<bool>,
     pub(super) serial: bool,
@@ -15,7 +15,7 @@ pub(super) struct Given {
 
 pub(super) fn firmware(
     firmware: Option<&vmi::Firmware>,
-    given: &Given,
+    given: &FirmwareInput,
     domain: &Path,
     check: &mut Check<'_>,
 ) -> Firmware {
@@ -24,7 +24,7 @@ pub(super) fn firmware(
     let vmi::Firmware { uuid, bootloader, serial, kernel_boot, acpi, other: _ } = firmware.unwrap_or(&empty);
 
     let uuid_at = at.child("uuid");
-    let uuid = match text::said(uuid) {
+    let uuid = match text::non_empty(uuid) {
         Some(written) => text::uuid(written).unwrap_or_else(|| {
             let form = "must be of the form 5d307ca9-b3ef-428c-8861-06e72d69f223";
             check.invalid(&uuid_at, format!("{uuid_at} '{written}' {form}"));
@@ -35,22 +35,27 @@ pub(super) fn firmware(
             String::new()
         }
     };
-    if let Some(why) = text::said(serial).and_then(text::not_plain) {
+    if let Some(why) = text::non_empty(serial).and_then(text::not_plain) {
         check.invalid(at.child("serial"), format!("{at}.serial {why}"));
     }
     if let Some(vmi::Acpi { slic_name_ref, msdm_name_ref, other: _ }) = acpi {
-        check.not_yet_some(&text::said(slic_name_ref), at.child("acpi").child("slicNameRef"));
-        check.not_yet_some(&text::said(msdm_name_ref), at.child("acpi").child("msdmNameRef"));
+        check.not_yet_some(&text::non_empty(slic_name_ref), at.child("acpi").child("slicNameRef"));
+        check.not_yet_some(&text::non_empty(msdm_name_ref), at.child("acpi").child("msdmNameRef"));
     }
     Firmware {
         uuid,
-        serial: text::said(serial).map(str::to_owned),
+        serial: text::non_empty(serial).map(str::to_owned),
         boot: boot(bootloader.as_ref(), given, domain, check),
         kernel: kernel_boot.as_ref().and_then(|kernel| kernel_of(kernel, &at.child("kernelBoot"), check)),
     }
 }
 
-fn boot(bootloader: Option<&vmi::Bootloader>, given: &Given, domain: &Path, check: &mut Check<'_>) -> Boot {
+fn boot(
+    bootloader: Option<&vmi::Bootloader>,
+    given: &FirmwareInput,
+    domain: &Path,
+    check: &mut Check<'_>,
+) -> Boot {
     let at = domain.child("firmware").child("bootloader");
     let bios = Boot::Bios { use_serial: false };
     let Some(vmi::Bootloader { bios: wants_bios, efi, other: _ }) = bootloader else {
@@ -90,7 +95,7 @@ fn boot(bootloader: Option<&vmi::Bootloader>, given: &Given, domain: &Path, chec
 
 fn kernel_of(kernel: &vmi::KernelBoot, at: &Path, check: &mut Check<'_>) -> Option<KernelBoot> {
     let vmi::KernelBoot { kernel_args, container, other: _ } = kernel;
-    let args = text::said(kernel_args);
+    let args = text::non_empty(kernel_args);
     if let Some(why) = args.and_then(text::not_plain) {
         check.invalid(at.child("kernelArgs"), format!("{at}.kernelArgs {why}"));
     }
@@ -114,7 +119,7 @@ fn kernel_of(kernel: &vmi::KernelBoot, at: &Path, check: &mut Check<'_>) -> Opti
         let message = format!("{container_at} must be defined with an image");
         check.required(container_at.child("image"), message);
     }
-    let (kernel_path, initrd_path) = (text::said(kernel_path), text::said(initrd_path));
+    let (kernel_path, initrd_path) = (text::non_empty(kernel_path), text::non_empty(initrd_path));
     if kernel_path.is_none() && initrd_path.is_none() {
         check.required(
             &container_at,
@@ -154,7 +159,7 @@ pub(super) fn image_of(
     if let Some(why) = text::not_plain(name) {
         check.invalid(at.child("image"), format!("{at}.image {why}"));
     }
-    let policy = text::said(policy);
+    let policy = text::non_empty(policy);
     if let Some(policy) = policy.filter(|policy| !["Always", "IfNotPresent", "Never"].contains(policy)) {
         let at = at.child("imagePullPolicy");
         check.invalid(
@@ -165,6 +170,6 @@ pub(super) fn image_of(
     Image {
         name: name.to_owned(),
         pull_policy: policy.map(str::to_owned),
-        pull_secret: text::said(secret).map(str::to_owned),
+        pull_secret: text::non_empty(secret).map(str::to_owned),
     }
 }

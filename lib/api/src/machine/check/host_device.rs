@@ -40,9 +40,9 @@ pub(super) fn host_devices(
         Entry {
             list: List::Gpus,
             name,
-            device_name: text::said(device_name),
-            claim_name: text::said(claim_name),
-            request_name: text::said(request_name),
+            device_name: text::non_empty(device_name),
+            claim_name: text::non_empty(claim_name),
+            request_name: text::non_empty(request_name),
             tag,
             options: Some(virtual_gpu_options.as_ref()),
         }
@@ -52,9 +52,9 @@ pub(super) fn host_devices(
         Entry {
             list: List::HostDevices,
             name,
-            device_name: text::said(device_name),
-            claim_name: text::said(claim_name),
-            request_name: text::said(request_name),
+            device_name: text::non_empty(device_name),
+            claim_name: text::non_empty(claim_name),
+            request_name: text::non_empty(request_name),
             tag,
             options: None,
         }
@@ -157,14 +157,14 @@ impl<'a> Claims<'a> {
             check.invalid(&at, format!("{at} does not conform to the kubernetes DNS_LABEL rules: {why}"));
         }
         if !claim.is_empty() && !request.is_empty() {
-            self.alone(claim, request, (entry.list, n), check);
+            self.check_unique(claim, request, (entry.list, n), check);
         }
-        let (pci_address, mediated) = self.place(entry);
+        let (pci_address, mediated) = self.address(entry);
         Claimed { claim: claim.to_owned(), request: request.to_owned(), pci_address, mediated }
     }
 
     /// Checks that no other device uses the request. `own`: list of the device, and its index there.
-    fn alone(&mut self, claim: &'a str, request: &'a str, own: (List, usize), check: &mut Check<'_>) {
+    fn check_unique(&mut self, claim: &'a str, request: &'a str, own: (List, usize), check: &mut Check<'_>) {
         let Some((list, first)) = self.pairs.get(&(claim, request)).copied() else {
             self.pairs.insert((claim, request), own);
             return;
@@ -179,7 +179,7 @@ impl<'a> Claims<'a> {
     }
 
     /// PCI address and mediated device UUID of a device, from the status.
-    fn place(&self, entry: &Entry<'_>) -> (Option<String>, Option<String>) {
+    fn address(&self, entry: &Entry<'_>) -> (Option<String>, Option<String>) {
         let list = self.told.map(|told| match entry.list {
             List::Gpus => &told.gpu_statuses,
             List::HostDevices => &told.host_device_statuses,
@@ -220,7 +220,7 @@ fn resource(entry: &Entry<'_>, here: &Path, check: &mut Check<'_>) -> String {
 
 /// Checks further resources of the pod of a VMI with devices of its node. All VFIO and USB device files that
 /// the kubelet gives such a pod become the launcher's. So each resource that may bring one must be permitted.
-pub(super) fn beside(resources: Option<&vmi::Resources>, domain: &Path, check: &mut Check<'_>) {
+pub(super) fn other_resources(resources: Option<&vmi::Resources>, domain: &Path, check: &mut Check<'_>) {
     let settings = check.settings;
     let (Some(resources), Some(permitted)) = (resources, &settings.host_devices) else { return };
     for (kind, list) in [("requests", &resources.requests), ("limits", &resources.limits)] {

@@ -93,7 +93,7 @@ fn beside_a_device_of_the_node_no_resource_is_asked_for_that_is_not_permitted() 
             for fine in ["v.io/card", "ephemeral-storage"] {
                 assert_eq!(said(devices, fine, &cluster()), "", "{fine}");
             }
-            assert_eq!(said(devices, "v.io/other", &Settings::of_judged()), "", "it was judged before");
+            assert_eq!(said(devices, "v.io/other", &Settings::of_checked()), "", "it was judged before");
         }
         assert_eq!(said(&json!({}), "v.io/other", &cluster()), "", "no device file is given away");
     }
@@ -110,7 +110,7 @@ fn a_resource_that_is_not_permitted_is_refused_in_upstreams_words() {
     );
     // One that was judged before runs on.
     let devices = json!({"gpus": [{"name": "g", "deviceName": "v.io/other"}]});
-    assert!(check(&devices, &Settings::of_judged()).is_ok());
+    assert!(check(&devices, &Settings::of_checked()).is_ok());
     // Nothing is permitted where nothing is said.
     assert!(check(&json!({"gpus": [gpu("g")]}), &Settings::of_cluster(&json!({}))).is_err());
 }
@@ -120,7 +120,7 @@ fn no_resource_of_kubernetes_is_a_device() {
     for resource in
         ["memory", "cpu", "devices.kubevirt.io/kvm", "x.kubernetes.io/a", "a/b\n", &"a/".repeat(200)]
     {
-        for settings in [cluster(), Settings::of_judged()] {
+        for settings in [cluster(), Settings::of_checked()] {
             let devices = json!({"gpus": [{"name": "g", "deviceName": resource}]});
             let said = check(&devices, &settings).unwrap_err().join("\n");
             assert!(said.contains("must be the name of an extended resource"), "{said}");

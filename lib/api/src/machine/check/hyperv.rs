@@ -106,7 +106,7 @@ fn vendor_id(vendor: &vmi::VendorId, at: &Path, check: &mut Check<'_>) -> Option
     if !enabled.unwrap_or(true) {
         return None;
     }
-    let said = text::said(vendorid)?;
+    let said = text::non_empty(vendorid)?;
     // A comma would separate properties of QEMU's CPU option.
     let is_plain = |c: char| c.is_ascii_graphic() && c != ',' || c == ' ';
     if said.len() > VENDOR || !said.chars().all(is_plain) {
@@ -146,7 +146,7 @@ fn vmx(cpu: Option<&vmi::Cpu>, at: &Path, check: &mut Check<'_>) {
     let found = features.iter().enumerate().find(|(_, feature)| feature.name == VMX);
     match found {
         None => check.required(at, "vmx cpu feature is required when evmcs is set"),
-        Some((i, feature)) if !matches!(text::said(&feature.policy), None | Some("require")) => {
+        Some((i, feature)) if !matches!(text::non_empty(&feature.policy), None | Some("require")) => {
             let at = at.index(i).child("policy");
             check.invalid(at, "vmx cpu feature has to be set to require policy");
         }

@@ -3,7 +3,7 @@
 use super::super::hook::HookSidecar;
 use super::super::network::{Dhcp, MOST_NETWORKS, MOST_PORTS, NO_LINK_STATE, Network, Plugin};
 use super::super::{Binding, Interface, Nic, Port, Protocol};
-use super::disk::Taken;
+use super::disk::UniqueFields;
 use super::network::Networks;
 use super::{Check, Site, text};
 use crate::fault::{Fault, Reason};
@@ -26,7 +26,7 @@ const RESERVED: &str = "02:00:00:00:00:00";
 pub(super) fn interfaces(
     interfaces: &[vmi::Interface],
     networks: &Networks<'_>,
-    taken: &mut Taken,
+    taken: &mut UniqueFields,
     devices: &Path,
     check: &mut Check<'_>,
 ) -> Vec<Interface> {
@@ -72,7 +72,7 @@ pub(super) fn interfaces(
 fn interface_of(
     interface: &vmi::Interface,
     network: Option<Network>,
-    taken: &mut Taken,
+    taken: &mut UniqueFields,
     at: &Path,
     check: &mut Check<'_>,
 ) -> Option<Interface> {
@@ -151,17 +151,17 @@ fn interface_of(
             "Bridge on pod network configuration is not enabled under kubevirt-config",
         );
     }
-    if binding == Binding::Passt && check.settings.site != Site::Judged {
+    if binding == Binding::Passt && check.settings.site != Site::Checked {
         may_be_passt(interface, network.as_ref(), at, check);
     }
-    if binding == Binding::Sriov && check.settings.site != Site::Judged {
+    if binding == Binding::Sriov && check.settings.site != Site::Checked {
         may_be_sriov(interface, network.as_ref(), at, check);
     }
     if *state == Some(vmi::InterfaceState::Down) {
         check.not_yet_at(&[Site::Laptop], at.child("state"), NO_LINK_STATE);
     }
     // Named ports are for Services elsewhere. A range has no single port, so a name would have no effect.
-    let is_new = check.settings.site != Site::Judged;
+    let is_new = check.settings.site != Site::Checked;
     if is_new && binding != Binding::Masquerade && !port_ranges.is_empty() {
         check.invalid(at.child("name"), "portRanges are only supported on masquerade interfaces");
     }
@@ -185,14 +185,14 @@ fn interface_of(
     Some(Interface {
         name: name.clone(),
         tag,
-        model: model_of(text::said(model), at, check),
+        model: model_of(text::non_empty(model), at, check),
         binding,
         plugin,
         // An interface without a network has a fault, so this value is never seen.
         network: network.unwrap_or(Network::Pod { cidr: None, cidr6: None }),
-        mac: mac(text::said(mac_address), at, check),
+        mac: mac(text::non_empty(mac_address), at, check),
         boot_order: taken.boot_order(*boot_order, at, check),
-        pci_address: text::said(pci_address).and_then(|written| {
+        pci_address: text::non_empty(pci_address).and_then(|written| {
             let interface = format!("interface {at}.name");
             taken.pci_address(written, &interface, &at.child("pciAddress"), check)
         }),
@@ -212,7 +212,7 @@ fn interface_of(
 fn plugin(name: &str, at: &Path, check: &mut Check<'_>) -> Option<Plugin> {
     let plugin = match check.settings.site {
         // The link that virt-handler created has the attachment.
-        Site::Judged => {
+        Site::Checked => {
             let attachment = Some(Binding::Tap);
             return Some(Plugin { name: name.to_owned(), attachment, ..Plugin::default() });
         }
@@ -311,7 +311,7 @@ fn ports_of(ports: &[vmi::Port], at: &Path, check: &mut Check<'_>) -> Vec<Port> 
         } else if number == 0 {
             check.invalid(at.child("port"), "Port field must be in range 0 < x < 65536.");
         }
-        if let Some(name) = text::said(name) {
+        if let Some(name) = text::non_empty(name) {
             if !names.insert(name) {
                 check.duplicate(at.child("name"), format!("Duplicate name of the port: {name}"));
             }
@@ -319,8 +319,8 @@ fn ports_of(ports: &[vmi::Port], at: &Path, check: &mut Check<'_>) -> Vec<Port> 
                 check.invalid(at.child("name"), format!("Invalid name of the port: {name}"));
             }
         }
-        let protocol = protocol_of(text::said(protocol), &at, check);
-        result.push(Port { name: text::said(name).map(str::to_owned), number, last: number, protocol });
+        let protocol = protocol_of(text::non_empty(protocol), &at, check);
+        result.push(Port { name: text::non_empty(name).map(str::to_owned), number, last: number, protocol });
     }
     result
 }
@@ -448,7 +448,7 @@ fn dhcp(options: &vmi::DhcpOptions, at: &Path, check: &mut Check<'_>) -> Dhcp {
     let fields = [("bootFileName", boot_file_name), ("tftpServerName", tftp_server_name)];
     for (field, value) in fields {
         // A DHCP option has at most 255 bytes.
-        if text::said(value).is_some_and(|value| value.len() > 255 || text::not_plain(value).is_some()) {
+        if text::non_empty(value).is_some_and(|value| value.len() > 255 || text::not_plain(value).is_some()) {
             let at = at.child(field);
             check.invalid(&at, format!("{at} must be no more than 255 bytes without control characters"));
         }
@@ -478,8 +478,8 @@ fn dhcp(options: &vmi::DhcpOptions, at: &Path, check: &mut Check<'_>) -> Dhcp {
         private.push((number, value.clone()));
     }
     Dhcp {
-        boot_file: text::said(boot_file_name).map(str::to_owned),
-        tftp_server: text::said(tftp_server_name).map(str::to_owned),
+        boot_file: text::non_empty(boot_file_name).map(str::to_owned),
+        tftp_server: text::non_empty(tftp_server_name).map(str::to_owned),
         ntp_servers: ntp_servers.clone(),
         private,
     }

@@ -23,7 +23,7 @@ pub fn guest_memory(domain: &vmi::Domain) -> Option<(&'static str, Quantity)> {
     let resource = |of: fn(&vmi::Resources) -> &BTreeMap<String, Quantity>| {
         of(domain.resources.as_ref()?).get("memory").cloned()
     };
-    let page = || Quantity::parse(text::said(&memory?.hugepages.as_ref()?.page_size)?).ok();
+    let page = || Quantity::parse(text::non_empty(&memory?.hugepages.as_ref()?.page_size)?).ok();
     if let Some(guest) = memory.and_then(|memory| memory.guest.clone()) {
         Some(("memory.guest", guest))
     } else if let Some(request) = resource(|resources| &resources.requests) {
@@ -43,7 +43,7 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
         page = hugepages.as_ref().and_then(|hugepages| page_size(hugepages, &memory_at, check));
         most = max_guest.as_ref();
         if let Some(vmi::ReservedOverhead { added_overhead: _, mem_lock, other: _ }) = reserved_overhead {
-            locked = match text::said(mem_lock) {
+            locked = match text::non_empty(mem_lock) {
                 None | Some("NotRequired") => false,
                 Some("Required") => true,
                 Some(word) => {
@@ -163,7 +163,7 @@ fn after_hotplug(
 fn page_size(hugepages: &vmi::Hugepages, at: &Path, check: &mut Check<'_>) -> Option<(String, u64)> {
     let vmi::Hugepages { page_size, other: _ } = hugepages;
     let at = at.child("hugepages").child("pageSize");
-    let Some(text) = text::said(page_size) else {
+    let Some(text) = text::non_empty(page_size) else {
         check.required(&at, format!("{at} is a required field"));
         return None;
     };

@@ -50,7 +50,7 @@ use std::fmt::Display;
 impl Machine {
     /// The checked description of `vmi`, or all its faults.
     pub fn check(vmi: &VirtualMachineInstance, settings: &Settings) -> Result<Machine, Vec<Fault>> {
-        let namespace = text::said(&vmi.metadata.namespace).unwrap_or("default");
+        let namespace = text::non_empty(&vmi.metadata.namespace).unwrap_or("default");
         let mut check = Check { settings, namespace, faults: Vec::new() };
         let machine = machine(vmi, &mut check);
         refused::explain(&mut check.faults, &settings.at);
@@ -60,8 +60,8 @@ impl Machine {
     /// The description of a VMI that was checked before. Only a value that makes a domain impossible is a
     /// fault, whatever the cluster permits. For a launcher, whose VMI virt-handler has checked, and for the
     /// status of a running VMI. A program that creates something from a VMI calls [`Machine::check`].
-    pub fn handed(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
-        Machine::check(vmi, &Settings::of_judged())
+    pub fn check_again(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
+        Machine::check(vmi, &Settings::of_checked())
     }
 }
 
@@ -199,7 +199,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let serial = devices::serial(devices, &domain_at, check);
     let firmware = firmware::firmware(
         firmware.as_ref(),
-        &firmware::Given { chipset, smm: features.smm, serial: serial.is_some() },
+        &firmware::FirmwareInput { chipset, smm: features.smm, serial: serial.is_some() },
         &domain_at,
         check,
     );
@@ -208,7 +208,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let devices_at = domain_at.child("devices");
     let volumes = volume::volumes(volumes, devices, &at, check);
     let networks = network::networks(networks, &devices.interfaces, &at, check);
-    let mut taken = disk::Taken::default();
+    let mut taken = disk::UniqueFields::default();
     let disks = disk::disks(&devices.disks, &volumes, &mut taken, &devices_at, check);
     let filesystems = filesystem::filesystems(devices, &volumes, &devices_at, check);
     let interfaces = interface::interfaces(&devices.interfaces, &networks, &mut taken, &devices_at, check);
@@ -224,7 +224,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         subdomain: pod::subdomain(subdomain.as_deref(), &at, check),
         name,
         namespace: pod::namespace(check),
-        uid: text::said(&metadata.uid).map(str::to_owned),
+        uid: text::non_empty(&metadata.uid).map(str::to_owned),
         arch: architecture_of(architecture.as_deref(), &at, check),
         machine_type,
         chipset,
@@ -264,9 +264,9 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         hooks,
     };
     if whole.has_device_of_node() {
-        host_device::beside(resources.as_ref(), &domain_at, check);
+        host_device::other_resources(resources.as_ref(), &domain_at, check);
     }
-    pod::files(&whole, check);
+    pod::check_file_names(&whole, check);
     // Without faults, indexes of devices equal those of the lists in the spec.
     if check.faults.is_empty() {
         alias::aliases(&whole, &devices_at, check);

@@ -74,7 +74,7 @@ fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Optio
     }
     if let Some(vmi::PodNetwork { vm_network_cidr, vm_ipv6_network_cidr, other: _ }) = pod {
         let at = at.child("pod");
-        if text::said(vm_ipv6_network_cidr).is_some() {
+        if text::non_empty(vm_ipv6_network_cidr).is_some() {
             check.not_yet_at(&[Site::Laptop], at.child("vmIPv6NetworkCIDR"), NO_IPV6);
         }
         return Some(Network::Pod {
@@ -107,7 +107,7 @@ fn cidr<A: FromStr + Display>(
     at: &Path,
     check: &mut Check<'_>,
 ) -> Option<String> {
-    let written = text::said(written)?;
+    let written = text::non_empty(written)?;
     let right = written.split_once('/').and_then(|(address, length)| {
         let address = decimal(address)?.parse::<A>().ok()?;
         let length = decimal(length)?.parse::<u8>().ok().filter(|length| (1..=most).contains(length))?;

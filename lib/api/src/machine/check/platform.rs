@@ -1,7 +1,7 @@
 //! The platform: machine type, features, clock, chassis, and I/O threads.
 
-use super::super::boards;
 use super::super::cpu::{Apic, Offset};
+use super::super::machine_type_map;
 use super::super::{Chassis, Clock, Features, Hyperv, IoThreads, Reboot, Timer};
 use super::hyperv::{self, on};
 use super::{Check, text};
@@ -23,7 +23,7 @@ pub(super) fn machine_type(machine: Option<&vmi::MachineType>, at: &Path, check:
         let allowed = check.settings.machine_types.join(" ");
         check.invalid(&at, format!("{at} is not supported: {name} (allowed values: [{allowed}])"));
     }
-    boards::of_distribution(name).unwrap_or_else(|| name.to_owned())
+    machine_type_map::of_distribution(name).unwrap_or_else(|| name.to_owned())
 }
 
 pub(super) fn features(
@@ -76,7 +76,7 @@ pub(super) fn clock(
 
 fn clock_of(clock: &vmi::Clock, at: &Path, check: &mut Check<'_>) -> Clock {
     let vmi::Clock { utc, timezone, timer, other: _ } = clock;
-    let offset = match (utc, text::said(timezone)) {
+    let offset = match (utc, text::non_empty(timezone)) {
         (Some(_), Some(_)) => {
             check.invalid(
                 at,
@@ -159,7 +159,7 @@ pub(super) fn chassis(chassis: Option<&vmi::Chassis>, at: &Path, check: &mut Che
     };
     let at = at.child("chassis");
     let mut plain = |name: &str, value: &Option<String>| {
-        let value = text::said(value)?;
+        let value = text::non_empty(value)?;
         if let Some(why) = text::not_plain(value) {
             check.invalid(at.child(name), format!("{at}.{name} {why}"));
         }

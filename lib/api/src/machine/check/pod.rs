@@ -16,7 +16,7 @@ const DOMAIN: usize = 224;
 const IGNITION: &str = "kubevirt.io/ignitiondata";
 
 pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
-    let name = text::said(&metadata.name).unwrap_or_default();
+    let name = text::non_empty(&metadata.name).unwrap_or_default();
     if name.is_empty() {
         check.required("metadata.name", "metadata.name is a required field");
     } else if let Some(why) = text::not_a_subdomain(name) {
@@ -27,7 +27,7 @@ pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
 }
 
 /// Checks that the domain name fits into a file name of 255 bytes with our suffix.
-pub(super) fn files(machine: &Machine, check: &mut Check<'_>) {
+pub(super) fn check_file_names(machine: &Machine, check: &mut Check<'_>) {
     let length = machine.domain_name().len();
     if length > DOMAIN {
         let message = format!(

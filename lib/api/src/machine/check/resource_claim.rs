@@ -35,7 +35,7 @@ pub(super) fn resource_claims(
             all.push(ResourceClaim { name: claim.name.clone(), source });
         }
     }
-    if used(devices).any(|claim| !names.contains(claim)) {
+    if claim_names(devices).any(|claim| !names.contains(claim)) {
         // Message of upstream.
         check.invalid(
             &at,
@@ -47,10 +47,10 @@ pub(super) fn resource_claims(
 }
 
 /// Names of claims that devices refer to.
-fn used(devices: &Devices) -> impl Iterator<Item = &str> {
+fn claim_names(devices: &Devices) -> impl Iterator<Item = &str> {
     let gpus = devices.gpus.iter().map(|gpu| &gpu.claim_name);
     let others = devices.host_devices.iter().map(|device| &device.claim_name);
-    gpus.chain(others).filter_map(text::said)
+    gpus.chain(others).filter_map(text::non_empty)
 }
 
 fn name<'c>(name: &'c str, names: &mut BTreeSet<&'c str>, here: &Path, check: &mut Check<'_>) {
@@ -69,8 +69,8 @@ fn name<'c>(name: &'c str, names: &mut BTreeSet<&'c str>, here: &Path, check: &m
 fn source(claim: &vmi::ResourceClaim, here: &Path, check: &mut Check<'_>) -> Option<Source> {
     let vmi::ResourceClaim { name: _, resource_claim_name, resource_claim_template_name, other: _ } = claim;
     let (field, name, source) =
-        match (text::said(resource_claim_name), text::said(resource_claim_template_name)) {
-            (Some(name), None) => ("resourceClaimName", name, Source::There(name.to_owned())),
+        match (text::non_empty(resource_claim_name), text::non_empty(resource_claim_template_name)) {
+            (Some(name), None) => ("resourceClaimName", name, Source::Existing(name.to_owned())),
             (None, Some(name)) => ("resourceClaimTemplateName", name, Source::Template(name.to_owned())),
             (Some(_), Some(_)) => {
                 let message =
@@ -123,7 +123,7 @@ mod tests {
         let claims = json!([{"name": "a", "resourceClaimName": "shared.gpu"},
             {"name": "b", "resourceClaimTemplateName": "gpu"}]);
         let found = check(&claims, &Settings::of_cluster(&json!({}))).unwrap();
-        let sources = [Source::There("shared.gpu".into()), Source::Template("gpu".into())];
+        let sources = [Source::Existing("shared.gpu".into()), Source::Template("gpu".into())];
         assert_eq!(found.into_iter().map(|claim| claim.source).collect::<Vec<_>>(), sources);
     }
 

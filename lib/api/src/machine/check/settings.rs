@@ -3,7 +3,7 @@
 //! ```text
 //!  the KubeVirt object ─► Settings::of_cluster ─┐
 //!  a laptop ─► Settings::of_laptop ─┴─► Machine::check
-//!  checked before ─► Settings::of_judged ─► Machine::handed
+//!  checked before ─► Settings::of_checked ─► Machine::check_again
 //! ```
 //!
 //! Settings have no default and no other constructor: each caller names the site. A cluster without a
@@ -44,7 +44,7 @@ pub enum Site {
     /// A laptop, or any host without a cluster.
     Laptop,
     /// Any of the two; the VMI was checked before.
-    Judged,
+    Checked,
 }
 
 /// Settings of the site on which the VMI will run. Only the functions below make one.
@@ -165,8 +165,8 @@ impl Settings {
     }
 
     /// Settings of a VMI that was checked before: only a value that makes a domain impossible is a fault.
-    pub fn of_judged() -> Settings {
-        Settings { site: Site::Judged, ..Settings::of_laptop() }
+    pub fn of_checked() -> Settings {
+        Settings { site: Site::Checked, ..Settings::of_laptop() }
     }
 
     /// Settings of an object that was accepted under the KubeVirt object of that time: gates, folders,
@@ -199,7 +199,7 @@ impl Settings {
             machine_types,
             bridge_on_pod_network: bridge.as_bool().unwrap_or(true),
             plugins: plugins(&said["network"]["binding"]),
-            host_devices: Some(Permitted::of(object).resources()),
+            host_devices: Some(Permitted::of_cluster(object).resources()),
             host_folders: Some(HostFolders::of_cluster(object)),
             memory_above_limit: said["vmRolloutStrategy"] != "Stage",
             site: Site::Cluster,
@@ -211,7 +211,7 @@ impl Settings {
 
     /// The same settings, for a spec at another path of the object that the user wrote.
     #[must_use]
-    pub fn standing_at(mut self, at: Path) -> Settings {
+    pub fn at_path(mut self, at: Path) -> Settings {
         self.at = at;
         self
     }

@@ -15,7 +15,7 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 /// The text; `None` if it is unset or empty.
-pub(super) fn said(text: &Option<String>) -> Option<&str> {
+pub(super) fn non_empty(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
@@ -80,7 +80,7 @@ pub(super) fn device_name(name: &str, device: &Path, check: &mut Check<'_>) {
 
 /// Checks the tag of a device: a free text in the config drive.
 pub(super) fn tag(tag: &Option<String>, device: &Path, check: &mut Check<'_>) -> Option<String> {
-    let tag = said(tag)?;
+    let tag = non_empty(tag)?;
     if tag.chars().count() > TAG || not_plain(tag).is_some() {
         let at = device.child("tag");
         check.invalid(&at, format!("{at} must be no more than {TAG} letters without control characters"));

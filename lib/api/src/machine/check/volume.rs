@@ -2,7 +2,7 @@
 
 use super::super::Volume;
 use super::super::host_folders::HOST_DISK_FOLDERS;
-use super::super::volume::Named;
+use super::super::volume::ConfigMapOrSecret;
 use super::cloudinit::{self, Seed};
 use super::firmware::image_of;
 use super::{Check, Site, downward, text};
@@ -116,7 +116,7 @@ fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<V
     found.extend(ephemeral.as_ref().map(|source| on_top(source, &at.child("ephemeral"), check)));
     found.extend(empty_disk.as_ref().map(|source| empty(source, &at.child("emptyDisk"), check)));
     found.extend(data_volume.as_ref().map(|vmi::DataVolumeSource { name, hotpluggable, other: _ }| {
-        stays(*hotpluggable, &at.child("dataVolume"), check);
+        refuse_hotpluggable(*hotpluggable, &at.child("dataVolume"), check);
         if name.is_empty() {
             check.required(at, "DataVolume 'name' must be set");
         } else {
@@ -234,7 +234,7 @@ fn host(source: &vmi::HostDisk, volume: &Path, check: &mut Check<'_>) -> Option<
 /// Name of a PVC, and whether it is read-only. A hotplugged PVC is like any other when the VMI starts.
 fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String, bool) {
     let vmi::ClaimSource { claim_name, read_only, hotpluggable, other: _ } = source;
-    stays(*hotpluggable, at, check);
+    refuse_hotpluggable(*hotpluggable, at, check);
     let at = at.child("claimName");
     if claim_name.is_empty() {
         check.required(&at, format!("{at} is a required field"));
@@ -245,7 +245,7 @@ fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String
 }
 
 /// Refuses `hotpluggable`: a volume cannot be unplugged while the VMI runs.
-fn stays(hotpluggable: Option<bool>, at: &Path, check: &mut Check<'_>) {
+fn refuse_hotpluggable(hotpluggable: Option<bool>, at: &Path, check: &mut Check<'_>) {
     if hotpluggable == Some(true) {
         let hint = "leave it out: a volume stays until the VMI stops";
         check.not_yet_at(&[Site::Cluster], at.child("hotpluggable"), hint);
@@ -269,7 +269,7 @@ fn container(source: &vmi::ContainerDisk, at: &Path, check: &mut Check<'_>) -> O
         let at = at.child("image");
         check.required(&at, format!("{at} is a required field"));
     }
-    let path = text::said(path);
+    let path = text::non_empty(path);
     let path_at = at.child("path");
     if path == Some("/") {
         check.invalid(path_at, format!("{at} must not point to root"));
@@ -329,8 +329,8 @@ fn answers(source: &vmi::Sysprep, at: &Path, check: &mut Check<'_>) -> Option<Vo
         required_name(name, &at.child(field).child("name"), check)
     };
     let source = match (secret, config_map) {
-        (Some(secret), None) => Named::Secret(name(secret, "secret")),
-        (None, Some(config_map)) => Named::ConfigMap(name(config_map, "configMap")),
+        (Some(secret), None) => ConfigMapOrSecret::Secret(name(secret, "secret")),
+        (None, Some(config_map)) => ConfigMapOrSecret::ConfigMap(name(config_map, "configMap")),
         _ => {
             check.invalid(at, format!("{at} must have exactly one source type set"));
             return None;
@@ -341,7 +341,7 @@ fn answers(source: &vmi::Sysprep, at: &Path, check: &mut Check<'_>) -> Option<Vo
 
 /// Checks the name of a ConfigMap or a Secret.
 pub(super) fn required_name(name: &Option<String>, at: &Path, check: &mut Check<'_>) -> String {
-    let name = text::said(name).unwrap_or_default();
+    let name = text::non_empty(name).unwrap_or_default();
     if name.is_empty() {
         check.invalid(at, format!("{at} is a required field"));
     } else {
@@ -358,7 +358,7 @@ fn object_name(name: &str, at: &Path, check: &mut Check<'_>) {
 }
 
 fn label(label: &Option<String>, at: &Path, check: &mut Check<'_>) -> Option<String> {
-    let label = text::said(label)?;
+    let label = text::non_empty(label)?;
     if label.chars().count() > LABEL || text::not_plain(label).is_some() {
         let at = at.child("volumeLabel");
         check.invalid(&at, format!("{at} must be no more than {LABEL} letters without control characters"));

@@ -80,13 +80,13 @@ pub(super) fn exports(request: &Request) -> Vec<Fault> {
     let (old, new) = (annotations(&request.old), annotations(&request.object));
     let unknown = export::unknown(&new);
     let is_said = request.operation == Operation::Create
-        || export::asked(&old) != export::asked(&new)
+        || export::request_text(&old) != export::request_text(&new)
         || export::unknown(&old) != unknown;
     if request.is_leaving() || !is_said {
         return Vec::new();
     }
     // A misspelt `target` asks for nothing, and its author waits for an export.
-    match export::is_asked(&new) {
+    match export::is_requested(&new) {
         true => export::Request::of(&new).err().unwrap_or_default(),
         false => unknown,
     }

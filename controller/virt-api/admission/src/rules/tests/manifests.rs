@@ -2,7 +2,7 @@
 
 use super::base::*;
 use crate::rules::{Around, Request, Sizes, patch};
-use api::instancetype::{Matched, Reach, Role};
+use api::instancetype::{MatcherKind, Role, Scope};
 use api::preset::VirtualMachineInstancePreset;
 use cluster_model::instancetypes::Live;
 use cluster_model::webhooks::WEBHOOKS;
@@ -71,15 +71,15 @@ pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize,
 /// The instance types and preferences among the objects, and those of the common set.
 fn sizes(objects: &[Value]) -> Sizes {
     let live = |object: &Value| {
-        let (role, reach) = match object["kind"].as_str()? {
-            "VirtualMachineInstancetype" => (Role::Instancetype, Reach::Namespace),
-            "VirtualMachineClusterInstancetype" => (Role::Instancetype, Reach::Cluster),
-            "VirtualMachinePreference" => (Role::Preference, Reach::Namespace),
-            "VirtualMachineClusterPreference" => (Role::Preference, Reach::Cluster),
+        let (role, scope) = match object["kind"].as_str()? {
+            "VirtualMachineInstancetype" => (Role::Instancetype, Scope::Namespace),
+            "VirtualMachineClusterInstancetype" => (Role::Instancetype, Scope::Cluster),
+            "VirtualMachinePreference" => (Role::Preference, Scope::Namespace),
+            "VirtualMachineClusterPreference" => (Role::Preference, Scope::Cluster),
             _ => return None,
         };
         let meta = api::wire::read(object["metadata"].clone()).expect("metadata");
-        Some(Live { kind: Matched { role, reach }, meta, spec: object["spec"].clone() })
+        Some(Live { kind: MatcherKind { role, scope }, meta, spec: object["spec"].clone() })
     };
     let common = api::instancetype::common::objects();
     Sizes { live: objects.iter().chain(&common).filter_map(live).collect(), is_complete: true }

@@ -2,7 +2,7 @@
 
 use super::base::*;
 use crate::rules::{Around, Sizes};
-use api::instancetype::{Matched, Reach, Role};
+use api::instancetype::{MatcherKind, Role, Scope};
 use cluster_model::instancetypes::Live;
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ const VALIDATE: &str = "/virtualmachines-validate";
 /// What surrounds a request where these are there.
 fn with_sizes(instancetype: Value, preference: Value) -> Around {
     let live = |role, name: &str, spec: Value| Live {
-        kind: Matched { role, reach: Reach::Cluster },
+        kind: MatcherKind { role, scope: Scope::Cluster },
         meta: api::wire::read(json!({"name": name, "uid": "9f1c", "generation": 2})).unwrap(),
         spec,
     };

@@ -12,7 +12,7 @@ const UPDATE: &str = "/virtualmachineinstances-validate-update";
 fn a_vmi_is_completed_by_the_one_function() {
     let after = changed(MUTATE, &create(vmi()), &with(&json!({"evictionStrategy": "LiveMigrateIfPossible"})));
     let mut expected: VirtualMachineInstance = api::wire::read(vmi()).unwrap();
-    let mut given = api::defaults::Given::new("11111111-1111-4111-8111-111111111111");
+    let mut given = api::defaults::DefaultsContext::new("11111111-1111-4111-8111-111111111111");
     given.eviction_strategy = Some(api::vmi::EvictionStrategy::LiveMigrateIfPossible);
     api::defaults::apply(&mut expected, &given);
     assert_eq!(api::wire::read::<VirtualMachineInstance>(after.clone()).unwrap(), expected);

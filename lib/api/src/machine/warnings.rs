@@ -1,13 +1,13 @@
 //! Warnings for the author of a spec: accepted fields with a surprising effect, in a cluster and on a laptop.
 
-use crate::machine::boards::Boards;
 use crate::machine::check::{MOST_MEMORY, MOST_VCPUS};
+use crate::machine::machine_type_map::MachineTypeMap;
 use crate::machine::{guest_memory, topology};
 use crate::vmi::Spec;
 use crate::wire::Path;
 
 /// Warnings for `spec`, whose path is `at`: the field, and a sentence about it.
-pub fn notes(spec: &Spec, at: &Path, boards: &Boards) -> Vec<(Path, String)> {
+pub fn warnings(spec: &Spec, at: &Path, machine_type_map: &MachineTypeMap) -> Vec<(Path, String)> {
     let domain_at = at.child("domain");
     let mut notes = Vec::new();
     for (i, disk) in spec.domain.devices.disks.iter().enumerate() {
@@ -17,9 +17,13 @@ pub fn notes(spec: &Spec, at: &Path, boards: &Boards) -> Vec<(Path, String)> {
         }
     }
     if let Some(name) = spec.domain.machine.as_ref().map(|machine| machine.r#type.as_str())
-        && let Some(own) = boards.of_distribution(name)
+        && let Some(own) = machine_type_map.of_distribution(name)
     {
-        let why = if boards.said(name).is_some() { "as this cluster says" } else { "which is nearest to it" };
+        let why = if machine_type_map.mapped(name).is_some() {
+            "as this cluster says"
+        } else {
+            "which is nearest to it"
+        };
         // The warning repeats a bounded part of the name.
         let name: String = name.chars().take(64).collect();
         let note = format!("{name} is a machine type of another distribution; the guest has {own}, {why}");
@@ -59,7 +63,7 @@ mod tests {
 
     fn told(domain: &Value) -> Vec<String> {
         let spec: Spec = crate::wire::read(json!({"domain": domain})).unwrap();
-        notes(&spec, &Path::of("spec"), &Boards::default())
+        warnings(&spec, &Path::of("spec"), &MachineTypeMap::default())
             .into_iter()
             .map(|(at, note)| format!("{at}: {note}"))
             .collect()

@@ -9,13 +9,13 @@ pub struct Unknown {
     /// Path of the unknown field.
     pub path: Path,
     /// The known field of the same object with a similar name.
-    pub near: Option<&'static str>,
+    pub suggestion: Option<&'static str>,
 }
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("this field is not known, and has no effect")?;
-        self.near.map_or(Ok(()), |near| write!(f, "; did you mean {near}?"))
+        self.suggestion.map_or(Ok(()), |near| write!(f, "; did you mean {near}?"))
     }
 }
 
@@ -32,8 +32,8 @@ pub fn unknown_fields<'a>(
     known: &[&'static str],
 ) {
     for name in names {
-        let near = (found.len() < COMPARED).then(|| nearest(name, known)).flatten();
-        found.push(Unknown { path: at.child(name), near });
+        let suggestion = (found.len() < COMPARED).then(|| nearest(name, known)).flatten();
+        found.push(Unknown { path: at.child(name), suggestion });
     }
 }
 
@@ -96,8 +96,8 @@ mod tests {
         let names: Vec<String> = (0..1000).map(|_| "memroy".to_owned()).collect();
         let mut found = Vec::new();
         unknown_fields(&mut found, &Path::root(), names.iter(), &["memory"]);
-        let compared = found.iter().take_while(|unknown| unknown.near == Some("memory")).count();
+        let compared = found.iter().take_while(|unknown| unknown.suggestion == Some("memory")).count();
         assert_eq!((found.len(), compared), (1000, COMPARED));
-        assert!(found[COMPARED..].iter().all(|unknown| unknown.near.is_none()));
+        assert!(found[COMPARED..].iter().all(|unknown| unknown.suggestion.is_none()));
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// Owner of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum FieldOwner {
     /// Placement of the VMI.
     Scheduler,
     /// Configuration of the launcher pod.
@@ -21,55 +21,55 @@ pub enum Whose {
     Device,
 }
 
-impl Whose {
+impl FieldOwner {
     /// Name of the owner, for messages.
     pub fn name(self) -> &'static str {
         match self {
-            Whose::Scheduler => "the scheduler",
-            Whose::Pod => "the pod",
-            Whose::Cluster => "the cluster",
-            Whose::Defaults => "the defaults",
-            Whose::Device => "the device",
+            FieldOwner::Scheduler => "the scheduler",
+            FieldOwner::Pod => "the pod",
+            FieldOwner::Cluster => "the cluster",
+            FieldOwner::Defaults => "the defaults",
+            FieldOwner::Device => "the device",
         }
     }
 }
 
-impl fmt::Display for Whose {
+impl fmt::Display for FieldOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
 /// Paths of the fields below the spec; `[]` stands for each entry of a list.
-pub const LEFT: &[(&str, Whose)] = &[
-    ("priorityClassName", Whose::Pod),
-    ("nodeSelector", Whose::Scheduler),
-    ("affinity", Whose::Scheduler),
-    ("schedulerName", Whose::Scheduler),
-    ("serviceAccountName", Whose::Pod),
-    ("tolerations", Whose::Scheduler),
-    ("topologySpreadConstraints", Whose::Scheduler),
-    ("evictionStrategy", Whose::Cluster),
-    ("livenessProbe", Whose::Pod),
-    ("readinessProbe", Whose::Pod),
-    ("dnsPolicy", Whose::Pod),
-    ("dnsConfig", Whose::Pod),
-    ("domain.resources.overcommitGuestOverhead", Whose::Pod),
-    ("domain.memory.reservedOverhead.addedOverhead", Whose::Pod),
-    ("domain.devices.autoattachPodInterface", Whose::Defaults),
-    ("domain.devices.autoattachInputDevice", Whose::Defaults),
-    ("domain.devices.disks[].cdrom.readonly", Whose::Device),
-    ("volumes[].persistentVolumeClaim.hotpluggable", Whose::Cluster),
-    ("volumes[].dataVolume.hotpluggable", Whose::Cluster),
-    ("volumes[].ephemeral.persistentVolumeClaim.hotpluggable", Whose::Cluster),
-    ("volumes[].ephemeral.persistentVolumeClaim.readOnly", Whose::Pod),
+pub const NON_DOMAIN_FIELDS: &[(&str, FieldOwner)] = &[
+    ("priorityClassName", FieldOwner::Pod),
+    ("nodeSelector", FieldOwner::Scheduler),
+    ("affinity", FieldOwner::Scheduler),
+    ("schedulerName", FieldOwner::Scheduler),
+    ("serviceAccountName", FieldOwner::Pod),
+    ("tolerations", FieldOwner::Scheduler),
+    ("topologySpreadConstraints", FieldOwner::Scheduler),
+    ("evictionStrategy", FieldOwner::Cluster),
+    ("livenessProbe", FieldOwner::Pod),
+    ("readinessProbe", FieldOwner::Pod),
+    ("dnsPolicy", FieldOwner::Pod),
+    ("dnsConfig", FieldOwner::Pod),
+    ("domain.resources.overcommitGuestOverhead", FieldOwner::Pod),
+    ("domain.memory.reservedOverhead.addedOverhead", FieldOwner::Pod),
+    ("domain.devices.autoattachPodInterface", FieldOwner::Defaults),
+    ("domain.devices.autoattachInputDevice", FieldOwner::Defaults),
+    ("domain.devices.disks[].cdrom.readonly", FieldOwner::Device),
+    ("volumes[].persistentVolumeClaim.hotpluggable", FieldOwner::Cluster),
+    ("volumes[].dataVolume.hotpluggable", FieldOwner::Cluster),
+    ("volumes[].ephemeral.persistentVolumeClaim.hotpluggable", FieldOwner::Cluster),
+    ("volumes[].ephemeral.persistentVolumeClaim.readOnly", FieldOwner::Pod),
 ];
 
 /// Paths of the set fields of `spec` that do not change the domain, with their owners. `at`: path of `spec`.
-pub fn left(spec: &Spec, at: &Path) -> Vec<(Path, Whose)> {
+pub fn non_domain_fields(spec: &Spec, at: &Path) -> Vec<(Path, FieldOwner)> {
     let spec = spec.write();
     let mut found = Vec::new();
-    for (field, whose) in LEFT {
+    for (field, whose) in NON_DOMAIN_FIELDS {
         let mut places = vec![(at.clone(), &spec)];
         for step in field.split('.') {
             places = places.into_iter().flat_map(|(path, value)| below(&path, value, step)).collect();
@@ -104,7 +104,7 @@ mod tests {
             "volumes": [{"name": "a"}, {"name": "b", "dataVolume": {"name": "b", "hotpluggable": true}}],
         });
         let spec: Spec = serde_json::from_value(spec).unwrap();
-        let found = left(&spec, &Path::of("spec.template.spec"));
+        let found = non_domain_fields(&spec, &Path::of("spec.template.spec"));
         let texts: Vec<String> = found.iter().map(|(path, whose)| format!("{path}: {whose}")).collect();
         assert_eq!(
             texts,

@@ -73,17 +73,17 @@ const UBUNTU: [(&str, (u8, u8)); 23] = [
 
 /// Mapping of distributions' machine types to those of QEMU in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Boards(BTreeMap<String, String>);
+pub struct MachineTypeMap(BTreeMap<String, String>);
 
-impl Boards {
+impl MachineTypeMap {
     /// Reads the mapping from the annotation of a KubeVirt object.
-    pub fn of_cluster(object: &Value) -> Boards {
-        Boards(entries(object).take(ENTRIES).filter_map(entry_of).collect())
+    pub fn of_cluster(object: &Value) -> MachineTypeMap {
+        MachineTypeMap(entries(object).take(ENTRIES).filter_map(entry_of).collect())
     }
 
     /// Entries of the annotation that have no effect, each with the reason, and the first one beyond the
     /// limit.
-    pub fn odd(object: &Value) -> Vec<String> {
+    pub fn ineffective_entries(object: &Value) -> Vec<String> {
         let why = |(at, entry): (usize, &str)| {
             let shown: String = entry.chars().take(LONGEST).collect();
             match at {
@@ -96,14 +96,14 @@ impl Boards {
     }
 
     /// The machine type that the cluster maps this name to.
-    pub fn said(&self, name: &str) -> Option<&str> {
+    pub fn mapped(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
     /// The machine type that the cluster maps this name to, or else the nearest one; `None` if it is not a
     /// distribution's name.
     pub fn of_distribution(&self, name: &str) -> Option<String> {
-        self.said(name).map(str::to_owned).or_else(|| of_distribution(name))
+        self.mapped(name).map(str::to_owned).or_else(|| of_distribution(name))
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
     fn a_cluster_says_otherwise_of_each_name() {
         let said = "pc-q35-rhel9.4.0=pc-q35-8.2, pc-i440fx-noble = pc-i440fx-8.2,pc-q35-own=pc-q35-10.0,";
         let object = serde_json::json!({"metadata": {"annotations": {MACHINE_TYPES: said}}});
-        let boards = Boards::of_cluster(&object);
+        let machine_type_map = MachineTypeMap::of_cluster(&object);
         for (name, expected) in [
             ("pc-q35-rhel9.4.0", Some("pc-q35-8.2")),
             ("pc-i440fx-noble", Some("pc-i440fx-8.2")),
@@ -203,10 +203,10 @@ mod tests {
             ("pc-q35-rhel9.2.0", Some("pc-q35-7.2")),
             ("pc-q35-7.2", None),
         ] {
-            assert_eq!(boards.of_distribution(name).as_deref(), expected, "{name}");
+            assert_eq!(machine_type_map.of_distribution(name).as_deref(), expected, "{name}");
         }
-        assert!(Boards::odd(&object).is_empty());
-        assert_eq!(Boards::of_cluster(&Value::Null), Boards::default());
+        assert!(MachineTypeMap::ineffective_entries(&object).is_empty());
+        assert_eq!(MachineTypeMap::of_cluster(&Value::Null), MachineTypeMap::default());
     }
 
     /// None of them becomes a name that is mapped again, and none is of another board.
@@ -227,9 +227,9 @@ mod tests {
             long.as_str(),
         ] {
             let object = serde_json::json!({"metadata": {"annotations": {MACHINE_TYPES: entry}}});
-            assert_eq!(Boards::of_cluster(&object), Boards::default(), "{entry}");
+            assert_eq!(MachineTypeMap::of_cluster(&object), MachineTypeMap::default(), "{entry}");
             let shown: String = entry.chars().take(LONGEST).collect();
-            let [odd] = &Boards::odd(&object)[..] else { panic!("{entry}") };
+            let [odd] = &MachineTypeMap::ineffective_entries(&object)[..] else { panic!("{entry}") };
             assert!(odd.starts_with(&format!("{shown:?} is not NAME=TYPE")), "{odd}");
         }
     }
@@ -240,11 +240,17 @@ mod tests {
             let entries: Vec<String> = (0..count).map(|n| format!("pc-q35-own{n}=pc-q35-8.2")).collect();
             serde_json::json!({"metadata": {"annotations": {MACHINE_TYPES: entries.join(",")}}})
         };
-        assert!(Boards::odd(&said(ENTRIES)).is_empty());
+        assert!(MachineTypeMap::ineffective_entries(&said(ENTRIES)).is_empty());
         let more = said(ENTRIES + 2);
-        assert_eq!(Boards::odd(&more), ["\"pc-q35-own128=pc-q35-8.2\" is entry 129, and 128 are read"]);
-        let boards = Boards::of_cluster(&more);
-        assert_eq!((boards.said("pc-q35-own127"), boards.said("pc-q35-own128")), (Some("pc-q35-8.2"), None));
+        assert_eq!(
+            MachineTypeMap::ineffective_entries(&more),
+            ["\"pc-q35-own128=pc-q35-8.2\" is entry 129, and 128 are read"]
+        );
+        let machine_type_map = MachineTypeMap::of_cluster(&more);
+        assert_eq!(
+            (machine_type_map.mapped("pc-q35-own127"), machine_type_map.mapped("pc-q35-own128")),
+            (Some("pc-q35-8.2"), None)
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The macro `words!`: enumerations of texts that keep unknown values.
+//! The macro `string_enum!`: enumerations of texts that keep unknown values.
 
 /// An enumeration of texts on the wire.
 ///
 /// ```
-/// api::words! {
+/// api::string_enum! {
 ///     /// A colour.
 ///     pub enum Colour {
 ///         /// Like blood.
@@ -16,7 +16,7 @@
 /// assert_eq!(other, Colour::Other("mauve".into()));
 /// ```
 #[macro_export]
-macro_rules! words {
+macro_rules! string_enum {
     (
         $(#[$($meta:tt)*])*
         pub enum $name:ident {
