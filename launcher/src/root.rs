@@ -61,7 +61,7 @@ pub enum Error {
     },
     /// The folder of the short link, which others could change.
     #[error("the folder for a short link to a VM's sockets cannot be used: {0}")]
-    Runtime(guard::folder::Refused),
+    Runtime(guard::folder::FolderError),
     /// A folder or link cannot be made.
     #[error("cannot make {}", path.display())]
     Make {
@@ -197,7 +197,7 @@ fn ours(folder: &Path) -> Result<(), Error> {
 /// A short link to a long folder. The same folder always has the same link, so that a new launcher finds the VM.
 fn link(folder: &Path, runtime: &Path) -> Result<PathBuf, Error> {
     let home = runtime.join("coracle");
-    guard::folder::own(&home, Parents::Safe).map_err(Error::Runtime)?;
+    guard::folder::ensure_private(&home, Parents::Safe).map_err(Error::Runtime)?;
     let short = home.join(format!("r{:016x}", fnv(folder.as_os_str().as_bytes())));
     if length(&short) + MONITOR > LONGEST_SOCKET {
         let path = folder.join("lib/qemu/domain-N-NAME/monitor.sock");

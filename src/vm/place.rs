@@ -89,7 +89,7 @@ impl Home {
         let own = rustix::process::geteuid().as_raw();
         // The XDG specification requires that it belongs to the user alone. After a change of the user (su)
         // it is another one's.
-        let runtime = path("XDG_RUNTIME_DIR").filter(|folder| guard::folder::is_ours_alone(folder));
+        let runtime = path("XDG_RUNTIME_DIR").filter(|folder| guard::folder::is_private(folder));
         Ok(Home {
             state: below("XDG_STATE_HOME", ".local/state")?,
             data: below("XDG_DATA_HOME", ".local/share")?,
@@ -132,7 +132,7 @@ impl Home {
     fn check(&self) -> Result<()> {
         let all = [self.vms(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
         let steps = all.iter().flat_map(|folder| self.steps(folder));
-        steps.into_iter().try_for_each(|step| guard::folder::closed(step).map_err(|e| unusable(step, &e)))
+        steps.into_iter().try_for_each(|step| guard::folder::refuse_shared(step).map_err(|e| unusable(step, &e)))
     }
 
     /// Creates one of these folders for the user alone, and checks each of our own folders above it.
@@ -158,7 +158,7 @@ impl Home {
             make(root)?;
         }
         own(&self.runtime, self.above)?;
-        if !guard::folder::is_ours_alone(&self.runtime) {
+        if !guard::folder::is_private(&self.runtime) {
             let folder = self.runtime.display();
             let what = "can be written to by its group, and whoever does answers in a launcher's place";
             return Err(Error::failed(format!(
@@ -294,10 +294,10 @@ pub(crate) fn make(folder: &Path) -> Result<()> {
 }
 
 fn own(folder: &Path, parents: Parents) -> Result<()> {
-    guard::folder::own(folder, parents).map_err(|e| unusable(folder, &e))
+    guard::folder::ensure_private(folder, parents).map_err(|e| unusable(folder, &e))
 }
 
-fn unusable(folder: &Path, e: &guard::folder::Refused) -> Error {
+fn unusable(folder: &Path, e: &guard::folder::FolderError) -> Error {
     let cause = std::error::Error::source(e).map(ToString::to_string);
     let e = Error::failed(format!("the folder {} cannot be used: {e}", folder.display()));
     match cause {

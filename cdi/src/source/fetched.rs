@@ -97,7 +97,7 @@ mod tests {
         let source = Arc::new(Opens(file.path().to_owned()));
         let fetched = Fetched::new(source.clone()).unwrap();
         let mut buf = [0; 4];
-        guard::confine::apart(|| {
+        guard::confine::run_confined(|| {
             let offered = guard::confine::offered();
             if offered.seccomp.in_force {
                 source.read_exact_at(&mut buf, 0).unwrap_err();

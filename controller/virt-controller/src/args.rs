@@ -65,7 +65,7 @@ impl Controller {
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
         let reports = crate::reports::Reports::new()
             .map_err(|e| Error::setup("cannot set up TLS for the reports of workers", e))?;
-        let addresses = if self.poll_any_address { Addresses::Any } else { Addresses::Elsewhere };
+        let addresses = if self.poll_any_address { Addresses::Any } else { Addresses::Remote };
         let polls = crate::polls::Polls::new(addresses)
             .map_err(|e| Error::setup("cannot set up TLS for the polls of DataImportCrons", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());

@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 pub enum Addresses {
     Any,
     /// All but those of this host, of its link, and of cloud metadata services.
-    Elsewhere,
+    Remote,
 }
 
 /// True if the error says that the address may not be connected to.
@@ -51,16 +51,16 @@ pub(crate) fn check(addresses: Addresses, place: &Location) -> Result<()> {
         Ok(ip) => is_near(ip),
         Err(_) => host == "localhost" || host.ends_with(".localhost"),
     };
-    match addresses == Addresses::Elsewhere && is_barred {
+    match addresses == Addresses::Remote && is_barred {
         true => Err(Error::refused(format!("{} is not asked", place.shown())).because(Barred)),
         false => Ok(()),
     }
 }
 
 /// A resolver that leaves out the addresses that may not be connected to.
-pub(crate) struct Elsewhere;
+pub(crate) struct RemoteResolver;
 
-impl Resolve for Elsewhere {
+impl Resolve for RemoteResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
@@ -92,15 +92,15 @@ mod tests {
             "http://0x7f.1/",
             "http://169.254.169.254/",
         ] {
-            let error = check(Addresses::Elsewhere, &place(url)).unwrap_err();
+            let error = check(Addresses::Remote, &place(url)).unwrap_err();
             assert!(is_barred(&error), "{url}");
             assert!(check(Addresses::Any, &place(url)).is_ok(), "{url}");
         }
         for url in ["http://10.0.0.1/", "https://registry.example/"] {
-            assert!(check(Addresses::Elsewhere, &place(url)).is_ok(), "{url}");
+            assert!(check(Addresses::Remote, &place(url)).is_ok(), "{url}");
         }
         let name: Name = "localhost".parse().unwrap();
-        let found = runtime().unwrap().block_on(Elsewhere.resolve(name));
+        let found = runtime().unwrap().block_on(RemoteResolver.resolve(name));
         assert!(is_barred(found.err().unwrap().as_ref()));
     }
 }

@@ -2,7 +2,7 @@
 //! several servers their caller decides that.)
 
 use crate::retry::{Backoff, jitter};
-use crate::{Error, Fault, RateJudge, Result, Silence, Why};
+use crate::{Error, Fault, FaultKind, RateJudge, Result, Silence};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,14 +45,14 @@ impl Attempts {
     }
 
     /// The same transfer with a least rate.
-    pub fn judged(self, rate: Option<Arc<RateJudge>>) -> Attempts {
-        Attempts { silence: self.silence.judged(rate), ..self }
+    pub fn with_rate_judge(self, rate: Option<Arc<RateJudge>>) -> Attempts {
+        Attempts { silence: self.silence.with_rate_judge(rate), ..self }
     }
 
     /// True if another try cannot help. Silence and a low rate become faults only after a long wait, so these
     /// are final too.
     pub fn is_final(fault: &Fault) -> bool {
-        !fault.why.passes() || matches!(fault.why, Why::Silent | Why::Slow)
+        !fault.kind.is_transient() || matches!(fault.kind, FaultKind::Silent | FaultKind::Slow)
     }
 
     /// Waits before the next attempt, which starts at `at`; or returns the final error.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn fault() -> Fault {
-        Fault { retry_after: Some(Duration::ZERO), ..Fault::because(Why::Broken, "broken") }
+        Fault { retry_after: Some(Duration::ZERO), ..Fault::from_kind(FaultKind::Broken, "broken") }
     }
 
     #[tokio::test]
@@ -112,8 +112,8 @@ mod tests {
         }
         let error = tries.pause(10 * good - 1, fault()).await.unwrap_err();
         assert_eq!(error.to_string(), "http://h/d: gave up at byte 655359 after 3 failures in a row");
-        for why in [Why::Odd, Why::Silent, Why::Slow, Why::Changed] {
-            let last = attempts(9).pause(0, Fault::because(why, "final")).await.unwrap_err();
+        for why in [FaultKind::Odd, FaultKind::Silent, FaultKind::Slow, FaultKind::Changed] {
+            let last = attempts(9).pause(0, Fault::from_kind(why, "final")).await.unwrap_err();
             assert_eq!(last.to_string(), "final");
         }
     }

@@ -1,7 +1,7 @@
 //! Bodies that must be short: documents, tokens, the text of an error.
 
 use crate::retry::{seconds, within};
-use crate::{Came, Fault, Silence, Why};
+use crate::{Fault, FaultKind, NextPiece, Silence};
 use reqwest::Response;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Wait {
 
 impl Wait {
     /// Limits for which the whole body may take twice the idle time.
-    pub fn of(idle: Duration) -> Wait {
+    pub fn with_idle(idle: Duration) -> Wait {
         Wait { idle, all: idle.saturating_mul(2) }
     }
 }
@@ -26,7 +26,7 @@ pub async fn short(response: &mut Response, most: usize, wait: Wait, name: &str)
     let whole = within(wait.all, pieces(response, most, wait.idle, name)).await;
     whole.unwrap_or_else(|| {
         let what = format!("{name}: the answer was not complete after {} s", seconds(wait.all));
-        Err(Fault::because(Why::Slow, what))
+        Err(Fault::from_kind(FaultKind::Slow, what))
     })
 }
 
@@ -34,7 +34,7 @@ async fn pieces(response: &mut Response, most: usize, idle: Duration, name: &str
     let mut body = Vec::new();
     let too_long = || {
         let what = format!("{name}: the answer is longer than {} KiB; that is refused", most >> 10);
-        Fault::because(Why::Wrong, what)
+        Fault::from_kind(FaultKind::Wrong, what)
     };
     if response.content_length().is_some_and(|length| length > most as u64) {
         return Err(too_long());
@@ -42,10 +42,10 @@ async fn pieces(response: &mut Response, most: usize, idle: Duration, name: &str
     let mut silence = Silence::new(idle);
     loop {
         match silence.piece(response, name, || "the rest of the answer".into()).await? {
-            Came::Bytes(bytes) if body.len() + bytes.len() > most => return Err(too_long()),
-            Came::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Came::Nothing(_) => {}
-            Came::End => return Ok(body),
+            NextPiece::Bytes(bytes) if body.len() + bytes.len() > most => return Err(too_long()),
+            NextPiece::Bytes(bytes) => body.extend_from_slice(&bytes),
+            NextPiece::Nothing(_) => {}
+            NextPiece::End => return Ok(body),
         }
     }
 }

@@ -156,7 +156,7 @@ struct Blocks {
 }
 
 impl PartSink for Blocks {
-    const SOMEONE_WAITS: bool = true;
+    const READER_WAITS: bool = true;
 
     async fn take(&mut self, mut bytes: Bytes, _: &mut Option<Permit<'_>>) {
         while !bytes.is_empty() {

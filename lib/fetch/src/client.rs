@@ -13,9 +13,9 @@
 use crate::authorize::{Answer, Authorizer, Server};
 use crate::body::{self, Wait};
 use crate::redirect::{self, Trail};
-use crate::resolved::{Led, Resolved};
+use crate::resolved::{RedirectEnd, Resolved};
 use crate::retry::{self, within};
-use crate::{Connect, Connector, Error, ErrorKind, Fault, Location, Result, Silence, Why};
+use crate::{Connect, Connector, Error, ErrorKind, Fault, FaultKind, Location, Result, Silence};
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, LOCATION};
 use reqwest::{Body, Method, Response, StatusCode};
@@ -71,23 +71,23 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    fn led(&self) -> Led {
-        Led { to: self.location.clone(), trail: self.trail }
+    fn redirect_end(&self) -> RedirectEnd {
+        RedirectEnd { to: self.location.clone(), trail: self.trail }
     }
 }
 
 /// Messages about a server, in the words of the caller. Where a method returns only a sentence, the kind of
-/// the error is that of [`Fault::because`].
+/// the error is that of [`Fault::from_kind`].
 pub trait Messages: Send + Sync {
-    /// No connection or no answer; `why` is [`Why::Tls`] or [`Why::Unreachable`]. The error does not contain
+    /// No connection or no answer; `kind` is [`FaultKind::Tls`] or [`FaultKind::Unreachable`]. The error does not contain
     /// the address.
-    fn unreachable(&self, place: &Location, why: Why, e: reqwest::Error) -> Error;
+    fn unreachable(&self, place: &Location, kind: FaultKind, e: reqwest::Error) -> Error;
     /// No answer within the idle time.
     fn silent(&self, place: &Location, idle: Duration) -> String;
     /// An answer with a status that is not a success.
     fn rejected(&self, rejected: &Rejected<'_>) -> String;
     /// A redirect that is not followed.
-    fn lost(&self, place: &Location, lost: Lost<'_>) -> Error;
+    fn unfollowed(&self, place: &Location, lost: UnfollowedRedirect<'_>) -> Error;
 }
 
 /// An answer with a status that is not a success.
@@ -106,10 +106,10 @@ pub struct Rejected<'a> {
 }
 
 /// The reason why a redirect is not followed.
-pub enum Lost<'a> {
-    Refused(redirect::Refused),
+pub enum UnfollowedRedirect<'a> {
+    Forbidden(redirect::ForbiddenRedirect),
     /// The answer has no valid `Location`.
-    Nowhere(StatusCode),
+    NoLocation(StatusCode),
     /// The limit was reached; this was the last target.
     TooMany(&'a Location),
 }
@@ -160,12 +160,12 @@ impl<A: Authorizer> Client<A> {
         silence: &mut Silence,
     ) -> Result<Fetched, Fault> {
         let asked = request.to.clone();
-        if let (Some(Led { to, trail }), Payload::Nothing) = (resolved.get(), &request.payload) {
+        if let (Some(RedirectEnd { to, trail }), Payload::Nothing) = (resolved.get(), &request.payload) {
             let (method, headers) = (request.method.clone(), request.headers.clone());
             let short = Request { method, to, headers, payload: Payload::Nothing, ..request };
             match self.walk(origin, trail, short, silence).await {
                 Ok(answer) => {
-                    resolved.answered(&asked, answer.led());
+                    resolved.answered(&asked, answer.redirect_end());
                     return Ok(answer);
                 }
                 Err(fault) if resolved.failed(&fault) => {}
@@ -173,7 +173,7 @@ impl<A: Authorizer> Client<A> {
             }
         }
         let answer = self.walk(origin, Trail::default(), request, silence).await?;
-        resolved.answered(&asked, answer.led());
+        resolved.answered(&asked, answer.redirect_end());
         Ok(answer)
     }
 
@@ -198,7 +198,7 @@ impl<A: Authorizer> Client<A> {
                 _ => HeaderMap::new(),
             };
             trail.passes(&place, !said.is_empty());
-            let mut response = self.once(&place, own, &said, &mut request, silence).await?;
+            let mut response = self.send_once(&place, own, &said, &mut request, silence).await?;
             let status = response.status();
             if request.fine.contains(&status.as_u16()) {
                 return Ok(Fetched { response, location: place, redirected: hops > 0, trail });
@@ -219,14 +219,14 @@ impl<A: Authorizer> Client<A> {
                         // token.
                         let what = "the server takes the token no longer, in the middle of an upload";
                         let error = Error::new(ErrorKind::Auth, format!("{}: {what}", place.shown()));
-                        return Err(Fault::new(Why::Cut, error));
+                        return Err(Fault::new(FaultKind::Cut, error));
                     }
                     private = more;
                     silence.broken();
                     continue;
                 }
             }
-            if redirect::leads_on(status) && matches!(request.method, Method::GET | Method::HEAD) {
+            if redirect::is_redirect(status) && matches!(request.method, Method::GET | Method::HEAD) {
                 hops += 1;
                 place = self.next(&place, &response, trail, hops)?;
             } else {
@@ -238,23 +238,23 @@ impl<A: Authorizer> Client<A> {
     /// Finds out whether an address speaks TLS, by one request without credentials. An untrusted certificate
     /// is a fault, not a reason to use plain HTTP.
     pub async fn speaks_tls(&self, place: &Location, wait: Duration) -> Result<bool, Fault> {
-        let client = self.connector.get(place, true).map_err(|e| Fault::new(Why::Tls, e))?;
+        let client = self.connector.get(place, true).map_err(|e| Fault::new(FaultKind::Tls, e))?;
         match within(wait, client.get(place.url().clone()).send()).await {
             Some(Ok(_)) => Ok(true),
             Some(Err(e)) if knows_no_tls(&e) => Ok(false),
             Some(Err(e)) => Err(self.unreachable(place, e)),
-            None => Err(Fault::because(Why::Silent, self.messages.silent(place, wait))),
+            None => Err(Fault::from_kind(FaultKind::Silent, self.messages.silent(place, wait))),
         }
     }
 
     /// The fault for a request without an answer, by the error of the connection.
     fn unreachable(&self, place: &Location, e: reqwest::Error) -> Fault {
         let e = e.without_url();
-        let why = retry::why_unanswered(&e);
-        Fault::new(why, self.messages.unreachable(place, why, e))
+        let kind = retry::kind_of_unanswered(&e);
+        Fault::new(kind, self.messages.unreachable(place, kind, e))
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         place: &Location,
         own: bool,
@@ -262,7 +262,7 @@ impl<A: Authorizer> Client<A> {
         request: &mut Request<'_, A::Scope>,
         silence: &mut Silence,
     ) -> Result<Response, Fault> {
-        let client = self.connector.get(place, own).map_err(|e| Fault::new(Why::Tls, e))?;
+        let client = self.connector.get(place, own).map_err(|e| Fault::new(FaultKind::Tls, e))?;
         let mut sent = client
             .request(request.method.clone(), place.url().clone())
             .headers(request.headers.clone())
@@ -277,7 +277,7 @@ impl<A: Authorizer> Client<A> {
         match silence.head(sent.send()).await {
             Some(Ok(response)) => Ok(response),
             Some(Err(e)) => Err(self.unreachable(place, e)),
-            None => Err(Fault::because(Why::Silent, self.messages.silent(place, silence.idle()))),
+            None => Err(Fault::from_kind(FaultKind::Silent, self.messages.silent(place, silence.idle()))),
         }
     }
 
@@ -288,12 +288,16 @@ impl<A: Authorizer> Client<A> {
         trail: Trail,
         hops: usize,
     ) -> Result<Location, Fault> {
-        let lost = |lost: Lost<'_>| Fault::new(Why::Odd, self.messages.lost(place, lost));
+        let lost =
+            |lost: UnfollowedRedirect<'_>| Fault::new(FaultKind::Odd, self.messages.unfollowed(place, lost));
         let target = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let target = target.ok_or_else(|| lost(Lost::Nowhere(response.status())))?;
-        let next = self.redirects.follow(place, target, trail).map_err(|e| lost(Lost::Refused(e)))?;
+        let target = target.ok_or_else(|| lost(UnfollowedRedirect::NoLocation(response.status())))?;
+        let next = self
+            .redirects
+            .follow(place, target, trail)
+            .map_err(|e| lost(UnfollowedRedirect::Forbidden(e)))?;
         if hops > redirect::MOST {
-            return Err(lost(Lost::TooMany(&next)));
+            return Err(lost(UnfollowedRedirect::TooMany(&next)));
         }
         tracing::debug!(from = place.shown(), to = next.shown(), "redirected");
         Ok(next)
@@ -315,9 +319,9 @@ impl<A: Authorizer> Client<A> {
         };
         let excerpt = excerpt.unwrap_or_default();
         let rejected = Rejected { place, own, authorized, status, retry_after, excerpt: &excerpt };
-        let why = Why::of(status);
-        let fault = Fault::because(why, self.messages.rejected(&rejected));
-        let retry_after = retry_after.filter(|_| matches!(why, Why::Busy | Why::Broken));
+        let kind = FaultKind::from_status(status);
+        let fault = Fault::from_kind(kind, self.messages.rejected(&rejected));
+        let retry_after = retry_after.filter(|_| matches!(kind, FaultKind::Busy | FaultKind::Broken));
         Fault { retry_after, status: Some(status.as_u16()), ..fault }
     }
 }
@@ -332,15 +336,15 @@ fn knows_no_tls(e: &reqwest::Error) -> bool {
     }
 }
 
-impl Lost<'_> {
+impl UnfollowedRedirect<'_> {
     /// The message of the error; `name` is the requested object.
     pub fn sentence(&self, name: &str) -> String {
         match self {
-            Lost::Refused(refused) => refused.to_string(),
-            Lost::Nowhere(status) => {
+            UnfollowedRedirect::Forbidden(refused) => refused.to_string(),
+            UnfollowedRedirect::NoLocation(status) => {
                 format!("{name}: the server answered {status} without saying where to go")
             }
-            Lost::TooMany(last) => {
+            UnfollowedRedirect::TooMany(last) => {
                 format!("{name}: more than {} redirects, the last one to {}", redirect::MOST, last.shown())
             }
         }

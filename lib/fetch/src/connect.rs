@@ -33,11 +33,11 @@ pub struct Connect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unchecked {
     /// All certificates are checked.
-    Nobody,
+    None,
     /// The server itself; servers that it redirects to are checked.
     Origin,
     /// The server itself, and all servers that it redirects to.
-    Everybody,
+    All,
 }
 
 /// The HTTP clients for one server. Each is made on first use: reading the trust store takes milliseconds,
@@ -46,14 +46,14 @@ pub struct Connector {
     connect: Connect,
     plain: OnceLock<Client>,
     own: OnceLock<Client>,
-    elsewhere: OnceLock<Client>,
+    targets: OnceLock<Client>,
 }
 
 impl Connector {
     /// A connector that has neither read a file nor connected to a server yet.
     pub fn new(connect: Connect) -> Connector {
-        let (plain, own, elsewhere) = <(OnceLock<Client>, OnceLock<Client>, OnceLock<Client>)>::default();
-        Connector { connect, plain, own, elsewhere }
+        let (plain, own, targets) = <(OnceLock<Client>, OnceLock<Client>, OnceLock<Client>)>::default();
+        Connector { connect, plain, own, targets }
     }
 
     /// The client for a location of the server itself (`own`) or of a server that it redirects to. Only the
@@ -62,10 +62,10 @@ impl Connector {
     pub fn get(&self, place: &Location, own: bool) -> Result<&Client> {
         addresses::check(self.connect.addresses, place)?;
         let tls = place.is_tls() || (!self.connect.is_private && proxy_speaks_tls());
-        let slot = match (tls, own || self.is_same_elsewhere()) {
+        let slot = match (tls, own || self.is_same_for_targets()) {
             (false, _) => &self.plain,
             (true, true) => &self.own,
-            (true, false) => &self.elsewhere,
+            (true, false) => &self.targets,
         };
         if let Some(client) = slot.get() {
             return Ok(client);
@@ -74,7 +74,7 @@ impl Connector {
         Ok(slot.get_or_init(|| client))
     }
 
-    fn is_same_elsewhere(&self) -> bool {
+    fn is_same_for_targets(&self) -> bool {
         self.connect.identity.is_none() && self.connect.unchecked != Unchecked::Origin
     }
 
@@ -92,13 +92,13 @@ impl Connector {
             .pool_idle_timeout(Duration::from_secs(60))
             .pool_max_idle_per_host(self.connect.kept.max(1))
             .referer(false);
-        if self.connect.addresses == Addresses::Elsewhere {
-            builder = builder.dns_resolver(Arc::new(addresses::Elsewhere));
+        if self.connect.addresses == Addresses::Remote {
+            builder = builder.dns_resolver(Arc::new(addresses::RemoteResolver));
         }
         let unchecked = match self.connect.unchecked {
-            Unchecked::Nobody => false,
+            Unchecked::None => false,
             Unchecked::Origin => own,
-            Unchecked::Everybody => true,
+            Unchecked::All => true,
         };
         builder = match (tls, unchecked) {
             (true, true) => builder.tls_danger_accept_invalid_certs(true),
@@ -178,16 +178,14 @@ mod tests {
     #[test]
     fn a_server_that_goes_unchecked_does_not_take_others_with_it() {
         let missing = Path::new("/does/not/exist.pem");
-        for (unchecked, own, elsewhere) in [
-            (Unchecked::Nobody, false, false),
-            (Unchecked::Origin, true, false),
-            (Unchecked::Everybody, true, true),
-        ] {
+        for (unchecked, own, targets) in
+            [(Unchecked::None, false, false), (Unchecked::Origin, true, false), (Unchecked::All, true, true)]
+        {
             let connector = with(unchecked, missing);
             let place = |url: &str| Location::parse(url).unwrap().0;
             let (tls, plain) = (place("https://h/"), place("http://h/"));
             assert_eq!(connector.get(&tls, true).is_ok(), own, "{unchecked:?}");
-            assert_eq!(connector.get(&tls, false).is_ok(), elsewhere, "{unchecked:?}");
+            assert_eq!(connector.get(&tls, false).is_ok(), targets, "{unchecked:?}");
             assert!(connector.get(&plain, true).is_ok(), "plain HTTP needs no certificate");
         }
     }
@@ -196,12 +194,12 @@ mod tests {
     fn a_file_without_a_certificate_is_refused_by_name() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "no certificate\n").unwrap();
-        let error = with(Unchecked::Nobody, file.path())
+        let error = with(Unchecked::None, file.path())
             .get(&Location::parse("https://h/").unwrap().0, true)
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains("holds no certificate"), "{error}");
-        let error = with(Unchecked::Nobody, Path::new("/none.pem"))
+        let error = with(Unchecked::None, Path::new("/none.pem"))
             .get(&Location::parse("https://h/").unwrap().0, true)
             .unwrap_err();
         assert_eq!(error.to_string(), "cannot read the CA file /none.pem");

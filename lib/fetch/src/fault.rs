@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Kinds of faults, by what the caller does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum FaultKind {
     /// No connection, or one that is closed without an answer.
     Unreachable,
     /// No byte came within the idle time.
@@ -35,36 +35,44 @@ pub enum Why {
     Odd,
 }
 
-impl Why {
+impl FaultKind {
     /// Classifies an HTTP status other than success.
-    pub fn of(status: StatusCode) -> Why {
+    pub fn from_status(status: StatusCode) -> FaultKind {
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                Why::Denied
+                FaultKind::Denied
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Why::Missing,
-            StatusCode::TOO_MANY_REQUESTS => Why::Busy,
-            StatusCode::REQUEST_TIMEOUT => Why::Broken,
-            _ if status.is_server_error() => Why::Broken,
-            _ => Why::Odd,
+            StatusCode::NOT_FOUND | StatusCode::GONE => FaultKind::Missing,
+            StatusCode::TOO_MANY_REQUESTS => FaultKind::Busy,
+            StatusCode::REQUEST_TIMEOUT => FaultKind::Broken,
+            _ if status.is_server_error() => FaultKind::Broken,
+            _ => FaultKind::Odd,
         }
     }
 
     /// True if the same server may give the answer later.
-    pub fn passes(self) -> bool {
-        matches!(self, Why::Unreachable | Why::Silent | Why::Broken | Why::Busy | Why::Cut | Why::Slow)
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            FaultKind::Unreachable
+                | FaultKind::Silent
+                | FaultKind::Broken
+                | FaultKind::Busy
+                | FaultKind::Cut
+                | FaultKind::Slow
+        )
     }
 
     /// True if the fault concerns the server as a whole, so that other requests need not try it themselves.
-    pub fn of_the_server(self) -> bool {
-        self.passes() && self != Why::Cut || matches!(self, Why::Tls | Why::Wrong)
+    pub fn concerns_server(self) -> bool {
+        self.is_transient() && self != FaultKind::Cut || matches!(self, FaultKind::Tls | FaultKind::Wrong)
     }
 }
 
 /// A request that failed.
 #[derive(Debug)]
 pub struct Fault {
-    pub why: Why,
+    pub kind: FaultKind,
     /// The message.
     pub error: Error,
     /// The server's `Retry-After`.
@@ -75,27 +83,27 @@ pub struct Fault {
 
 impl Fault {
     /// A fault with an existing error.
-    pub fn new(why: Why, error: Error) -> Fault {
-        Fault { why, error, retry_after: None, status: None }
+    pub fn new(kind: FaultKind, error: Error) -> Fault {
+        Fault { kind, error, retry_after: None, status: None }
     }
 
-    /// A fault with a message; the kind of the error follows `why`.
-    pub fn because(why: Why, what: impl Into<String>) -> Fault {
-        let kind = match why {
-            Why::Missing => ErrorKind::NotFound,
-            Why::Denied => ErrorKind::Auth,
-            Why::Wrong => ErrorKind::Refused,
-            Why::Changed => ErrorKind::Changed,
+    /// A fault with a message; the kind of the error follows `kind`.
+    pub fn from_kind(kind: FaultKind, what: impl Into<String>) -> Fault {
+        let error_kind = match kind {
+            FaultKind::Missing => ErrorKind::NotFound,
+            FaultKind::Denied => ErrorKind::Auth,
+            FaultKind::Wrong => ErrorKind::Refused,
+            FaultKind::Changed => ErrorKind::Changed,
             _ => ErrorKind::Failed,
         };
-        Fault::new(why, Error::new(kind, what))
+        Fault::new(kind, Error::new(error_kind, what))
     }
 }
 
 /// An invalid request or setting: no other try will help.
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
-        Fault::new(Why::Odd, error)
+        Fault::new(FaultKind::Odd, error)
     }
 }
 
@@ -106,22 +114,22 @@ mod tests {
     #[test]
     fn a_status_is_sorted_in_one_way_for_all_servers() {
         for (status, why, passes) in [
-            (401, Why::Denied, false),
-            (403, Why::Denied, false),
-            (407, Why::Denied, false),
-            (404, Why::Missing, false),
-            (410, Why::Missing, false),
-            (408, Why::Broken, true),
-            (429, Why::Busy, true),
-            (500, Why::Broken, true),
-            (503, Why::Broken, true),
-            (304, Why::Odd, false),
-            (400, Why::Odd, false),
+            (401, FaultKind::Denied, false),
+            (403, FaultKind::Denied, false),
+            (407, FaultKind::Denied, false),
+            (404, FaultKind::Missing, false),
+            (410, FaultKind::Missing, false),
+            (408, FaultKind::Broken, true),
+            (429, FaultKind::Busy, true),
+            (500, FaultKind::Broken, true),
+            (503, FaultKind::Broken, true),
+            (304, FaultKind::Odd, false),
+            (400, FaultKind::Odd, false),
         ] {
-            let found = Why::of(StatusCode::from_u16(status).unwrap());
-            assert_eq!((found, found.passes()), (why, passes), "{status}");
+            let found = FaultKind::from_status(StatusCode::from_u16(status).unwrap());
+            assert_eq!((found, found.is_transient()), (why, passes), "{status}");
         }
-        assert_eq!(Fault::because(Why::Denied, "no").error.kind(), ErrorKind::Auth);
-        assert_eq!(Fault::because(Why::Changed, "no").error.kind(), ErrorKind::Changed);
+        assert_eq!(Fault::from_kind(FaultKind::Denied, "no").error.kind(), ErrorKind::Auth);
+        assert_eq!(Fault::from_kind(FaultKind::Changed, "no").error.kind(), ErrorKind::Changed);
     }
 }

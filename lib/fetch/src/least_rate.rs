@@ -25,7 +25,7 @@ pub struct LeastRate {
 pub const OVER: Duration = Duration::from_secs(5 * 60);
 
 /// The least rate in worker pods. A slower source brings no disk within a month.
-pub const UNWATCHED: LeastRate = LeastRate { bytes: 4 << 10, over: OVER };
+pub const WORKER_RATE: LeastRate = LeastRate { bytes: 4 << 10, over: OVER };
 
 /// A count of the bytes that decoders made of a transfer. Its copies share the count.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +70,7 @@ struct State {
 
 /// A guard: one request waits as long as it lives.
 #[derive(Debug)]
-pub struct Waits<'a>(&'a RateJudge);
+pub struct WaitGuard<'a>(&'a RateJudge);
 
 impl RateJudge {
     /// A check of a transfer that has not begun to wait.
@@ -92,11 +92,11 @@ impl RateJudge {
     }
 
     /// A request begins to wait; the guard ends the wait.
-    pub fn waits(&self) -> Waits<'_> {
+    pub fn waits(&self) -> WaitGuard<'_> {
         let mut state = self.state();
         state.count();
         state.waiting += 1;
-        Waits(self)
+        WaitGuard(self)
     }
 
     /// Counts received bytes. Returns a message if too few came in the whole period.
@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.count();
@@ -198,13 +198,13 @@ mod tests {
     #[test]
     fn a_silence_that_is_tolerated_does_not_count() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-        let judge = RateJudge::new(UNWATCHED).tolerates(minutes(10));
+        let judge = RateJudge::new(WORKER_RATE).tolerates(minutes(10));
         let waited_for = |bytes, waited| {
             judge.state().waited = waited;
             judge.came(bytes)
         };
         assert_eq!(waited_for(1, minutes(10)), None, "a silence, and bytes come again");
-        let enough = UNWATCHED.bytes as usize * 60 * 5;
+        let enough = WORKER_RATE.bytes as usize * 60 * 5;
         assert_eq!(waited_for(enough, minutes(15)), None, "enough in the five minutes beside it");
         assert!(waited_for(enough - 1, minutes(15)).is_some());
     }

@@ -101,7 +101,7 @@ pub struct Filler(
 );
 
 impl PartSink for Filler {
-    const SOMEONE_WAITS: bool = false;
+    const READER_WAITS: bool = false;
 
     async fn take(&mut self, bytes: Bytes, permit: &mut Option<Permit<'_>>) {
         loop {

@@ -15,7 +15,7 @@ pub struct ContentRange {
 
 impl ContentRange {
     /// `None` if the header is missing or contradicts itself.
-    pub fn of(headers: &HeaderMap) -> Option<ContentRange> {
+    pub fn parse(headers: &HeaderMap) -> Option<ContentRange> {
         let (range, total) = split(headers)?;
         let (first, last) = range.split_once('-')?;
         let (start, last) = (number(first)?, number(last)?);
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn content_range_is_read_strictly() {
-        let of = |v: &str| ContentRange::of(&headers(v));
+        let of = |v: &str| ContentRange::parse(&headers(v));
         let range = |start, end, total| Some(ContentRange { start, end, total });
         assert_eq!(of("bytes 0-9/10"), range(0, 10, Some(10)));
         assert_eq!(of("Bytes 5-9/*"), range(5, 10, None));

@@ -52,7 +52,7 @@ pub enum Expect {
 pub trait PartSink: Send + Sync {
     /// True if a reader waits from the first moment. A transfer ahead of its reader waits for its turn
     /// without cost.
-    const SOMEONE_WAITS: bool;
+    const READER_WAITS: bool;
 
     /// Takes the next bytes. It may wait for room, and then gives the permit up: a transfer whose reader has
     /// paused must not keep others from the network.

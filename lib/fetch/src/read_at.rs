@@ -64,7 +64,7 @@ struct Fill<'a> {
 }
 
 impl PartSink for Fill<'_> {
-    const SOMEONE_WAITS: bool = true;
+    const READER_WAITS: bool = true;
 
     async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {
         // A transfer never gives more than its range, which is as long as the buffer.

@@ -46,7 +46,7 @@ impl Trail {
 
 /// A redirect that is not followed. `Display` is a sentence with both ends of it, and without secrets.
 #[derive(Debug)]
-pub struct Refused {
+pub struct ForbiddenRedirect {
     from: String,
     to: String,
     /// It leads from TLS to plain HTTP.
@@ -54,20 +54,20 @@ pub struct Refused {
 }
 
 /// True for a redirect: 300 to 303, 307, 308. A 304 answers a condition that no request here sends.
-pub fn leads_on(status: StatusCode) -> bool {
+pub fn is_redirect(status: StatusCode) -> bool {
     status.is_redirection() && status != StatusCode::NOT_MODIFIED
 }
 
 impl Policy {
     /// The URL that `target`, the `Location` of an answer from `from`, leads to. `trail` has passed `from`.
-    pub fn follow(&self, from: &Location, target: &str, trail: Trail) -> Result<Location, Refused> {
-        self.judge(from, from.url().join(target).map_err(|_| nowhere(from))?, trail)
+    pub fn follow(&self, from: &Location, target: &str, trail: Trail) -> Result<Location, ForbiddenRedirect> {
+        self.check(from, from.url().join(target).map_err(|_| not_a_url(from))?, trail)
     }
 
     /// The URL where an upload goes on. A registry behind a TLS proxy may believe that its clients use plain
     /// HTTP; its path is then taken as one of the TLS server, unchanged.
-    pub fn follow_upload(&self, from: &Location, target: &str) -> Result<Location, Refused> {
-        let mut url = from.url().join(target).map_err(|_| nowhere(from))?;
+    pub fn follow_upload(&self, from: &Location, target: &str) -> Result<Location, ForbiddenRedirect> {
+        let mut url = from.url().join(target).map_err(|_| not_a_url(from))?;
         if from.is_tls() && url.scheme() == "http" && url.host() == from.url().host() {
             let mut ours = from.url().clone();
             ours.set_path(url.path());
@@ -76,17 +76,20 @@ impl Policy {
         }
         let mut trail = Trail::default();
         trail.passes(from, true);
-        self.judge(from, url, trail)
+        self.check(from, url, trail)
     }
 
-    fn judge(&self, from: &Location, url: Url, trail: Trail) -> Result<Location, Refused> {
-        let refused = |to: String| Refused { from: from.shown().to_owned(), to, leaves_tls: false };
+    fn check(&self, from: &Location, url: Url, trail: Trail) -> Result<Location, ForbiddenRedirect> {
+        let refused = |to: String| ForbiddenRedirect { from: from.shown().to_owned(), to, leaves_tls: false };
         let user = !url.username().is_empty() || url.password().is_some();
         let next = Location::new(url)
             .map_err(|scheme| refused(format!("the scheme {:?}", printable::text(&scheme, 80))))?;
         let shown = next.shown();
         if from.is_tls() && !next.is_tls() && !self.may_leave_tls {
-            return Err(Refused { leaves_tls: true, ..refused(format!("{shown}, from TLS to plain HTTP")) });
+            return Err(ForbiddenRedirect {
+                leaves_tls: true,
+                ..refused(format!("{shown}, from TLS to plain HTTP"))
+            });
         }
         if trail.authorized && trail.outside && is_inside(next.host()) {
             return Err(refused(format!("{shown}, a private address, for a request with credentials")));
@@ -98,11 +101,15 @@ impl Policy {
     }
 }
 
-fn nowhere(from: &Location) -> Refused {
-    Refused { from: from.shown().to_owned(), to: "something that is no URL".into(), leaves_tls: false }
+fn not_a_url(from: &Location) -> ForbiddenRedirect {
+    ForbiddenRedirect {
+        from: from.shown().to_owned(),
+        to: "something that is no URL".into(),
+        leaves_tls: false,
+    }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for ForbiddenRedirect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: the server redirects to {}; that is not followed", self.from, self.to)
     }
@@ -195,7 +202,8 @@ mod tests {
 
     #[test]
     fn what_was_told_on_the_way_is_not_forgotten() {
-        // Each server of a chain, and whether it was told who asks; the last one leads to an address inside.
+        // Each server of a chain, and true if it got credentials; the last one redirects to an address
+        // inside.
         for (chain, allowed) in [
             (&[("http://h/a", true), ("http://i/a", false)][..], false),
             (&[("http://h/a", true), ("http://10.0.0.1/a", false)], false),
@@ -247,7 +255,7 @@ mod tests {
         for (status, leads) in
             [(301, true), (302, true), (308, true), (304, false), (200, false), (404, false)]
         {
-            assert_eq!(leads_on(StatusCode::from_u16(status).unwrap()), leads, "{status}");
+            assert_eq!(is_redirect(StatusCode::from_u16(status).unwrap()), leads, "{status}");
         }
     }
 }

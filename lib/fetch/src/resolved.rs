@@ -2,40 +2,40 @@
 //! (links to object stores expire).
 
 use crate::redirect::Trail;
-use crate::{Fault, Location, Why};
+use crate::{Fault, FaultKind, Location};
 use std::sync::{Mutex, PoisonError};
 
 /// The end of the redirects, if there were any.
 #[derive(Debug, Default)]
-pub struct Resolved(Mutex<Option<Led>>);
+pub struct Resolved(Mutex<Option<RedirectEnd>>);
 
 /// The end of a chain of redirects, and the servers passed: the rule of redirects holds for later redirects
 /// of this end too.
 #[derive(Debug, Clone)]
-pub(crate) struct Led {
+pub(crate) struct RedirectEnd {
     pub(crate) to: Location,
     pub(crate) trail: Trail,
 }
 
 impl Resolved {
-    pub(crate) fn get(&self) -> Option<Led> {
+    pub(crate) fn get(&self) -> Option<RedirectEnd> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Remembers the end of the chain that answered a request for `asked`.
-    pub(crate) fn answered(&self, asked: &Location, led: Led) {
-        self.set((led.to != *asked).then_some(led));
+    pub(crate) fn answered(&self, asked: &Location, end: RedirectEnd) {
+        self.set((end.to != *asked).then_some(end));
     }
 
     /// Forgets the end, which gave no answer. True if the first server is to be asked at once for another:
     /// not if a pause was requested, and not if the time is up.
     pub(crate) fn failed(&self, fault: &Fault) -> bool {
         self.set(None);
-        fault.retry_after.is_none() && !matches!(fault.why, Why::Busy | Why::Silent)
+        fault.retry_after.is_none() && !matches!(fault.kind, FaultKind::Busy | FaultKind::Silent)
     }
 
-    fn set(&self, led: Option<Led>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = led;
+    fn set(&self, end: Option<RedirectEnd>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = end;
     }
 }
 
@@ -44,8 +44,8 @@ mod tests {
     use super::*;
     use crate::authorize::Headers;
     use crate::{
-        Client, Connect, Error, Fetched, Lost, Messages, Payload, Rejected, Request, Silence, Unchecked,
-        redirect, runtime,
+        Client, Connect, Error, Fetched, Messages, Payload, Rejected, Request, Silence, Unchecked,
+        UnfollowedRedirect, redirect, runtime,
     };
     use ::tests::http::{Behaviour, Fail, Server, pattern};
     use reqwest::Method;
@@ -57,7 +57,7 @@ mod tests {
     struct Words;
 
     impl Messages for Words {
-        fn unreachable(&self, _: &Location, _: Why, e: reqwest::Error) -> Error {
+        fn unreachable(&self, _: &Location, _: FaultKind, e: reqwest::Error) -> Error {
             Error::failed("unreachable").because(e)
         }
 
@@ -69,13 +69,13 @@ mod tests {
             rejected.status.to_string()
         }
 
-        fn lost(&self, place: &Location, lost: Lost<'_>) -> Error {
+        fn unfollowed(&self, place: &Location, lost: UnfollowedRedirect<'_>) -> Error {
             Error::refused(lost.sentence(place.shown()))
         }
     }
 
     fn get(server: &Server, resolved: &Resolved) -> Result<Fetched, Fault> {
-        let unchecked = Unchecked::Nobody;
+        let unchecked = Unchecked::None;
         let connect = Connect {
             ca: vec![],
             identity: None,
@@ -138,7 +138,7 @@ mod tests {
             let resolved = Resolved::default();
             // A server outside led here, which cannot be had on one machine.
             let trail = Trail { authorized, outside: true };
-            resolved.set(Some(Led { to: location(&store.url("/b")), trail }));
+            resolved.set(Some(RedirectEnd { to: location(&store.url("/b")), trail }));
             assert_eq!(get(&server, &resolved).is_ok(), !authorized);
             assert_eq!(inside.requests().len(), asked);
         }

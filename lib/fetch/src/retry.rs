@@ -1,6 +1,6 @@
 //! Waits for answers, and pauses between tries.
 
-use crate::{Fault, Why};
+use crate::{Fault, FaultKind};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -12,8 +12,8 @@ pub async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<
 
 /// The fault for a server that sent no byte within the idle time.
 pub fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
-    Fault::because(
-        Why::Silent,
+    Fault::from_kind(
+        FaultKind::Silent,
         format!(
             "{name}: no byte came for {} s while waiting for {wanted}; the server or the network stalled (this is the \
              idle timeout)",
@@ -23,10 +23,10 @@ pub fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
 }
 
 /// The kind of fault for a request without an answer, by the error of the client.
-pub(crate) fn why_unanswered(e: &reqwest::Error) -> Why {
+pub(crate) fn kind_of_unanswered(e: &reqwest::Error) -> FaultKind {
     match find::<rustls::Error>(e) {
-        Some(_) => Why::Tls,
-        None => Why::Unreachable,
+        Some(_) => FaultKind::Tls,
+        None => FaultKind::Unreachable,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Idle timeouts: the wait for the head of an answer, and the one for each piece of a body.
 
 use crate::retry::silent;
-use crate::{Error, Fault, RateJudge, Why};
+use crate::{Error, Fault, FaultKind, RateJudge};
 use bytes::Bytes;
 use reqwest::Response;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Silence {
 
 /// The result of a wait for the next piece of a body.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum NextPiece {
     /// A piece of the body.
     Bytes(Bytes),
     /// The end of the body.
@@ -32,7 +32,7 @@ impl Silence {
         Silence::in_steps(idle, idle)
     }
 
-    /// As [`Self::new`], but a wait for a body returns [`Came::Nothing`] after each `step`. The caller may
+    /// As [`Self::new`], but a wait for a body returns [`NextPiece::Nothing`] after each `step`. The caller may
     /// then try another connection, since this one may be dead although the server is not, or the rate is
     /// checked.
     pub fn in_steps(idle: Duration, step: Duration) -> Silence {
@@ -40,7 +40,7 @@ impl Silence {
     }
 
     /// The same timeout, where a body that comes too slowly is a fault too.
-    pub fn judged(self, rate: Option<Arc<RateJudge>>) -> Silence {
+    pub fn with_rate_judge(self, rate: Option<Arc<RateJudge>>) -> Silence {
         Silence { rate, ..self }
     }
 
@@ -63,7 +63,7 @@ impl Silence {
         response: &mut Response,
         name: &str,
         wanted: impl Fn() -> String,
-    ) -> Result<Came, Fault> {
+    ) -> Result<NextPiece, Fault> {
         let rate = self.rate.clone();
         let waits = rate.as_deref().map(RateJudge::waits);
         let came = self.next(response.chunk()).await;
@@ -71,19 +71,19 @@ impl Silence {
         let length = came.as_ref().and_then(|piece| piece.as_ref().ok()?.as_ref().map(Bytes::len));
         if let Some(slow) = rate.and_then(|rate| rate.came(length.unwrap_or(0))) {
             let what = format!("{name}: {slow} while waiting for {}", wanted());
-            return Err(Fault::because(Why::Slow, what));
+            return Err(Fault::from_kind(FaultKind::Slow, what));
         }
         match came {
             Some(Ok(Some(bytes))) => {
                 self.broken();
-                Ok(Came::Bytes(bytes))
+                Ok(NextPiece::Bytes(bytes))
             }
-            Some(Ok(None)) => Ok(Came::End),
+            Some(Ok(None)) => Ok(NextPiece::End),
             Some(Err(e)) => {
                 let what = format!("{name}: the connection broke while reading {}", wanted());
-                Err(Fault::new(Why::Cut, Error::failed(what).because(e.without_url())))
+                Err(Fault::new(FaultKind::Cut, Error::failed(what).because(e.without_url())))
             }
-            None if self.spent < self.idle => Ok(Came::Nothing(self.spent)),
+            None if self.spent < self.idle => Ok(NextPiece::Nothing(self.spent)),
             None => Err(silent(name, &wanted(), self.idle)),
         }
     }

@@ -39,7 +39,7 @@ impl Validators {
     }
 
     /// The size alone, from an answer that does not describe the file otherwise.
-    pub fn of_size(size: Option<u64>) -> Validators {
+    pub fn with_size(size: Option<u64>) -> Validators {
         Validators { size, ..Validators::default() }
     }
 

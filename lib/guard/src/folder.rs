@@ -28,8 +28,8 @@ use std::path::{Component, Path, PathBuf};
 /// The kernel's own limit of links in one path (`MAXSYMLINKS`).
 const LINKS: usize = 40;
 const STICKY: u32 = 0o1000;
-const OTHERS: u32 = 0o022;
-const ANYBODY: u32 = 0o002;
+const OTHER_USERS: u32 = 0o022;
+const ALL_USERS: u32 = 0o002;
 
 /// Requirements on the folders above the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,32 +42,32 @@ pub enum Parents {
 
 /// A path that does not lead to a private folder.
 #[derive(Debug)]
-pub struct Refused {
+pub struct FolderError {
     path: PathBuf,
-    why: Why,
+    problem: Problem,
 }
 
 #[derive(Debug)]
-enum Why {
+enum Problem {
     /// Owner: another user's ID.
     Foreign(u32),
     /// Mode: other users can write to it.
     Open(u32),
-    NoFolder,
+    NotAFolder,
     Links,
     Io(io::Error),
 }
 
 /// Ensures that `path` is a folder that only this user can write to. Missing folders are made.
-pub fn own(path: &Path, parents: Parents) -> Result<(), Refused> {
+pub fn ensure_private(path: &Path, parents: Parents) -> Result<(), FolderError> {
     let mut walk = Walk::from(path, parents)?;
     while let Some(name) = walk.rest.pop() {
         let last = walk.rest.is_empty();
         walk.step(&name, last)?;
     }
     // A link may have led to a folder that was checked as one on the way only.
-    let stat = rustix::fs::fstat(&walk.at).map_err(|e| refused(&walk.path, Why::Io(e.into())))?;
-    walk.judge(&walk.path, &stat, true)
+    let stat = rustix::fs::fstat(&walk.at).map_err(|e| error(&walk.path, Problem::Io(e.into())))?;
+    walk.check(&walk.path, &stat, true)
 }
 
 /// The steps that are left, and the folder that has been reached.
@@ -82,8 +82,8 @@ struct Walk {
 }
 
 impl Walk {
-    fn from(path: &Path, parents: Parents) -> Result<Walk, Refused> {
-        let path = std::path::absolute(path).map_err(|e| refused(path, Why::Io(e)))?;
+    fn from(path: &Path, parents: Parents) -> Result<Walk, FolderError> {
+        let path = std::path::absolute(path).map_err(|e| error(path, Problem::Io(e)))?;
         let me = rustix::process::geteuid().as_raw();
         let mut walk = Walk { parents, me, at: root()?, path: "/".into(), rest: vec![], links: 0 };
         walk.push(&path);
@@ -102,17 +102,17 @@ impl Walk {
         self.rest.extend(steps);
     }
 
-    fn step(&mut self, name: &OsStr, last: bool) -> Result<(), Refused> {
+    fn step(&mut self, name: &OsStr, last: bool) -> Result<(), FolderError> {
         let path = if name == ".." {
             self.path.parent().unwrap_or(&self.path).to_owned()
         } else {
             self.path.join(name)
         };
         let found = self.open_or_make(name, &path)?;
-        let stat = rustix::fs::fstat(&found).map_err(|e| refused(&path, Why::Io(e.into())))?;
+        let stat = rustix::fs::fstat(&found).map_err(|e| error(&path, Problem::Io(e.into())))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                self.judge(&path, &stat, last)?;
+                self.check(&path, &stat, last)?;
                 (self.at, self.path) = (found, path);
                 Ok(())
             }
@@ -120,33 +120,36 @@ impl Walk {
                 self.owner(&path, &stat, false)?;
                 self.follow(&found, &path)
             }
-            _ => Err(refused(&path, Why::NoFolder)),
+            _ => Err(error(&path, Problem::NotAFolder)),
         }
     }
 
-    fn open_or_make(&self, name: &OsStr, path: &Path) -> Result<OwnedFd, Refused> {
+    fn open_or_make(&self, name: &OsStr, path: &Path) -> Result<OwnedFd, FolderError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Another process may make or remove it between two calls.
         for _ in 0..16 {
             match rustix::fs::openat(&self.at, name, flags, Mode::empty()) {
                 Err(Errno::NOENT) => {}
-                other => return other.map_err(|e| refused(path, Why::Io(e.into()))),
+                other => return other.map_err(|e| error(path, Problem::Io(e.into()))),
             }
             match rustix::fs::mkdirat(&self.at, name, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => {}
-                Err(e) => return Err(refused(path, Why::Io(e.into()))),
+                Err(e) => return Err(error(path, Problem::Io(e.into()))),
             }
         }
-        Err(refused(path, Why::Io(io::Error::other("it is made and removed again and again"))))
+        Err(error(
+            path,
+            Problem::Io(io::Error::other("another process creates and removes it again and again")),
+        ))
     }
 
-    fn follow(&mut self, link: &OwnedFd, path: &Path) -> Result<(), Refused> {
+    fn follow(&mut self, link: &OwnedFd, path: &Path) -> Result<(), FolderError> {
         self.links += 1;
         if self.links > LINKS {
-            return Err(refused(path, Why::Links));
+            return Err(error(path, Problem::Links));
         }
         let target =
-            rustix::fs::readlinkat(link, "", Vec::new()).map_err(|e| refused(path, Why::Io(e.into())))?;
+            rustix::fs::readlinkat(link, "", Vec::new()).map_err(|e| error(path, Problem::Io(e.into())))?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
         if target.is_absolute() {
             (self.at, self.path) = (root()?, "/".into());
@@ -155,84 +158,85 @@ impl Walk {
         Ok(())
     }
 
-    fn judge(&self, path: &Path, stat: &Stat, last: bool) -> Result<(), Refused> {
+    fn check(&self, path: &Path, stat: &Stat, last: bool) -> Result<(), FolderError> {
         self.owner(path, stat, last)?;
         let mode = stat.st_mode & 0o7777;
         let shared = match (self.parents, last) {
-            (Parents::Safe, true) => mode & OTHERS != 0,
-            (Parents::Safe, false) => mode & OTHERS != 0 && mode & STICKY == 0,
-            (Parents::Named, true) => mode & ANYBODY != 0,
+            (Parents::Safe, true) => mode & OTHER_USERS != 0,
+            (Parents::Safe, false) => mode & OTHER_USERS != 0 && mode & STICKY == 0,
+            (Parents::Named, true) => mode & ALL_USERS != 0,
             (Parents::Named, false) => false,
         };
-        if shared { Err(refused(path, Why::Open(mode))) } else { Ok(()) }
+        if shared { Err(error(path, Problem::Open(mode))) } else { Ok(()) }
     }
 
-    fn owner(&self, path: &Path, stat: &Stat, last: bool) -> Result<(), Refused> {
+    fn owner(&self, path: &Path, stat: &Stat, last: bool) -> Result<(), FolderError> {
         let owner = stat.st_uid;
         match owner == self.me || (owner == 0 && !last) {
             true => Ok(()),
-            false => Err(refused(path, Why::Foreign(owner))),
+            false => Err(error(path, Problem::Foreign(owner))),
         }
     }
 }
 
-fn root() -> Result<OwnedFd, Refused> {
+fn root() -> Result<OwnedFd, FolderError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(CWD, "/", flags, Mode::empty()).map_err(|e| refused(Path::new("/"), Why::Io(e.into())))
+    rustix::fs::openat(CWD, "/", flags, Mode::empty())
+        .map_err(|e| error(Path::new("/"), Problem::Io(e.into())))
 }
 
-fn refused(path: &Path, why: Why) -> Refused {
-    Refused { path: path.to_owned(), why }
+fn error(path: &Path, problem: Problem) -> FolderError {
+    FolderError { path: path.to_owned(), problem }
 }
 
 /// Refuses a folder that every user may write to, whoever owns it. For commands that only read below it: a
 /// missing folder is fine, and none is made.
-pub fn closed(path: &Path) -> Result<(), Refused> {
+pub fn refuse_shared(path: &Path) -> Result<(), FolderError> {
     match rustix::fs::statat(CWD, path, AtFlags::empty()) {
-        Ok(stat) if stat.st_mode & ANYBODY != 0 => Err(refused(path, Why::Open(stat.st_mode & 0o7777))),
-        Err(e) if !matches!(e, Errno::NOENT | Errno::NOTDIR) => Err(refused(path, Why::Io(e.into()))),
+        Ok(stat) if stat.st_mode & ALL_USERS != 0 => Err(error(path, Problem::Open(stat.st_mode & 0o7777))),
+        Err(e) if !matches!(e, Errno::NOENT | Errno::NOTDIR) => Err(error(path, Problem::Io(e.into()))),
         _ => Ok(()),
     }
 }
 
 /// True if the folder exists, belongs to this user, and no other user can write to it. An environment
 /// variable that names any other folder is ignored.
-pub fn is_ours_alone(path: &Path) -> bool {
+pub fn is_private(path: &Path) -> bool {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
     let me = rustix::process::geteuid().as_raw();
     stat.is_ok_and(|stat| {
         let folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        folder && stat.st_uid == me && stat.st_mode & OTHERS == 0
+        folder && stat.st_uid == me && stat.st_mode & OTHER_USERS == 0
     })
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for FolderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
-        match &self.why {
-            Why::Foreign(owner) => write!(
+        match &self.problem {
+            Problem::Foreign(owner) => write!(
                 f,
-                "{path} belongs to the user {owner}, not to us, so what is below it cannot be trusted; remove it, or \
+                "{path} belongs to the user {owner}, not to this one, so files below it cannot be trusted; remove it, or \
                  choose another folder"
             ),
-            Why::Open(mode) => write!(
+            Problem::Open(mode) => write!(
                 f,
-                "{path} can be written to by others (mode {mode:04o}), so what is below it cannot be trusted; look at \
-                 what is there and take that away (chmod go-w {path}), or choose another folder"
+                "{path} can be written to by others (mode {mode:04o}), so files below it cannot be trusted; check \
+                them and revoke the permission (chmod go-w {path}), or choose another folder"
             ),
-            Why::NoFolder => write!(f, "{path} is in the way and is not a folder; remove it"),
-            Why::Links => {
+            Problem::NotAFolder => write!(f, "{path} is in the way and is not a folder; remove it"),
+            Problem::Links => {
                 write!(f, "{path} is a link that leads through more than {LINKS} others; remove it")
             }
-            Why::Io(_) => write!(f, "{path} cannot be made, or looked at"),
+            Problem::Io(_) => write!(f, "{path} cannot be created or opened"),
         }
     }
 }
 
-impl std::error::Error for Refused {
+impl std::error::Error for FolderError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.why {
-            Why::Io(e) => Some(e),
+        match &self.problem {
+            Problem::Io(e) => Some(e),
             _ => None,
         }
     }
@@ -249,15 +253,15 @@ mod tests {
     }
 
     fn said(path: &Path, parents: Parents) -> String {
-        own(path, parents).unwrap_err().to_string()
+        ensure_private(path, parents).unwrap_err().to_string()
     }
 
     #[test]
     fn what_is_not_there_is_made_for_us_alone() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("a/b/c");
-        own(&folder, Parents::Safe).unwrap();
-        own(&folder, Parents::Safe).unwrap();
+        ensure_private(&folder, Parents::Safe).unwrap();
+        ensure_private(&folder, Parents::Safe).unwrap();
         for made in ["a", "a/b", "a/b/c"] {
             assert_eq!(fs::metadata(place.path().join(made)).unwrap().permissions().mode() & 0o7777, 0o700);
         }
@@ -269,14 +273,14 @@ mod tests {
         let shared = place.path().join("shared");
         fs::create_dir(&shared).unwrap();
         mode(&shared, 0o1777);
-        own(&shared.join("mine"), Parents::Safe).unwrap();
+        ensure_private(&shared.join("mine"), Parents::Safe).unwrap();
         assert!(said(&shared, Parents::Safe).contains("mode 1777"), "a sticky bit keeps nobody out of it");
         mode(&shared, 0o777);
         let why = said(&shared.join("mine"), Parents::Safe);
         assert!(why.contains("shared can be written to by others (mode 0777)"), "{why}");
-        own(&shared.join("mine"), Parents::Named).unwrap();
+        ensure_private(&shared.join("mine"), Parents::Named).unwrap();
         mode(&shared.join("mine"), 0o770);
-        own(&shared.join("mine"), Parents::Named).unwrap();
+        ensure_private(&shared.join("mine"), Parents::Named).unwrap();
         mode(&shared.join("mine"), 0o772);
         assert!(said(&shared.join("mine"), Parents::Named).contains("mode 0772"));
         mode(&shared, 0o755);
@@ -296,7 +300,7 @@ mod tests {
         fs::create_dir_all(planted.join("coracle")).unwrap();
         chown(&planted, Some(65534), None).unwrap();
         for parents in [Parents::Safe, Parents::Named] {
-            // What is inside is ours, and still whoever has the outer one can put another there.
+            // The inner folder is this user's, but the owner of the outer one can replace it.
             let why = said(&planted.join("coracle"), parents);
             assert!(why.contains("coracle-0 belongs to the user 65534"), "{why}");
         }
@@ -317,7 +321,7 @@ mod tests {
         let (real, link) = (place.path().join("real"), place.path().join("link"));
         fs::create_dir(&real).unwrap();
         symlink("real/../real", &link).unwrap();
-        own(&link.join("x"), Parents::Safe).unwrap();
+        ensure_private(&link.join("x"), Parents::Safe).unwrap();
         assert!(real.join("x").is_dir());
         mode(&real, 0o777);
         assert!(said(&link.join("x"), Parents::Safe).contains("real can be written to"));
@@ -327,7 +331,7 @@ mod tests {
         let nowhere = place.path().join("nowhere");
         symlink(real.join("x/new"), &nowhere).unwrap();
         mode(&real, 0o700);
-        own(&nowhere, Parents::Safe).unwrap();
+        ensure_private(&nowhere, Parents::Safe).unwrap();
         assert!(real.join("x/new").is_dir());
     }
 
@@ -335,16 +339,16 @@ mod tests {
     fn who_only_looks_is_told_of_an_open_folder_and_makes_none() {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("a");
-        closed(&folder).unwrap();
+        refuse_shared(&folder).unwrap();
         assert!(!folder.exists(), "nothing is made");
         fs::write(place.path().join("file"), "").unwrap();
-        closed(&place.path().join("file/a")).unwrap();
+        refuse_shared(&place.path().join("file/a")).unwrap();
         fs::create_dir(&folder).unwrap();
         mode(&folder, 0o770);
-        closed(&folder).unwrap();
+        refuse_shared(&folder).unwrap();
         for open in [0o707, 0o777, 0o1777] {
             mode(&folder, open);
-            let why = closed(&folder).unwrap_err().to_string();
+            let why = refuse_shared(&folder).unwrap_err().to_string();
             assert!(why.contains(&format!("(mode {open:04o})")), "{why}");
             assert!(why.contains(&format!("chmod go-w {}", folder.display())), "{why}");
         }
@@ -355,7 +359,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         fs::write(place.path().join("file"), "").unwrap();
         assert!(said(&place.path().join("file/x"), Parents::Safe).contains("file is in the way"));
-        assert!(!is_ours_alone(&place.path().join("file")) && is_ours_alone(place.path()));
-        assert!(!is_ours_alone(Path::new("/tmp")) && !is_ours_alone(Path::new("/no/such")));
+        assert!(!is_private(&place.path().join("file")) && is_private(place.path()));
+        assert!(!is_private(Path::new("/tmp")) && !is_private(Path::new("/no/such")));
     }
 }

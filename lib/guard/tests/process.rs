@@ -1,5 +1,5 @@
-//! A whole program that gives up what it does not need. Each case is this test program once more, as a child that
-//! confines itself: nobody can take it back afterwards.
+//! Confinement of a whole program. Each case runs this test program once more, as a child that confines
+//! itself, since that cannot be undone.
 #![cfg(target_os = "linux")]
 // Helpers of tests are not seen as tests by the lint.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
@@ -37,10 +37,10 @@ fn place() -> PathBuf {
 
 fn is_possible() -> bool {
     let offered = guard::confine::offered();
-    if !offered.is_whole() {
+    if !offered.is_complete() {
         eprintln!("skipped: {offered}");
     }
-    offered.is_whole()
+    offered.is_complete()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn local() {
         .uses(place.join("work"), Use::Write)
         .uses(place.join("not there"), Use::Read)
         .enter();
-    assert!(confined.is_whole(), "{confined}");
+    assert!(confined.is_complete(), "{confined}");
     works(&place);
     // On this thread and on those it starts, whenever that is.
     let secret = place.join("secret");
@@ -89,7 +89,7 @@ fn network() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let process = Process::new().uses(place.join("source"), Use::Read).uses(place.join("work"), Use::Write);
-    assert!(process.network().enter().is_whole());
+    assert!(process.network().enter().is_complete());
     works(&place);
     let mut ours = TcpStream::connect(address).unwrap();
     ours.write_all(b"x").unwrap();
@@ -119,7 +119,7 @@ fn serves() {
     let place = place();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
-    assert!(Process::new().uses(place.join("source"), Use::Read).accepts().enter().is_whole());
+    assert!(Process::new().uses(place.join("source"), Use::Read).accepts().enter().is_complete());
     let (mut taken, from) = server.accept().unwrap();
     assert_eq!(
         (from, taken.local_addr().unwrap()),
@@ -133,8 +133,8 @@ fn serves() {
     assert!(through.is_empty(), "{through:#?}");
 }
 
-/// Linux before 5.9 has no close_range, and some containers forbid it. Whoever reads what the program prints waits for an
-/// end of it, and does so for ever if another process holds that end open.
+/// Linux before 5.9 has no close_range, and some containers forbid it. A reader of the program's output waits
+/// for the end of the pipe, for ever if another process keeps it open.
 #[test]
 fn what_sets_modes_holds_nothing_of_the_program_without_close_range_either() {
     if is_possible() {
@@ -151,13 +151,13 @@ fn without_close_range() {
     let here = std::env::consts::ARCH.try_into().unwrap();
     let filter = SeccompFilter::new(calls, SeccompAction::Allow, missing, here).unwrap();
     seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
-    assert!(Process::new().uses(place().join("work"), Use::Write).enter().is_whole());
+    assert!(Process::new().uses(place().join("work"), Use::Write).enter().is_complete());
     let file = fs::File::create(place().join("work/disk")).unwrap();
     set_attributes(&file, Attributes::Mode(0o600)).unwrap();
     assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
 }
 
-/// As root a program may give a file to anybody whose programs believe what is theirs.
+/// As root a program could give a file to a user whose programs trust files of their own user.
 #[test]
 fn a_file_is_given_to_nobody_but_who_had_the_one_that_it_replaces() {
     if !rustix::process::geteuid().is_root() {
@@ -176,7 +176,7 @@ fn given_away() {
         std::os::unix::fs::chown(work.join(name), Some(owner), Some(owner)).unwrap();
     }
     let process = Process::new().uses(&work, Use::Write).uses("/proc", Use::Read);
-    assert!(process.replaces(work.join("old")).replaces(work.join("not there")).enter().is_whole());
+    assert!(process.replaces(work.join("old")).replaces(work.join("not there")).enter().is_complete());
     let file = fs::File::create(work.join("new")).unwrap();
     let owner = || (file.metadata().unwrap().uid(), file.metadata().unwrap().gid());
     let own = owner();
@@ -204,7 +204,8 @@ fn keeper_says(line: &str) -> String {
     all[0].lines().find_map(|said| said.strip_prefix(line)).unwrap().trim().to_owned()
 }
 
-/// As root a limit on processes does not count, so it is one on memory: no stack for a thread.
+/// A limit on processes does not apply to root, so memory is limited: there is none for the stack of a
+/// thread.
 #[test]
 fn no_thread_is_an_error_and_no_panic() {
     let place = tempfile::tempdir().unwrap();
@@ -217,15 +218,15 @@ fn no_threads() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::As);
     setrlimit(Resource::As, Rlimit { current: Some(1 << 20), maximum: before.maximum }).unwrap();
-    let apart = guard::confine::apart(|| 1);
+    let apart = guard::confine::run_confined(|| 1);
     let offered = guard::confine::offered();
     setrlimit(Resource::As, before).unwrap();
     assert_eq!(apart.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
-    assert!(!offered.is_whole(), "{offered}");
-    assert_eq!(guard::confine::apart(|| 1).unwrap(), 1);
+    assert!(!offered.is_complete(), "{offered}");
+    assert_eq!(guard::confine::run_confined(|| 1).unwrap(), 1);
 }
 
-/// What the work itself needs.
+/// System calls that the work itself needs.
 fn works(place: &Path) {
     assert_eq!(fs::read(place.join("source")).unwrap(), b"the bytes");
     let work = place.join("work");
@@ -250,7 +251,7 @@ fn works(place: &Path) {
     assert_eq!(from.read(&mut [0; 2]).unwrap(), 1);
 }
 
-/// Neither by the calls themselves nor by who makes them for us.
+/// Neither directly nor by a process that makes the calls for the program.
 fn no_attribute_is_set_of_what_is_only_read(place: &Path, disk: &fs::File) {
     use std::os::unix::fs::fchown;
     let refused = |done: std::io::Result<()>, what: &str| {
@@ -290,5 +291,5 @@ fn off() {
     assert!(!confined.landlock.in_force && !confined.seccomp.in_force);
     assert!(confined.to_string().contains("CORACLE_CONFINE=off"), "{confined}");
     let secret = place().join("secret");
-    guard::confine::apart(|| assert_eq!(fs::read(secret).unwrap(), b"s")).unwrap();
+    guard::confine::run_confined(|| assert_eq!(fs::read(secret).unwrap(), b"s")).unwrap();
 }

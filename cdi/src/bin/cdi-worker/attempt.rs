@@ -12,7 +12,7 @@ use cdi::{Error, Result, import};
 use container_disk::open::Places;
 use container_disk::registry::config::Readers;
 use fetch::Decoded;
-use fetch::least_rate::UNWATCHED;
+use fetch::least_rate::WORKER_RATE;
 use guard::confine::{Attributes, set_attributes};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -81,7 +81,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
         memory: order.memory,
         owner,
         journals,
-        least_rate: Some(UNWATCHED),
+        least_rate: Some(WORKER_RATE),
         ..Wishes::of_threads(threads)
     };
     let decoded = wishes.decoded.clone();

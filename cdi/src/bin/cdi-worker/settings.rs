@@ -3,7 +3,7 @@
 
 use api::job::Registry;
 use cdi::{Error, Result};
-use guard::folder::{Parents, own};
+use guard::folder::{Parents, ensure_private};
 use std::path::{Path, PathBuf};
 
 /// The file that leads to all others.
@@ -21,7 +21,7 @@ pub(crate) fn write(registry: Option<&Registry>) -> Result<Option<PathBuf>> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(cannot(e)),
         _ => {}
     }
-    own(&folder, Parents::Named).map_err(|e| Error::failed(format!("{}: {e}", folder.display())))?;
+    ensure_private(&folder, Parents::Named).map_err(|e| Error::failed(format!("{}: {e}", folder.display())))?;
     for (name, text) in &registry.settings {
         let is_name =
             !name.is_empty() && !name.starts_with("..") && Path::new(name).components().count() == 1;

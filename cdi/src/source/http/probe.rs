@@ -10,7 +10,7 @@ use super::remote::Remote;
 use super::remote_file::RemoteFile;
 use super::whole::{Begun, Whole};
 use bytes::{Bytes, BytesMut};
-use fetch::{Attempts, ContentRange, Error, Fault, PartSink, Permit, Result, Validators, Why};
+use fetch::{Attempts, ContentRange, Error, Fault, PartSink, Permit, Result, Validators, FaultKind};
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl Said {
         let encoding = encoding::of(&headers)
             .map_err(|what| Error::refused(format!("{}: {what}", remote_file.name())))?;
         let size = match response.status() {
-            StatusCode::PARTIAL_CONTENT => ContentRange::of(&headers).and_then(|range| range.total),
+            StatusCode::PARTIAL_CONTENT => ContentRange::parse(&headers).and_then(|range| range.total),
             StatusCode::RANGE_NOT_SATISFIABLE => Some(0),
             _ => response.content_length(),
         };
@@ -127,7 +127,7 @@ async fn first_answer(
         let usable = match response.status() {
             StatusCode::PARTIAL_CONTENT => {
                 let placed =
-                    ContentRange::of(headers).is_some_and(|range| range.start == 0 && range.total.is_some());
+                    ContentRange::parse(headers).is_some_and(|range| range.start == 0 && range.total.is_some());
                 placed && Validators::new(headers, None).are_strong()
             }
             StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers) == Some(0),
@@ -147,7 +147,7 @@ async fn first_answer(
 
 /// The bytes that came with a 206; if the connection breaks, the missing ones are requested.
 async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts) -> Result<Bytes> {
-    let promised = ContentRange::of(response.headers()).map_or(0, |range| range.end);
+    let promised = ContentRange::parse(response.headers()).map_or(0, |range| range.end);
     let (mut at, end) = (0, promised.min(HEAD));
     let mut head = Gather(BytesMut::with_capacity(usize::try_from(end).unwrap_or_default()));
     if let Err(fault) = remote.body(response, &mut at, end, &mut head, &mut attempts, &mut None).await {
@@ -198,7 +198,7 @@ async fn peek(
     }
     if response.status() != StatusCode::OK {
         let what = format!("the server answered {}", response.status());
-        return Err(Fault::new(Why::Broken, remote_file.failed(what)));
+        return Err(Fault::new(FaultKind::Broken, remote_file.failed(what)));
     }
     Ok(head.freeze())
 }
@@ -216,7 +216,7 @@ fn is_web_page(headers: &HeaderMap, first: &[u8]) -> bool {
 struct Gather(BytesMut);
 
 impl PartSink for Gather {
-    const SOMEONE_WAITS: bool = true;
+    const READER_WAITS: bool = true;
 
     async fn take(&mut self, bytes: Bytes, _: &mut Option<Permit<'_>>) {
         self.0.extend_from_slice(&bytes);

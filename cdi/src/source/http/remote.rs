@@ -8,7 +8,7 @@ use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::{
     Attempts, ContentRange, Error, Fault, GOOD_PROGRESS, Part, PartSink, Permit, Ranged, Result, Validators,
-    Why, ordered::MOST_HELD, ordered::Window,
+    FaultKind, ordered::MOST_HELD, ordered::Window,
 };
 use reqwest::header::HeaderValue;
 use reqwest::{Response, StatusCode};
@@ -47,7 +47,7 @@ impl Remote {
         mut attempts: Attempts,
     ) -> Result<()> {
         let (permit, waited) = self.remote_file.concurrency.enter().await;
-        if S::SOMEONE_WAITS {
+        if S::READER_WAITS {
             self.remote_file.concurrency.hungry(waited);
         }
         let mut permit = Some(permit);
@@ -75,7 +75,7 @@ impl Remote {
         if given < asked.min(GOOD_PROGRESS) {
             // A few bytes for each answer could go on for years.
             let what = format!("the server gives {given} bytes for a request of {asked}");
-            return Err(Fault::new(Why::Cut, self.remote_file.failed(what)));
+            return Err(Fault::new(FaultKind::Cut, self.remote_file.failed(what)));
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Remote {
                 let (promised, sent) = (end - start, here - start);
                 let what =
                     format!("the server promised {promised} bytes from byte {start} and sent only {sent}");
-                return Err(Fault::new(Why::Cut, self.remote_file.failed(what)));
+                return Err(Fault::new(FaultKind::Cut, self.remote_file.failed(what)));
             };
             self.remote_file.concurrency.received(bytes.len());
             bytes.truncate(usize::try_from(end - here).unwrap_or(usize::MAX));
@@ -117,7 +117,7 @@ impl Remote {
         let (first, last) = (asked.start, asked.end - 1);
         let headers = response.headers();
         let partial = response.status() == StatusCode::PARTIAL_CONTENT;
-        let range = ContentRange::of(headers);
+        let range = ContentRange::parse(headers);
         let size = match response.status() {
             StatusCode::PARTIAL_CONTENT => range.and_then(|r| r.total),
             StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers),
@@ -125,7 +125,7 @@ impl Remote {
         };
         // The headers of a 416 do not describe the file.
         let now = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
-            Validators::of_size(size)
+            Validators::with_size(size)
         } else {
             Validators::new(headers, size)
         };
@@ -156,7 +156,7 @@ impl Remote {
                 let what = format!("asked for bytes {first}-{last}, but the server answered {status}");
                 // Some caches do this for a moment. The version is still the same, so another request is
                 // safe.
-                Err(Fault::new(Why::Broken, self.remote_file.failed(what)))
+                Err(Fault::new(FaultKind::Broken, self.remote_file.failed(what)))
             }
         }
     }
@@ -166,7 +166,7 @@ impl Remote {
             "{}: the file changed while it was read ({difference}); nothing of the two versions was mixed; start again",
             self.remote_file.name()
         );
-        Fault::because(Why::Changed, what)
+        Fault::from_kind(FaultKind::Changed, what)
     }
 }
 

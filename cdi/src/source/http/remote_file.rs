@@ -5,8 +5,8 @@ use crate::source::options::{Mutual, Options};
 use bytes::Bytes;
 use container_disk::Digest;
 use fetch::{
-    Attempts, Came, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload, RateJudge,
-    Rejected, Request, Resolved, Result, Retry, Silence, Unchecked, Why, redirect, retry,
+    Attempts, NextPiece, Client, Concurrency, Connect, Error, Fault, Location, UnfollowedRedirect, Messages, Payload, RateJudge,
+    Rejected, Request, Resolved, Result, Retry, Silence, Unchecked, FaultKind, redirect, retry,
 };
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
@@ -56,7 +56,7 @@ impl RemoteFile {
 
     pub(super) fn attempts(&self, at: u64) -> Attempts {
         let Options { retries, first_pause, idle_timeout: idle, .. } = self.options;
-        Attempts::new(self.name(), Retry { retries, first_pause, idle }, at).judged(self.rate.clone())
+        Attempts::new(self.name(), Retry { retries, first_pause, idle }, at).with_rate_judge(self.rate.clone())
     }
 
     /// Sends one GET and follows redirects. Returns 200, 206 and 416; anything else is a fault.
@@ -79,7 +79,7 @@ impl RemoteFile {
         match self.client.send_resolved(&self.origin, &self.resolved, request, silence).await {
             Ok(answer) => Ok(answer.response),
             Err(fault) => {
-                if fault.status.is_some() && matches!(fault.why, Why::Busy | Why::Broken) {
+                if fault.status.is_some() && matches!(fault.kind, FaultKind::Busy | FaultKind::Broken) {
                     self.concurrency.overloaded();
                 }
                 Err(fault)
@@ -95,13 +95,13 @@ impl RemoteFile {
         wanted: impl Fn() -> String,
     ) -> Result<Option<Bytes>, Fault> {
         match silence.piece(response, self.name(), &wanted).await? {
-            Came::Bytes(bytes) => Ok(Some(bytes)),
-            Came::End => Ok(None),
+            NextPiece::Bytes(bytes) => Ok(Some(bytes)),
+            NextPiece::End => Ok(None),
             // The caller should try another connection.
-            Came::Nothing(after) => {
+            NextPiece::Nothing(after) => {
                 let after = retry::seconds(after);
                 let what = format!("no byte for {after} s while waiting for {}", wanted());
-                Err(Fault::new(Why::Cut, self.failed(what)))
+                Err(Fault::new(FaultKind::Cut, self.failed(what)))
             }
         }
     }
@@ -122,9 +122,9 @@ struct Words {
 }
 
 impl Messages for Words {
-    fn unreachable(&self, place: &Location, why: Why, e: reqwest::Error) -> Error {
+    fn unreachable(&self, place: &Location, why: FaultKind, e: reqwest::Error) -> Error {
         let (name, host) = (&self.name, place.url().host_str().unwrap_or("the server"));
-        if why == Why::Tls {
+        if why == FaultKind::Tls {
             let hint = match retry::find::<rustls::Error>(&e) {
                 Some(rustls::Error::InvalidCertificate(_)) => {
                     "; if you trust the server, name a file with its CA: --cacert FILE (an expired or foreign name \
@@ -146,35 +146,35 @@ impl Messages for Words {
         let Rejected { place, own, status, .. } = *rejected;
         let at = if own { String::new() } else { format!(" (redirected to {})", place.shown()) };
         let says = format!("{}{at}: the server answered {status}", self.name);
-        let hint = match (Why::of(status), self.is_private, own) {
-            (Why::Denied, ..) if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+        let hint = match (FaultKind::from_status(status), self.is_private, own) {
+            (FaultKind::Denied, ..) if status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
                 "check the proxy's user and password"
             }
-            (Why::Denied, true, false) => {
+            (FaultKind::Denied, true, false) => {
                 "credentials are not sent on to another server; use its address directly"
             }
-            (Why::Denied, true, true) if self.is_store => {
+            (FaultKind::Denied, true, true) if self.is_store => {
                 "check the key, whether it may read the object, and this host's clock"
             }
-            (Why::Denied, true, true) => "check the user, password, token or headers that were given",
-            (Why::Denied, false, _) => "give a user and password, or a token",
-            (Why::Missing, ..) => "check the link",
-            (Why::Busy | Why::Broken, ..) => return says,
+            (FaultKind::Denied, true, true) => "check the user, password, token or headers that were given",
+            (FaultKind::Denied, false, _) => "give a user and password, or a token",
+            (FaultKind::Missing, ..) => "check the link",
+            (FaultKind::Busy | FaultKind::Broken, ..) => return says,
             _ => "a disk was expected",
         };
         format!("{says}; {hint}")
     }
 
-    fn lost(&self, _: &Location, lost: Lost<'_>) -> Error {
+    fn unfollowed(&self, _: &Location, lost: UnfollowedRedirect<'_>) -> Error {
         let hint = match &lost {
-            Lost::Refused(refused) if refused.leaves_tls => {
+            UnfollowedRedirect::Forbidden(refused) if refused.leaves_tls => {
                 "; use an address that keeps to https, or allow it with --insecure"
             }
-            Lost::TooMany(_) => "; check the link",
-            Lost::Nowhere(_) if self.is_store => {
+            UnfollowedRedirect::TooMany(_) => "; check the link",
+            UnfollowedRedirect::NoLocation(_) if self.is_store => {
                 "; where the bucket is of another region, use the address of that one: https://s3.REGION.…"
             }
-            Lost::Refused(_) | Lost::Nowhere(_) => "",
+            UnfollowedRedirect::Forbidden(_) | UnfollowedRedirect::NoLocation(_) => "",
         };
         Error::failed(format!("{}{hint}", lost.sentence(&self.name)))
     }
@@ -206,7 +206,7 @@ fn connect(options: &Options) -> Connect {
         ca,
         identity,
         is_private,
-        unchecked: if options.insecure_tls { Unchecked::Everybody } else { Unchecked::Nobody },
+        unchecked: if options.insecure_tls { Unchecked::All } else { Unchecked::None },
         timeout: options.connect_timeout,
         addresses: fetch::Addresses::Any,
         kept: options.max_connections,
@@ -235,7 +235,7 @@ mod tests {
         let words = Words { name: "https://h/".into(), is_private: false, is_store: false };
         let refused = |to: &str| {
             let refused = strict.follow(&parse("https://h/x"), to, redirect::Trail::default()).unwrap_err();
-            words.lost(&parse("https://h/x"), Lost::Refused(refused))
+            words.unfollowed(&parse("https://h/x"), UnfollowedRedirect::Forbidden(refused))
         };
         let e = refused("http://h/y?sig=s3cret");
         assert_eq!(e.kind(), ErrorKind::Failed);

@@ -29,7 +29,7 @@ impl Who {
             }
             Some(Store::Account { key_file }) => {
                 takes_tokens(file)?;
-                Ok((Who::Account(Box::new(ServiceAccount::of_key_file(key_file)?)), true))
+                Ok((Who::Account(Box::new(ServiceAccount::from_key_file(key_file)?)), true))
             }
             None => {
                 let login = login(options, user_info);

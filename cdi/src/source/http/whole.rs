@@ -6,7 +6,7 @@ use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::ordered::{ended_by_error, hand_out};
 use fetch::queue::{Filler, Next, Queue};
-use fetch::{Attempts, ContentRange, Fault, PartSink, Permit, Result, Validators, Why, runtime};
+use fetch::{Attempts, ContentRange, Fault, PartSink, Permit, Result, Validators, FaultKind, runtime};
 use reqwest::{Response, StatusCode, Version, header};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -134,7 +134,7 @@ impl File {
         match size {
             Some(size) if *at < size => {
                 let what = format!("the server promised {size} bytes and sent only {at}");
-                Err(Fault::new(Why::Cut, self.remote_file.failed(what)))
+                Err(Fault::new(FaultKind::Cut, self.remote_file.failed(what)))
             }
             _ => Ok(()),
         }
@@ -147,13 +147,13 @@ impl File {
         };
         let response = self.remote_file.get(range, if_range.as_ref(), &mut attempts.silence).await?;
         let partial = response.status() == StatusCode::PARTIAL_CONTENT;
-        let range = ContentRange::of(response.headers());
+        let range = ContentRange::parse(response.headers());
         let size = if partial { range.and_then(|range| range.total) } else { response.content_length() };
         let now = Validators::new(response.headers(), size);
         if let Some(difference) = self.validators.difference(&now) {
             let name = self.remote_file.name();
             let what = format!("{name}: the file changed while it was read ({difference}); start again");
-            return Err(Fault::because(Why::Changed, what));
+            return Err(Fault::from_kind(FaultKind::Changed, what));
         }
         let agrees = self.validators.agrees(&now);
         if at == 0 && !agrees {

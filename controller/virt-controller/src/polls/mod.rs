@@ -14,7 +14,7 @@
 //! - it carries nothing: no login, no header of the tenant's, no certificate. Where one is needed nobody is asked, and the
 //!   DataImportCron says so: virt-controller has no right to Secrets and ConfigMaps of tenants;
 //! - the addresses of the node, of its link and of metadata services are not connected to, wherever names, redirects and
-//!   token servers lead ([`fetch::Addresses::Elsewhere`]); `--poll-any-address` is for a registry on the node itself;
+//!   token servers lead ([`fetch::Addresses::Remote`]); `--poll-any-address` is for a registry on the node itself;
 //! - no word of the server gets out: a digest of fixed form, or a reason of [`NoAnswer`].
 //!
 //! **Bounds.** [`AT_ONCE`] requests, [`OF_NAMESPACE`] of one namespace, [`ALL`] for each with everything it leads to; the next
@@ -81,7 +81,7 @@ impl Polls {
             ca: Vec::new(),
             identity: None,
             is_private: false,
-            unchecked: Unchecked::Nobody,
+            unchecked: Unchecked::None,
             timeout: CONNECT,
             addresses,
             kept: 1,

@@ -11,8 +11,8 @@ use cluster_model::polls::NoAnswer;
 use fetch::authorize::{Authorizer, Credential, Credentials, Headers, RegistryToken, Scopes};
 use fetch::body::{self, Wait};
 use fetch::{
-    Client, Connector, ContentRange, Error, ErrorKind, Fault, Fetched, Location, Lost, Messages, Payload,
-    Rejected, Request, Silence, Validators, Why, is_barred, redirect, retry,
+    Client, Connector, ContentRange, Error, ErrorKind, Fault, Fetched, Location, UnfollowedRedirect, Messages, Payload,
+    Rejected, Request, Silence, Validators, FaultKind, is_barred, redirect, retry,
 };
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -48,17 +48,17 @@ pub(super) async fn ask(connector: &Arc<Connector>, question: &Question, idle: D
 }
 
 fn why(fault: &Fault) -> NoAnswer {
-    match fault.why {
+    match fault.kind {
         _ if is_barred(&fault.error) => NoAnswer::Barred,
-        Why::Unreachable | Why::Cut => NoAnswer::Unreachable,
-        Why::Silent | Why::Slow => NoAnswer::Silent,
-        Why::Tls if retry::is_plain(&fault.error) => NoAnswer::Plain,
-        Why::Tls => NoAnswer::Tls,
-        Why::Denied => NoAnswer::Denied,
-        Why::Missing => NoAnswer::Missing,
-        Why::Busy => NoAnswer::Busy,
-        Why::Broken => NoAnswer::Broken,
-        Why::Wrong | Why::Changed | Why::NoRanges | Why::Odd => NoAnswer::Odd,
+        FaultKind::Unreachable | FaultKind::Cut => NoAnswer::Unreachable,
+        FaultKind::Silent | FaultKind::Slow => NoAnswer::Silent,
+        FaultKind::Tls if retry::is_plain(&fault.error) => NoAnswer::Plain,
+        FaultKind::Tls => NoAnswer::Tls,
+        FaultKind::Denied => NoAnswer::Denied,
+        FaultKind::Missing => NoAnswer::Missing,
+        FaultKind::Busy => NoAnswer::Busy,
+        FaultKind::Broken => NoAnswer::Broken,
+        FaultKind::Wrong | FaultKind::Changed | FaultKind::NoRanges | FaultKind::Odd => NoAnswer::Odd,
     }
 }
 
@@ -90,7 +90,7 @@ async fn image(
 
 /// How a registry is spoken to: by TLS. On this computer, where only tests and a registry of the node's own are, it is found out.
 async fn base(client: &Client<RegistryToken>, host: &str, idle: Duration) -> Result<Location, Fault> {
-    let at = |scheme| Location::base(scheme, host).ok_or_else(|| Fault::because(Why::Odd, "not an address"));
+    let at = |scheme| Location::base(scheme, host).ok_or_else(|| Fault::from_kind(FaultKind::Odd, "not an address"));
     let tls = at("https")?;
     match tls.is_loopback() && !client.speaks_tls(&tls.at("/v2/"), idle).await? {
         true => at("http"),
@@ -119,7 +119,7 @@ async fn file(connector: &Arc<Connector>, url: &str, idle: Duration) -> Result<O
     let client = Client::over(Arc::clone(connector), REDIRECTS, Headers::default(), Words);
     let (to, user) = Location::parse(url)?;
     if user.is_some() {
-        return Err(Fault::because(Why::Denied, "the address has a user"));
+        return Err(Fault::from_kind(FaultKind::Denied, "the address has a user"));
     }
     let head = Request { idle, ..request(Method::HEAD, &to, HeaderMap::new(), &(), &[200]) };
     let answer = match send(&client, &to, head).await {
@@ -133,7 +133,7 @@ async fn file(connector: &Arc<Connector>, url: &str, idle: Duration) -> Result<O
     };
     let headers = answer.response.headers();
     let size = match answer.response.status() {
-        StatusCode::PARTIAL_CONTENT => ContentRange::of(headers).and_then(|range| range.total),
+        StatusCode::PARTIAL_CONTENT => ContentRange::parse(headers).and_then(|range| range.total),
         _ => headers.get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok()),
     };
     let version = Validators::new(headers, size).version();
@@ -173,7 +173,7 @@ async fn send<A: Authorizer>(
 struct Words;
 
 impl Messages for Words {
-    fn unreachable(&self, place: &Location, _: Why, e: reqwest::Error) -> Error {
+    fn unreachable(&self, place: &Location, _: FaultKind, e: reqwest::Error) -> Error {
         Error::failed(format!("{} cannot be reached", place.shown())).because(e)
     }
 
@@ -185,7 +185,7 @@ impl Messages for Words {
         format!("{}: the server answered {}", rejected.place.shown(), rejected.status)
     }
 
-    fn lost(&self, place: &Location, lost: Lost<'_>) -> Error {
+    fn unfollowed(&self, place: &Location, lost: UnfollowedRedirect<'_>) -> Error {
         Error::new(ErrorKind::Refused, lost.sentence(place.shown()))
     }
 }

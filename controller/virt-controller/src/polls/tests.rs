@@ -182,13 +182,13 @@ async fn addresses_of_the_node_are_not_asked() {
         ["127.0.0.1", "localhost", "[::1]", "2130706433", "[::ffff:127.0.0.1]", "0.0.0.0", "a.localhost"]
     {
         let url = format!("http://{host}:{port}");
-        let answer = asked(Question::File(url.clone()), Addresses::Elsewhere).await;
+        let answer = asked(Question::File(url.clone()), Addresses::Remote).await;
         assert_eq!(answer, Err((NoAnswer::Barred, None)), "{url}");
     }
-    let answer = asked(image("127.0.0.1:1"), Addresses::Elsewhere).await;
+    let answer = asked(image("127.0.0.1:1"), Addresses::Remote).await;
     assert_eq!(answer, Err((NoAnswer::Barred, None)));
     for url in ["http://169.254.169.254/latest/meta-data", "https://[fe80::1]/a"] {
-        let answer = asked(Question::File(url.into()), Addresses::Elsewhere).await;
+        let answer = asked(Question::File(url.into()), Addresses::Remote).await;
         assert_eq!(answer, Err((NoAnswer::Barred, None)), "{url}");
     }
     assert_eq!(server.requests(), []);
@@ -214,11 +214,11 @@ async fn nobody_leads_a_poll_to_an_address_of_the_node() {
     let inside = Server::start(vec![7; 100], Behaviour::default());
     let redirects = vec![("/a".into(), 302, inside.url("/a"))];
     let server = Server::start_at(outside, vec![7; 100], Behaviour { redirects, ..Behaviour::default() });
-    let answer = asked(Question::File(server.url("/a")), Addresses::Elsewhere).await;
+    let answer = asked(Question::File(server.url("/a")), Addresses::Remote).await;
     assert_eq!(answer, Err((NoAnswer::Barred, None)));
     assert_eq!((server.requests().len(), inside.requests()), (1, vec![]));
     assert!(
-        asked(Question::File(server.url("/b")), Addresses::Elsewhere).await.is_ok(),
+        asked(Question::File(server.url("/b")), Addresses::Remote).await.is_ok(),
         "it is asked itself"
     );
 }

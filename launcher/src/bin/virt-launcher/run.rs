@@ -169,7 +169,7 @@ fn open_root(folder: &Path) -> Result<Root> {
     let user = rustix::process::geteuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")
         .map(PathBuf::from)
-        .filter(|folder| folder.is_absolute() && guard::folder::is_ours_alone(folder))
+        .filter(|folder| folder.is_absolute() && guard::folder::is_private(folder))
         .unwrap_or_else(|| PathBuf::from(format!("/tmp/.coracle-{user}")));
     Root::open(folder, &runtime)
         .map_err(|e| Error::refused(format!("the folder {} cannot be used", folder.display())).because(e))

@@ -22,7 +22,7 @@ use ring::{digest, hmac};
 use std::sync::{Mutex, PoisonError};
 
 /// The region if the host's name has none.
-const USUAL: &str = "us-east-1";
+const DEFAULT_REGION: &str = "us-east-1";
 /// Most characters of a region's name.
 const LONGEST: usize = 64;
 /// Bytes of a refusal that are read; it is a short XML document.
@@ -67,7 +67,8 @@ impl S3 {
         let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
         let headers =
             [("host", host.as_str()), ("x-amz-content-sha256", NOTHING), ("x-amz-date", time.as_str())];
-        let asked = Asked { path: url.path(), query: url.query().unwrap_or_default(), headers: &headers };
+        let asked =
+            SignedRequest { path: url.path(), query: url.query().unwrap_or_default(), headers: &headers };
         let region = self.region();
         let scope = Scope { time: &time, region: &region };
         let said = format!(
@@ -110,7 +111,9 @@ impl Authorizer for S3 {
         _: &HeaderMap,
         (): &(),
     ) -> Result<Option<HeaderMap>, Fault> {
-        let Some(told) = told_region(answer).filter(|told| *told != self.region()) else { return Ok(None) };
+        let Some(told) = requested_region(answer).filter(|told| *told != self.region()) else {
+            return Ok(None);
+        };
         tracing::debug!(region = told, "{} is signed for another region", self.object.shown());
         *self.region.lock().unwrap_or_else(PoisonError::into_inner) = told;
         Ok(Some(self.signed(Timestamp::now())?))
@@ -118,7 +121,7 @@ impl Authorizer for S3 {
 }
 
 /// The region that a refusal names.
-fn told_region(answer: &Answer<'_>) -> Option<String> {
+fn requested_region(answer: &Answer<'_>) -> Option<String> {
     let header = answer.headers.get("x-amz-bucket-region").and_then(|value| value.to_str().ok());
     let text = String::from_utf8_lossy(answer.excerpt);
     let element =
@@ -140,11 +143,11 @@ fn region_of(host: &str) -> &str {
     }
     let old = || host.split('.').find_map(|label| label.strip_prefix("s3-").filter(is_region));
     let is_amazons = host.ends_with(".amazonaws.com");
-    is_amazons.then(old).flatten().unwrap_or(USUAL)
+    is_amazons.then(old).flatten().unwrap_or(DEFAULT_REGION)
 }
 
 /// A GET request in the form that is signed.
-struct Asked<'a> {
+struct SignedRequest<'a> {
     /// The path as it is sent.
     path: &'a str,
     query: &'a str,
@@ -152,20 +155,20 @@ struct Asked<'a> {
     headers: &'a [(&'a str, &'a str)],
 }
 
-impl Asked<'_> {
+impl SignedRequest<'_> {
     fn names(&self) -> String {
         self.headers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(";")
     }
 
     fn canonical(&self) -> String {
         let headers: String = self.headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
-        let path = again(self.path, PATH);
+        let path = reescape(self.path, PATH);
         let mut query: Vec<(String, String)> = self
             .query
             .split('&')
             .filter(|part| !part.is_empty())
             .map(|part| part.split_once('=').unwrap_or((part, "")))
-            .map(|(name, value)| (again(name, QUERY), again(value, QUERY)))
+            .map(|(name, value)| (reescape(name, QUERY), reescape(value, QUERY)))
             .collect();
         query.sort();
         let query: Vec<String> = query.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -174,7 +177,7 @@ impl Asked<'_> {
 }
 
 /// A part of a URL, escaped as the signature needs it: the server does the same with the received URL.
-fn again(part: &str, set: &'static AsciiSet) -> String {
+fn reescape(part: &str, set: &'static AsciiSet) -> String {
     let bytes: Vec<u8> = percent_decode_str(part).collect();
     match std::str::from_utf8(&bytes) {
         Ok(text) => utf8_percent_encode(text, set).to_string(),
@@ -199,7 +202,7 @@ impl Scope<'_> {
         format!("{}/{}/s3/aws4_request", self.date(), self.region)
     }
 
-    fn signature(&self, asked: &Asked<'_>, key: &Secret) -> String {
+    fn signature(&self, asked: &SignedRequest<'_>, key: &Secret) -> String {
         let hash = hex::encode(digest::digest(&digest::SHA256, asked.canonical().as_bytes()));
         let text = format!("AWS4-HMAC-SHA256\n{}\n{}\n{hash}", self.time, self.text());
         let sign =
@@ -226,7 +229,7 @@ mod tests {
         ];
         let with_range = [&headers[..1], &[("range", "bytes=0-9")], &headers[1..]].concat();
         let key = Secret::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY");
-        let scope = Scope { time: "20130524T000000Z", region: USUAL };
+        let scope = Scope { time: "20130524T000000Z", region: DEFAULT_REGION };
         for (path, query, headers, expected) in [
             (
                 "/test.txt",
@@ -247,13 +250,17 @@ mod tests {
                 "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
             ),
         ] {
-            assert_eq!(scope.signature(&Asked { path, query, headers }, &key), expected, "{path}?{query}");
+            assert_eq!(
+                scope.signature(&SignedRequest { path, query, headers }, &key),
+                expected,
+                "{path}?{query}"
+            );
         }
     }
 
     #[test]
     fn names_are_escaped_as_the_server_escapes_them() {
-        let canonical = |path, query| Asked { path, query, headers: &[] }.canonical();
+        let canonical = |path, query| SignedRequest { path, query, headers: &[] }.canonical();
         let text = canonical("/a/b%20c+(1)=%C3%A4~.img", "x=%2F&a=b%20c&a=+");
         assert!(text.starts_with("GET\n/a/b%20c%2B%281%29%3D%C3%A4~.img\na=%2B&a=b%20c&x=%2F\n"), "{text}");
     }
@@ -265,17 +272,17 @@ mod tests {
             ("bucket.s3.eu-west-2.amazonaws.com", "eu-west-2"),
             ("s3.dualstack.us-west-2.amazonaws.com", "us-west-2"),
             ("s3-ap-south-1.amazonaws.com", "ap-south-1"),
-            ("s3.amazonaws.com", USUAL),
-            ("bucket.s3.amazonaws.com", USUAL),
+            ("s3.amazonaws.com", DEFAULT_REGION),
+            ("bucket.s3.amazonaws.com", DEFAULT_REGION),
             ("s3.fr-par.scw.cloud", "fr-par"),
-            ("s3.example", USUAL),
-            ("127.0.0.1", USUAL),
+            ("s3.example", DEFAULT_REGION),
+            ("127.0.0.1", DEFAULT_REGION),
         ] {
             assert_eq!(region_of(host), region, "{host}");
         }
         let mut headers = HeaderMap::new();
         let told =
-            |headers: &HeaderMap, text: &str| told_region(&Answer { headers, excerpt: text.as_bytes() });
+            |headers: &HeaderMap, text: &str| requested_region(&Answer { headers, excerpt: text.as_bytes() });
         let text = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>eu-north-1</Region></Error>";
         assert_eq!(told(&headers, text).as_deref(), Some("eu-north-1"));
         for text in ["", "<Region></Region>", "<Region>a b</Region>", "<Region>eu", "<Region>a\nb</Region>"] {

@@ -12,7 +12,7 @@ use super::token::form;
 use super::{Answer, Authorizer, Server, secret};
 use crate::body::{self, Wait};
 use crate::retry::{self, within};
-use crate::{Error, Fault, Location, Result, Secret, Why};
+use crate::{Error, Fault, FaultKind, Location, Result, Secret};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
@@ -64,7 +64,7 @@ struct TokenAnswer {
 
 impl ServiceAccount {
     /// The account of a key file (JSON).
-    pub fn of_key_file(bytes: &[u8]) -> Result<ServiceAccount> {
+    pub fn from_key_file(bytes: &[u8]) -> Result<ServiceAccount> {
         let odd = |what: &str| Error::usage(format!("the key file of the service account {what}"));
         // The parser's message is left out, since it would quote the key file.
         let file: KeyFile = serde_json::from_slice(bytes)
@@ -86,7 +86,7 @@ impl ServiceAccount {
     }
 
     /// The signed JWT.
-    fn word(&self, now: Timestamp) -> Result<String> {
+    fn jwt(&self, now: Timestamp) -> Result<String> {
         let mut head = serde_json::json!({"alg": "RS256", "typ": "JWT"});
         if let Some(id) = &self.key_id {
             head["kid"] = serde_json::json!(id);
@@ -123,8 +123,9 @@ impl ServiceAccount {
 
     async fn fetch(&self, to: &Server<'_>) -> Result<Token, Fault> {
         let name = self.token_server.shown();
-        let client = to.connector.get(&self.token_server, false).map_err(|e| Fault::new(Why::Tls, e))?;
-        let fields = [("grant_type", GRANT.to_owned()), ("assertion", self.word(Timestamp::now())?)];
+        let client =
+            to.connector.get(&self.token_server, false).map_err(|e| Fault::new(FaultKind::Tls, e))?;
+        let fields = [("grant_type", GRANT.to_owned()), ("assertion", self.jwt(Timestamp::now())?)];
         let request = client
             .post(self.token_server.url().clone())
             .body(form(fields.into_iter()))
@@ -135,7 +136,7 @@ impl ServiceAccount {
             Some(Ok(response)) => response,
             Some(Err(e)) => {
                 let what = format!("the token server {name} of the service account cannot be reached");
-                let why = retry::why_unanswered(&e);
+                let why = retry::kind_of_unanswered(&e);
                 return Err(Fault::new(why, Error::failed(what).because(e.without_url())));
             }
             None => return Err(retry::silent(name, "a token", to.idle)),
@@ -143,19 +144,20 @@ impl ServiceAccount {
         let status = response.status();
         if !status.is_success() {
             let what = format!("{name} answered {status} when asked for a token for the service account");
-            return Err(match Why::of(status) {
-                why @ (Why::Busy | Why::Broken) => Fault::because(why, what),
-                _ => {
-                    Fault::because(Why::Denied, format!("{what}; check its key file, and this host's clock"))
-                }
+            return Err(match FaultKind::from_status(status) {
+                why @ (FaultKind::Busy | FaultKind::Broken) => Fault::from_kind(why, what),
+                _ => Fault::from_kind(
+                    FaultKind::Denied,
+                    format!("{what}; check its key file, and this host's clock"),
+                ),
             });
         }
-        let body = body::short(&mut response, MOST, Wait::of(to.idle), name).await?;
+        let body = body::short(&mut response, MOST, Wait::with_idle(to.idle), name).await?;
         let answer: TokenAnswer = serde_json::from_slice(&body)
-            .map_err(|_| Fault::because(Why::Odd, format!("{name} answered without a token")))?;
+            .map_err(|_| Fault::from_kind(FaultKind::Odd, format!("{name} answered without a token")))?;
         let token = Secret::new(answer.access_token);
         let header = secret(&format!("Bearer {}", token.reveal()), "the token")
-            .map_err(|e| Fault::because(Why::Denied, e.to_string()))?;
+            .map_err(|e| Fault::from_kind(FaultKind::Denied, e.to_string()))?;
         // A request that begins shortly before the end would arrive after it.
         let life = Duration::from_secs(answer.expires_in.unwrap_or(USUAL_LIFE).min(LIFE.unsigned_abs()));
         Ok(Token { header, until: asked + life.mul_f64(0.8) })
@@ -201,8 +203,8 @@ mod tests {
             "private_key_id": "k1",
             "project_id": "more than is used",
         });
-        let account = ServiceAccount::of_key_file(file.to_string().as_bytes()).unwrap();
-        let word = account.word(Timestamp::from_second(1_700_000_000).unwrap()).unwrap();
+        let account = ServiceAccount::from_key_file(file.to_string().as_bytes()).unwrap();
+        let word = account.jwt(Timestamp::from_second(1_700_000_000).unwrap()).unwrap();
         let (text, signature) = word.rsplit_once('.').unwrap();
         let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, account.key.public_key().as_ref());
         public.verify(text.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap()).unwrap();
@@ -229,7 +231,7 @@ mod tests {
             (r#"{"type": "service_account", "client_email": "s3cret", "private_key": "-"}"#, "not PEM"),
             (r#"{"type": "service_account", "client_email": "s3cret", "private_key": "czNjcmV0"}"#, "PKCS#8"),
         ] {
-            let e = ServiceAccount::of_key_file(text.as_bytes()).err().expect("it is refused");
+            let e = ServiceAccount::from_key_file(text.as_bytes()).err().expect("it is refused");
             assert!(e.to_string().contains(what), "{e}");
             assert!(!format!("{e:?}").contains("s3cret"), "{e:?}");
         }

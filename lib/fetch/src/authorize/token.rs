@@ -17,7 +17,7 @@ use super::{Answer, Authorizer, Server, basic, secret};
 use crate::body::{self, Wait};
 use crate::host::is_inside;
 use crate::retry::{self, within};
-use crate::{Error, ErrorKind, Fault, Location, Result, Secret, Why};
+use crate::{Error, ErrorKind, Fault, FaultKind, Location, Result, Secret};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
@@ -207,7 +207,9 @@ impl RegistryToken {
             Challenge::Basic => {
                 let credential = self.credential(state, &scopes.repository).await?;
                 return match credential {
-                    Some(Credential::Basic(user, password)) => basic(&user, &password).map_err(|e| unfit(&e)),
+                    Some(Credential::Basic(user, password)) => {
+                        basic(&user, &password).map_err(|e| invalid_credential(&e))
+                    }
                     Some(Credential::Identity(_)) => {
                         Err(self.denied("wants a user and a password, and an identity token is known"))
                     }
@@ -232,13 +234,13 @@ impl RegistryToken {
             return Ok(known.clone());
         }
         if let Some((kind, what)) = state.unknown.get(repository) {
-            return Err(Fault::new(Why::Denied, Error::new(*kind, what.clone())));
+            return Err(Fault::new(FaultKind::Denied, Error::new(*kind, what.clone())));
         }
         let (credentials, name) = (Arc::clone(&self.credentials), repository.to_owned());
         let found = tokio::task::spawn_blocking(move || credentials.find(&name)).await;
         let found = found
             .unwrap_or_else(|e| Err(Error::failed("the search for credentials did not end well").because(e)))
-            .map_err(|e| Fault::new(Why::Denied, e))?;
+            .map_err(|e| Fault::new(FaultKind::Denied, e))?;
         state.credentials.insert(repository.to_owned(), found.clone());
         Ok(found)
     }
@@ -252,7 +254,7 @@ impl RegistryToken {
     ) -> Result<Token, Fault> {
         let realm = realm(&bearer.realm, to.origin).ok_or_else(|| {
             let what = "names a token server that is not asked: it must speak TLS, as the registry does";
-            Fault::new(Why::Denied, Error::refused(format!("{} {what}", self.address)))
+            Fault::new(FaultKind::Denied, Error::refused(format!("{} {what}", self.address)))
         })?;
         let request = self.request(to, &realm, bearer, scopes, credential)?;
         let asked = Instant::now();
@@ -262,7 +264,7 @@ impl RegistryToken {
             Some(Ok(response)) => response,
             Some(Err(e)) => {
                 let what = format!("{}: its token server {name} cannot be reached", self.address);
-                let why = retry::why_unanswered(&e);
+                let why = retry::kind_of_unanswered(&e);
                 return Err(Fault::new(why, Error::failed(what).because(e.without_url())));
             }
             None => return Err(retry::silent(name, "a token", to.idle)),
@@ -271,8 +273,9 @@ impl RegistryToken {
         if !status.is_success() {
             return Err(self.no_token(name, status, retry::after(response.headers()), credential.is_some()));
         }
-        let body = body::short(&mut response, MOST, Wait::of(to.idle), name).await?;
-        let bad = |why: &str| Fault::because(Why::Odd, format!("{name}: {why}; a token was expected"));
+        let body = body::short(&mut response, MOST, Wait::with_idle(to.idle), name).await?;
+        let bad =
+            |why: &str| Fault::from_kind(FaultKind::Odd, format!("{name}: {why}; a token was expected"));
         // The parser's message is left out, since it would quote the token.
         let answer: TokenResponse =
             serde_json::from_slice(&body).map_err(|_| bad("answered with no JSON object"))?;
@@ -282,7 +285,8 @@ impl RegistryToken {
         // A request that begins shortly before the end would arrive after it.
         let until = asked + life.mul_f64(0.8);
         Ok(Token {
-            header: secret(&format!("Bearer {}", token.reveal()), "the token").map_err(|e| unfit(&e))?,
+            header: secret(&format!("Bearer {}", token.reveal()), "the token")
+                .map_err(|e| invalid_credential(&e))?,
             until,
         })
     }
@@ -296,7 +300,7 @@ impl RegistryToken {
         credential: Option<&Credential>,
     ) -> Result<RequestBuilder, Fault> {
         let own = to.origin.is_tls() == realm.is_tls() && to.origin.host() == realm.host();
-        let client = to.connector.get(realm, own).map_err(|e| Fault::new(Why::Odd, e))?;
+        let client = to.connector.get(realm, own).map_err(|e| Fault::new(FaultKind::Odd, e))?;
         let service = bearer.service.iter().map(|service| ("service", service.clone()));
         if let Some(Credential::Identity(token)) = credential {
             let fields = [
@@ -317,7 +321,7 @@ impl RegistryToken {
         let request = client.get(url).header(ACCEPT, "application/json");
         Ok(match credential {
             Some(Credential::Basic(user, password)) => {
-                request.header(AUTHORIZATION, basic(user, password).map_err(|e| unfit(&e))?)
+                request.header(AUTHORIZATION, basic(user, password).map_err(|e| invalid_credential(&e))?)
             }
             _ => request,
         })
@@ -325,10 +329,12 @@ impl RegistryToken {
 
     fn no_token(&self, realm: &str, status: StatusCode, after: Option<Duration>, known: bool) -> Fault {
         let what = format!("{realm} answered {status} when asked for a token for {}", self.address);
-        let mut fault = match Why::of(status) {
-            why @ (Why::Busy | Why::Broken) => Fault::because(why, what),
-            _ if known => Fault::because(Why::Denied, format!("{what}; log in to {} again", self.address)),
-            _ => Fault::because(Why::Denied, format!("{what}; log in to {}", self.address)),
+        let mut fault = match FaultKind::from_status(status) {
+            why @ (FaultKind::Busy | FaultKind::Broken) => Fault::from_kind(why, what),
+            _ if known => {
+                Fault::from_kind(FaultKind::Denied, format!("{what}; log in to {} again", self.address))
+            }
+            _ => Fault::from_kind(FaultKind::Denied, format!("{what}; log in to {}", self.address)),
         };
         fault.retry_after = after;
         fault
@@ -337,7 +343,7 @@ impl RegistryToken {
     fn denied(&self, what: &str) -> Fault {
         let address = &self.address;
         let advice = self.credentials.advice(address);
-        Fault::because(Why::Denied, format!("{address} {what}; log in, {advice}"))
+        Fault::from_kind(FaultKind::Denied, format!("{address} {what}; log in, {advice}"))
     }
 }
 
@@ -349,7 +355,7 @@ impl Authorizer for RegistryToken {
         let mut state = self.state.lock().await;
         match state.challenge.clone() {
             None => Ok(HeaderMap::new()),
-            Some(challenge) => self.answer(&mut state, challenge, to, scopes).await.map(carried),
+            Some(challenge) => self.answer(&mut state, challenge, to, scopes).await.map(authorization),
         }
     }
 
@@ -362,16 +368,16 @@ impl Authorizer for RegistryToken {
     ) -> Result<Option<HeaderMap>, Fault> {
         self.answer_to(to, answer.headers, used.get(AUTHORIZATION), scopes)
             .await
-            .map(|value| Some(carried(value)))
+            .map(|value| Some(authorization(value)))
     }
 }
 
 /// The fault for credentials that fit in no header.
-fn unfit(e: &Error) -> Fault {
-    Fault::because(Why::Denied, e.to_string())
+fn invalid_credential(e: &Error) -> Fault {
+    Fault::from_kind(FaultKind::Denied, e.to_string())
 }
 
-fn carried(value: HeaderValue) -> HeaderMap {
+fn authorization(value: HeaderValue) -> HeaderMap {
     HeaderMap::from_iter([(AUTHORIZATION, value)])
 }
 
@@ -462,7 +468,7 @@ mod tests {
             ca: vec![],
             identity: None,
             is_private: false,
-            unchecked: crate::Unchecked::Nobody,
+            unchecked: crate::Unchecked::None,
             timeout,
             addresses: crate::Addresses::Any,
             kept: 1,
@@ -500,7 +506,7 @@ mod tests {
         assert!(answers[0].is_ok());
         let (_, answers) = challenged(long(64 << 10), &scope);
         let fault = answers[0].as_ref().unwrap_err();
-        assert_eq!(fault.why, Why::Wrong);
+        assert_eq!(fault.kind, FaultKind::Wrong);
         assert!(fault.error.to_string().contains("the answer is longer than 64 KiB"), "{}", fault.error);
     }
 

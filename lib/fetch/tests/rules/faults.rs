@@ -1,4 +1,4 @@
-//! What a request that came to nothing means, as a server shows it.
+//! Kinds of faults, by the behaviour of a server.
 
 use super::*;
 use fetch::authorize::Headers;
@@ -11,21 +11,21 @@ fn each_answer_has_its_class_and_a_pause_counts_where_another_try_helps() {
     let (client, _) = client(Headers::default());
     let pause = Some(Duration::from_secs(7));
     for (status, why, again, retry_after) in [
-        (400, Why::Odd, false, None),
-        (401, Why::Denied, false, None),
-        (403, Why::Denied, false, None),
-        (404, Why::Missing, false, None),
-        (407, Why::Denied, false, None),
-        (408, Why::Broken, true, pause),
-        (410, Why::Missing, false, None),
-        (429, Why::Busy, true, pause),
-        (500, Why::Broken, true, pause),
-        (503, Why::Broken, true, pause),
+        (400, FaultKind::Odd, false, None),
+        (401, FaultKind::Denied, false, None),
+        (403, FaultKind::Denied, false, None),
+        (404, FaultKind::Missing, false, None),
+        (407, FaultKind::Denied, false, None),
+        (408, FaultKind::Broken, true, pause),
+        (410, FaultKind::Missing, false, None),
+        (429, FaultKind::Busy, true, pause),
+        (500, FaultKind::Broken, true, pause),
+        (503, FaultKind::Broken, true, pause),
     ] {
         let fail = Fail { status, times: 1, skip: 0, retry_after: Some("7".into()) };
         let server = Server::start(pattern(10), Behaviour { fail: Some(fail), ..Behaviour::default() });
         let found = fault(get(&client, &server.url("/a"), &()));
-        assert_eq!((found.why, found.status), (why, Some(status)));
+        assert_eq!((found.kind, found.status), (why, Some(status)));
         assert_eq!((!Attempts::is_final(&found), found.retry_after), (again, retry_after), "{status}");
         assert_eq!(
             server.requests().len(),
@@ -42,17 +42,24 @@ fn no_answer_is_told_from_an_answer() {
     let url = gone.url("/a");
     drop(gone);
     let refused = fault(get(&client, &url, &()));
-    assert_eq!((refused.why, refused.status, Attempts::is_final(&refused)), (Why::Unreachable, None, false));
+    assert_eq!(
+        (refused.kind, refused.status, Attempts::is_final(&refused)),
+        (FaultKind::Unreachable, None, false)
+    );
 
     let server = Server::start_tls(pattern(10), Behaviour::default(), &Authority::new());
     let untrusted = fault(get(&client, &server.url("/a"), &()));
-    assert_eq!((untrusted.why, Attempts::is_final(&untrusted)), (Why::Tls, true));
+    assert_eq!((untrusted.kind, Attempts::is_final(&untrusted)), (FaultKind::Tls, true));
     assert_eq!(server.requests().len(), 0);
 
     let mute = Server::start(pattern(10), Behaviour { mute: 1, ..Behaviour::default() });
     let ask = request(Method::GET, &mute.url("/a"), Payload::Nothing, &());
     let silent = fault(send(&client, ask, Duration::from_millis(50)));
-    assert_eq!((silent.why, Attempts::is_final(&silent)), (Why::Silent, true), "it was waited for already");
+    assert_eq!(
+        (silent.kind, Attempts::is_final(&silent)),
+        (FaultKind::Silent, true),
+        "it was waited for already"
+    );
 }
 
 #[test]
@@ -65,7 +72,7 @@ fn whether_a_server_speaks_tls_is_found_out_and_a_false_certificate_is_no_reason
     let plain = Server::start(vec![], Behaviour::default());
     assert!(!speaks(&plain).unwrap());
     let tls = Server::start_tls(vec![], Behaviour::default(), &Authority::new());
-    assert_eq!(speaks(&tls).unwrap_err().why, Why::Tls);
+    assert_eq!(speaks(&tls).unwrap_err().kind, FaultKind::Tls);
 }
 
 #[test]
@@ -99,8 +106,8 @@ fn a_body_that_trickles_ends_in_time() {
     let body = body::short(&mut answer.response, 8 << 20, wait, "it");
     let slow = runtime().unwrap().block_on(body).unwrap_err();
     assert_eq!(
-        (slow.why, slow.error.to_string()),
-        (Why::Slow, "it: the answer was not complete after 0.5 s".into())
+        (slow.kind, slow.error.to_string()),
+        (FaultKind::Slow, "it: the answer was not complete after 0.5 s".into())
     );
-    assert_eq!(Wait::of(IDLE).all, 2 * IDLE);
+    assert_eq!(Wait::with_idle(IDLE).all, 2 * IDLE);
 }

@@ -1,4 +1,4 @@
-//! Who asks is told to the server it is for, and to no other origin; a challenge is answered once.
+//! Credentials go to the server they are for, and to no other origin; a challenge is answered once.
 
 use super::*;
 use fetch::authorize::{Credential, Credentials, Headers, Login, RegistryToken, Scopes};
@@ -6,7 +6,7 @@ use fetch::{Result, Secret};
 use std::sync::atomic::AtomicUsize;
 use tests::http::{Request as Asked, Server, pattern};
 
-/// One user, and how often somebody wanted to know.
+/// A user, and the number of look-ups.
 struct Known {
     password: &'static str,
     asked: Arc<AtomicUsize>,
@@ -56,12 +56,12 @@ fn a_request_that_begins_elsewhere_is_told_nothing_there() {
     let (server, store) =
         (Server::start(vec![], Behaviour::default()), Server::start(pattern(10), guarded()));
     let (client, words) = client(headers());
-    // As with a place that an earlier redirect led to.
+    // The same for a location that an earlier redirect led to.
     let ask = request(Method::GET, &store.url("/disk"), Payload::Nothing, &());
     let origin = location(&server.url("/a"));
     let mut silence = Silence::new(IDLE);
     let denied = fault(runtime().unwrap().block_on(client.send(&origin, ask, &mut silence)));
-    assert_eq!((denied.why, denied.status), (Why::Denied, Some(401)));
+    assert_eq!((denied.kind, denied.status), (FaultKind::Denied, Some(401)));
     assert!(!words.own.load(Relaxed) && !words.authorized.load(Relaxed));
     assert_eq!(private(&store.requests()[0]), (None, None));
 }
@@ -73,7 +73,7 @@ fn a_challenge_of_another_origin_is_not_answered() {
     let (authorizer, asked) = registry("pass");
     let (client, words) = client(authorizer);
     let denied = fault(get(&client, &server.url("/a"), &Scopes::pull("r")));
-    assert_eq!((denied.why, denied.status), (Why::Denied, Some(401)));
+    assert_eq!((denied.kind, denied.status), (FaultKind::Denied, Some(401)));
     assert!(!words.own.load(Relaxed));
     assert_eq!(asked.load(Relaxed), 0, "nobody even looked for credentials");
     assert_eq!(store.requests().len(), 1);
@@ -97,7 +97,7 @@ fn a_wrong_password_is_sent_once() {
     let server = Server::start(pattern(10), guarded());
     let (client, words) = client(registry("wrong").0);
     let denied = fault(get(&client, &server.url("/a"), &Scopes::pull("r")));
-    assert_eq!((denied.why, denied.why.passes()), (Why::Denied, false));
+    assert_eq!((denied.kind, denied.kind.is_transient()), (FaultKind::Denied, false));
     assert!(words.own.load(Relaxed) && words.authorized.load(Relaxed));
     assert_eq!(server.requests().len(), 2);
 }
@@ -109,8 +109,8 @@ fn a_body_that_is_gone_is_not_sent_again_after_a_challenge() {
     let scopes = Scopes::push("r");
     let once = |body| request(Method::POST, &server.url("/a"), body, &scopes);
     let cut = fault(send(&client, once(Payload::Once(Some(reqwest::Body::default()))), IDLE));
-    // Like a connection that broke: whoever has the bytes begins again, and what the server wants is known then.
-    assert_eq!((cut.why, cut.why.passes(), server.requests().len()), (Why::Cut, true, 1));
+    // As after a broken connection: the caller begins again, and by then the challenge is known.
+    assert_eq!((cut.kind, cut.kind.is_transient(), server.requests().len()), (FaultKind::Cut, true, 1));
     send(&client, once(Payload::Bytes(bytes::Bytes::new())), IDLE).unwrap();
     assert_eq!(server.requests().len(), 2);
 }

@@ -1,5 +1,5 @@
-//! The rules of the package, held against servers that misbehave: where a redirect may lead, who is told who asks, what a
-//! failed request means, and that a file read in ranges is whole or an error.
+//! The rules of the package, tested with faulty servers: allowed redirects, receivers of credentials, kinds
+//! of faults, and that a file read in ranges is complete or an error.
 
 // Helpers of tests are not seen as tests by the lint.
 #![allow(clippy::unwrap_used)]
@@ -11,8 +11,8 @@ mod redirects;
 
 use fetch::authorize::Authorizer;
 use fetch::{
-    Addresses, Client, Connect, Error, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request,
-    Silence, Unchecked, Why, redirect, runtime,
+    Addresses, Client, Connect, Error, Fault, FaultKind, Fetched, Location, Messages, Payload, Rejected,
+    Request, Silence, Unchecked, UnfollowedRedirect, redirect, runtime,
 };
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue, RANGE};
@@ -27,7 +27,7 @@ const IDLE: Duration = Duration::from_secs(20);
 
 const STRICT: redirect::Policy = redirect::Policy { may_leave_tls: false, may_name_users: false };
 
-/// Says as little as possible, and keeps whether the last rejected request was told who asks.
+/// The shortest messages; records if the last rejected request had credentials.
 #[derive(Clone, Default)]
 struct Words {
     authorized: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ struct Words {
 }
 
 impl Messages for Words {
-    fn unreachable(&self, place: &Location, _: Why, e: reqwest::Error) -> Error {
+    fn unreachable(&self, place: &Location, _: FaultKind, e: reqwest::Error) -> Error {
         Error::failed(format!("{}: unreachable", place.shown())).because(e)
     }
 
@@ -49,7 +49,7 @@ impl Messages for Words {
         format!("{}: {}", rejected.place.shown(), rejected.status)
     }
 
-    fn lost(&self, place: &Location, lost: Lost<'_>) -> Error {
+    fn unfollowed(&self, place: &Location, lost: UnfollowedRedirect<'_>) -> Error {
         Error::refused(lost.sentence(place.shown()))
     }
 }
@@ -59,7 +59,7 @@ fn connect(ca: Vec<PathBuf>) -> Connect {
         ca,
         identity: None,
         is_private: false,
-        unchecked: Unchecked::Nobody,
+        unchecked: Unchecked::None,
         timeout: IDLE,
         addresses: Addresses::Any,
         kept: 1,
@@ -102,7 +102,7 @@ fn send<A: Authorizer>(
     runtime().unwrap().block_on(client.send(&origin, request, &mut silence))
 }
 
-/// The fault, where an answer is none.
+/// The fault; panics if there is an answer.
 fn fault(answer: Result<Fetched, Fault>) -> Fault {
     match answer {
         Ok(answer) => panic!("an answer: {}", answer.response.status()),

@@ -1,4 +1,4 @@
-//! Where a redirect may lead, once a server says so.
+//! Allowed redirects, by the answers of a server.
 
 use super::*;
 use fetch::ErrorKind;
@@ -29,7 +29,7 @@ fn nobody_is_led_out_of_tls_but_who_allows_it() {
     let client =
         |policy| Client::new(connect(vec![ca.path().into()]), policy, Headers::default(), Words::default());
     let refused = fault(get(&client(STRICT), &server.url("/a"), &()));
-    assert_eq!((refused.why, refused.error.kind()), (Why::Odd, ErrorKind::Refused));
+    assert_eq!((refused.kind, refused.error.kind()), (FaultKind::Odd, ErrorKind::Refused));
     assert!(refused.error.to_string().contains("from TLS to plain HTTP"), "{}", refused.error);
     assert!(!refused.error.to_string().contains("s3cret"), "{}", refused.error);
     assert_eq!(store.requests().len(), 0, "nobody was asked in plain");
@@ -61,7 +61,7 @@ fn loops_end_and_an_answer_that_leads_nowhere_is_a_fault() {
     for to in ["file:///etc/passwd", "ftp://host/x", "http://[bad"] {
         let server = Server::start(vec![], redirecting(&[("/a", 302, to)]));
         let lost = fault(get(&client, &server.url("/a"), &()));
-        assert_eq!((lost.why, server.requests().len()), (Why::Odd, 1), "{to}");
+        assert_eq!((lost.kind, server.requests().len()), (FaultKind::Odd, 1), "{to}");
     }
 }
 
@@ -73,7 +73,7 @@ fn what_writes_is_sent_nowhere_else() {
     for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
         let payload = Payload::Bytes(bytes::Bytes::new());
         let odd = fault(send(&client, request(method, &server.url("/a"), payload, &()), IDLE));
-        assert_eq!((odd.why, odd.status), (Why::Odd, Some(307)));
+        assert_eq!((odd.kind, odd.status), (FaultKind::Odd, Some(307)));
     }
     assert_eq!((server.requests().len(), store.requests().len()), (4, 0));
 }

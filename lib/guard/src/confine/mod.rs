@@ -52,17 +52,17 @@
 //! Only Linux on x86_64 and aarch64 is supported. On other platforms every function here does nothing and
 //! reports that.
 
-mod reach;
+mod process;
 mod state;
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[path = "linux/mod.rs"]
 mod system;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-#[path = "elsewhere.rs"]
+#[path = "unsupported.rs"]
 mod system;
 
-pub use reach::{Process, Use};
+pub use process::{Process, Use};
 pub use state::{Confined, InForce};
 
 use std::cell::Cell;
@@ -127,7 +127,7 @@ pub fn parser() {
 
 /// Runs `work` on a thread that is confined to the calls that a parser needs, and waits for it. A panic in it
 /// is raised again here. The error means that no thread could be started.
-pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub fn run_confined<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     if is_switched_off() {
         return Ok(work());
     }

@@ -32,7 +32,7 @@ impl Confined {
     }
 
     /// True if both are in force.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.landlock.in_force && self.seccomp.in_force
     }
 }
@@ -75,6 +75,6 @@ mod tests {
             confined.to_string(),
             "Landlock (files): in force (ABI 7); seccomp (system calls): not in force: no such call"
         );
-        assert!(!confined.is_whole());
+        assert!(!confined.is_complete());
     }
 }

@@ -5,7 +5,7 @@ use super::form::{Form, Piece};
 use crate::running::Ended;
 use crate::server::{Answer, Client};
 use bytes::Bytes;
-use fetch::least_rate::UNWATCHED;
+use fetch::least_rate::WORKER_RATE;
 use fetch::{Decoded, RateJudge};
 use http_body_util::BodyExt as _;
 use hyper::Request;
@@ -49,7 +49,7 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
 
 /// A rate check for a client. Pauses up to the silence are tolerated.
 fn judge(decoded: Decoded) -> RateJudge {
-    RateJudge::new(UNWATCHED).tolerates(SILENCE).counts(decoded)
+    RateJudge::new(WORKER_RATE).tolerates(SILENCE).counts(decoded)
 }
 
 impl Body {

@@ -197,7 +197,7 @@ impl Keeper {
             _ => None,
         });
         let done = match file {
-            Some(file) if got.bytes == wish.len() => self.judged(&file, &wish),
+            Some(file) if got.bytes == wish.len() => self.check_and_apply(&file, &wish),
             _ => Err(Errno::INVAL),
         };
         let errno = done.err().map_or(0, Errno::raw_os_error);
@@ -205,7 +205,7 @@ impl Keeper {
         Ok(true)
     }
 
-    fn judged(&self, file: &OwnedFd, wish: &EncodedAttributes) -> rustix::io::Result<()> {
+    fn check_and_apply(&self, file: &OwnedFd, wish: &EncodedAttributes) -> rustix::io::Result<()> {
         let part = |at: usize| u32::from_ne_bytes([wish[at], wish[at + 1], wish[at + 2], wish[at + 3]]);
         let wish = match (part(0), part(4), part(8)) {
             (STAYS, uid, gid) => Attributes::Owner(uid, gid),

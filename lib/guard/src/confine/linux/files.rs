@@ -20,22 +20,22 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// The newest rights that were tested; a kernel takes those that it knows.
-const KNOWN: ABI = ABI::V9;
+const NEWEST: ABI = ABI::V9;
 
 /// Lets the calling thread, and those that it will start, open these paths and no others.
 pub(super) fn restrict(paths: &[(PathBuf, Use)], ports: Ports) -> InForce {
-    if let Some(why) = hindrance(paths, knows) {
+    if let Some(why) = obstacle(paths, knows) {
         return InForce::no(why);
     }
     let mut paths: Vec<_> = paths.iter().collect();
     let done = loop {
-        match try_to(&paths, ports) {
+        match restrict_to(&paths, ports) {
             // A path that is in no folder (a pipe of a shell's `<(…)`) takes no rule, and needs none.
-            Err(Failed::Rule(at, e)) => {
+            Err(RestrictError::Rule(at, e)) => {
                 tracing::debug!("{} takes no rule: {e}", paths[at].0.display());
                 paths.remove(at);
             }
-            Err(Failed::Whole(e)) => break Err(e.to_string()),
+            Err(RestrictError::Whole(e)) => break Err(e.to_string()),
             Ok(done) => break abi_of(&done),
         }
     };
@@ -43,7 +43,7 @@ pub(super) fn restrict(paths: &[(PathBuf, Use)], ports: Ports) -> InForce {
 }
 
 /// The reason why Landlock would keep the program from its own work, if there is one.
-fn hindrance(paths: &[(PathBuf, Use)], knows: impl Fn(AccessFs) -> bool) -> Option<&'static str> {
+fn obstacle(paths: &[(PathBuf, Use)], knows: impl Fn(AccessFs) -> bool) -> Option<&'static str> {
     let writes = paths.iter().any(|(_, how)| *how == Use::Write);
     // A kernel that knows no right at all reports that itself, later.
     (writes && knows(AccessFs::ReadFile) && !knows(AccessFs::Refer))
@@ -65,31 +65,32 @@ pub(super) enum Ports {
     All,
 }
 
-enum Failed {
+enum RestrictError {
     Whole(RulesetError),
     /// The rule of the path with this index.
     Rule(usize, RulesetError),
 }
 
-impl From<RulesetError> for Failed {
-    fn from(e: RulesetError) -> Failed {
-        Failed::Whole(e)
+impl From<RulesetError> for RestrictError {
+    fn from(e: RulesetError) -> RestrictError {
+        RestrictError::Whole(e)
     }
 }
 
-fn try_to(paths: &[&(PathBuf, Use)], ports: Ports) -> Result<RestrictionStatus, Failed> {
-    let rules = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
+fn restrict_to(paths: &[&(PathBuf, Use)], ports: Ports) -> Result<RestrictionStatus, RestrictError> {
+    let rules = Ruleset::default().handle_access(AccessFs::from_all(NEWEST))?;
     let rules = match ports {
         Ports::None => rules.handle_access(AccessNet::from_all(ABI::V4))?,
         Ports::Connect => rules.handle_access(AccessNet::BindTcp)?,
         Ports::All => rules,
     };
-    let mut rules = rules.scope(Scope::from_all(KNOWN))?.create()?;
+    let mut rules = rules.scope(Scope::from_all(NEWEST))?.create()?;
     for (at, (path, how)) in paths.iter().enumerate() {
         match PathFd::new(path) {
             Ok(fd) => {
                 let rights = rights(*how, is_folder(&fd));
-                rules = rules.add_rule(PathBeneath::new(&fd, rights)).map_err(|e| Failed::Rule(at, e))?;
+                rules =
+                    rules.add_rule(PathBeneath::new(&fd, rights)).map_err(|e| RestrictError::Rule(at, e))?;
                 remember(fd);
             }
             Err(e) => tracing::debug!("{} cannot be opened from now on: {e}", path.display()),
@@ -112,7 +113,7 @@ fn rights(how: Use, folder: bool) -> BitFlags<AccessFs> {
         }
         Use::Device => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev}),
     };
-    if folder { all } else { all & AccessFs::from_file(KNOWN) }
+    if folder { all } else { all & AccessFs::from_file(NEWEST) }
 }
 
 fn is_folder(fd: &impl AsFd) -> bool {
@@ -149,14 +150,14 @@ mod tests {
     fn a_program_that_writes_does_without_it_where_it_would_forbid_every_rename() {
         let of = |how| vec![(PathBuf::from("a"), Use::Read), (PathBuf::from("b"), how)];
         let abi = |abi: ABI| move |right| AccessFs::from_all(abi).contains(right);
-        let left_out = |how, known| hindrance(&of(how), abi(known)).is_some();
+        let left_out = |how, known| obstacle(&of(how), abi(known)).is_some();
         assert!(left_out(Use::Write, ABI::V1));
-        assert!(!left_out(Use::Write, ABI::V2) && !left_out(Use::Write, KNOWN));
+        assert!(!left_out(Use::Write, ABI::V2) && !left_out(Use::Write, NEWEST));
         for how in [Use::Read, Use::Device] {
             assert!(!left_out(how, ABI::V1), "{how:?} renames nothing");
         }
         assert!(!left_out(Use::Write, ABI::Unsupported), "that there is none is another reason");
-        assert!(hindrance(&[], abi(ABI::V1)).is_none(), "a parser writes nowhere");
+        assert!(obstacle(&[], abi(ABI::V1)).is_none(), "a parser writes nowhere");
     }
 
     #[test]

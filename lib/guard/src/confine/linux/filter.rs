@@ -56,7 +56,7 @@ type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 /// Flags of `clone` that make a thread of this process: no new namespaces, no child with its own memory.
 const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
 /// Flags of `clone` that make anything other than a thread.
-const APART: u64 = (libc::CLONE_NEWNS
+const NOT_A_THREAD: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC
@@ -109,7 +109,7 @@ fn rules(kind: Profile, accepts: bool) -> Result<Rules, BackendError> {
         rules.insert(call, each.into_iter().map(rule).collect::<Result<_, _>>()?);
         Ok(())
     };
-    only(libc::SYS_clone, vec![vec![(0, Qword, MaskedEq(THREAD | APART), THREAD)]])?;
+    only(libc::SYS_clone, vec![vec![(0, Qword, MaskedEq(THREAD | NOT_A_THREAD), THREAD)]])?;
     only(libc::SYS_fcntl, fcntls())?;
     only(libc::SYS_prctl, PRCTLS.iter().map(|option| vec![(0, Dword, Eq, *option as u64)]).collect())?;
     only(libc::SYS_ioctl, IOCTLS.iter().map(|request| vec![(1, Dword, Eq, *request)]).collect())?;

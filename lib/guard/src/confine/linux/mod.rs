@@ -5,8 +5,8 @@ mod calls;
 mod files;
 mod filter;
 mod keeper_filter;
+mod namespaces;
 mod network;
-mod placed;
 #[cfg(test)]
 mod tests;
 
@@ -40,8 +40,8 @@ pub(super) fn parser() -> Confined {
 }
 
 /// Confines the program that this process is about to become to these paths.
-pub(super) fn placed(paths: &[(PathBuf, Use)]) -> Confined {
-    Confined { landlock: files::restrict(paths, Ports::All), seccomp: placed::apply() }
+pub(super) fn before_exec(paths: &[(PathBuf, Use)]) -> Confined {
+    Confined { landlock: files::restrict(paths, Ports::All), seccomp: namespaces::apply() }
 }
 
 impl InForce {

@@ -67,7 +67,7 @@ fn files_of(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Vec<P
     trust.extend(variable("SSL_CERT_DIR").iter().flat_map(std::env::split_paths));
     let mut files: Vec<PathBuf> = RESOLVER.iter().map(PathBuf::from).collect();
     for folder in &trust {
-        files.extend(led_out_of(folder));
+        files.extend(link_targets_outside(folder));
     }
     files.append(&mut trust);
     if !is_root {
@@ -81,7 +81,7 @@ fn files_of(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Vec<P
 }
 
 /// The files elsewhere to which the links in a folder of certificates lead: each such file alone.
-fn led_out_of(folder: &Path) -> Vec<PathBuf> {
+fn link_targets_outside(folder: &Path) -> Vec<PathBuf> {
     let Ok(real) = folder.canonicalize() else { return vec![] };
     let entries = std::fs::read_dir(&real).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));

@@ -1,4 +1,4 @@
-use crate::confine::{apart, offered};
+use crate::confine::{offered, run_confined};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::time::{Duration, Instant};
@@ -27,11 +27,11 @@ fn a_thread_that_parses_reaches_nothing() {
     let file = secret();
     let free = thief::got_through(thief::try_what_is_harmless(file.path()));
     assert_eq!(free.len(), 6, "nothing keeps this thread from it: {free:?}");
-    let through = apart(|| thief::got_through(thief::try_everything(file.path()))).unwrap();
+    let through = run_confined(|| thief::got_through(thief::try_everything(file.path()))).unwrap();
     assert!(through.is_empty(), "{through:#?}");
     let other_threads = || thief::got_through(thief::try_other_threads());
     assert_eq!(other_threads().len(), 2, "nothing keeps this thread from it");
-    let through = apart(other_threads).unwrap();
+    let through = run_confined(other_threads).unwrap();
     assert!(through.is_empty(), "{through:#?}");
     assert_eq!(
         std::fs::read(file.path()).unwrap(),
@@ -47,7 +47,7 @@ fn a_thread_that_such_a_thread_starts_reaches_nothing_either() {
     }
     let file = secret();
     let path = file.path().to_owned();
-    let through = apart(move || {
+    let through = run_confined(move || {
         std::thread::spawn(move || thief::got_through(thief::try_everything(&path))).join().unwrap()
     });
     let through = through.unwrap();
@@ -74,7 +74,7 @@ fn landlock_alone_keeps_files_away() {
 #[test]
 fn what_a_parser_needs_works() {
     let mut out = tempfile::tempfile().unwrap();
-    let sum = apart(|| {
+    let sum = run_confined(|| {
         let begun = Instant::now();
         let big: Vec<u8> = vec![7; 8 << 20];
         let (to, from) = std::sync::mpsc::sync_channel(1);
@@ -101,6 +101,6 @@ fn what_a_parser_needs_works() {
 
 #[test]
 fn a_panic_comes_out_as_it_was() {
-    let caught = std::panic::catch_unwind(|| apart(|| panic!("a fault of ours")));
+    let caught = std::panic::catch_unwind(|| run_confined(|| panic!("a fault of ours")));
     assert_eq!(*caught.unwrap_err().downcast::<&str>().unwrap(), "a fault of ours");
 }

@@ -79,7 +79,7 @@ impl Process {
     /// all TCP and UDP ports. For a program that wants to confine itself by namespaces: the calls for that
     /// only seem to succeed. No other thread may exist when it is called.
     pub fn before_exec(&self) -> Confined {
-        system::placed(&self.paths)
+        system::before_exec(&self.paths)
     }
 
     /// The use of a path that was named itself, not only by a folder above it.

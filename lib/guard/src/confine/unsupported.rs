@@ -15,7 +15,7 @@ pub(super) fn parser() -> Confined {
     none()
 }
 
-pub(super) fn placed(_: &[(PathBuf, Use)]) -> Confined {
+pub(super) fn before_exec(_: &[(PathBuf, Use)]) -> Confined {
     none()
 }
 
