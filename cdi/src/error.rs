@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use disk_format::Format;
 
-    /// A parser that could not read its source says why it could not, whoever the source was.
+    /// A parser that could not read its source reports the reason, for any kind of source.
     #[test]
     fn the_reason_of_a_source_comes_through_a_parser() {
         let through =

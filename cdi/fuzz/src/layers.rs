@@ -1,4 +1,5 @@
-//! What must hold for any file that is read as a stream: its layers are peeled, its format is told, its disk rebuilt.
+//! Invariants for any file that is read as a stream: its layers are removed, its format detected, its disk
+//! rebuilt.
 
 use crate::pack::pack;
 use crate::read::{Pieces, all, refusal};
@@ -79,7 +80,7 @@ impl How {
     }
 }
 
-/// What came out is a disk or is refused.
+/// The output is a disk, or is refused.
 fn disk(bytes: &[u8], longest: usize) {
     let limits = Limits { max_size: 4 << 20, table_memory: 64 << 10 };
     let format = Format::probe(&bytes[..bytes.len().min(Format::HEAD)]);

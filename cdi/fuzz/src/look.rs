@@ -1,4 +1,4 @@
-//! What must hold when any disk is looked at: the cost is bounded and told, and text is safe to print.
+//! Invariants for the inspection of any disk: the cost is bounded and counted, and text is safe to print.
 
 use crate::sparse;
 use disk_format::look::{BYTES, READS, look, look_at};

@@ -17,7 +17,7 @@ pub(crate) fn pack(layer: Layer, plain: &[u8]) -> Vec<u8> {
     }
 }
 
-/// One .xz stream with so many blocks.
+/// An .xz stream with so many blocks.
 pub(crate) fn xz(blocks: &[&[u8]], check: Check) -> Vec<u8> {
     let mut options = LzmaOptions::new_preset(0).expect("a preset");
     options.dict_size(64 << 10);

@@ -1,4 +1,4 @@
-//! How the filter targets read: a source that comes in pieces, and a reader that is held to what decoders promise.
+//! Readers of the filter targets: a source that comes in pieces, and a check of the decoders' guarantees.
 
 use cdi::{Error, ErrorKind};
 use std::io::Read;

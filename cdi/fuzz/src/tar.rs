@@ -1,4 +1,4 @@
-//! What must hold for any archive.
+//! Invariants for any archive.
 
 use crate::read::{Pieces, all, refusal};
 use crate::repair::repair;

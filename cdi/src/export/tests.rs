@@ -1,4 +1,4 @@
-//! What is decided before a byte is sent; the rest is tried with a registry in `cdi/tests/worker/export.rs`.
+//! Decisions before a byte is sent; the rest is tested with a registry in `cdi/tests/worker/export.rs`.
 
 use super::*;
 use api::job::export::Disk;

@@ -339,7 +339,7 @@ mod tests {
                 if let Some(behind) = again.first_behind(at) {
                     let after = || Verify::after(rest, expected, &sum).unwrap();
                     after().knowing(Some(&behind)).read_to_end(&mut vec![]).unwrap();
-                    // What the earlier run has decoded was something else.
+                    // The earlier run has decoded other bytes.
                     let other = SumAt { state: sum.state.replace('0', "1"), ..behind.clone() };
                     let read = after().knowing(Some(&other)).read_to_end(&mut vec![]);
                     assert!(read.is_err() || behind.at <= sum.at, "{at}");

@@ -321,7 +321,7 @@ fn an_empty_disk_has_its_size_and_no_block() {
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left beside it");
 
     assert_eq!(run(&blank(Some(1 << 20), true)).unwrap().bytes_allocated, Some(1 << 20));
-    // What nobody else made is not bound.
+    // An empty disk has no foreign content, so the bound does not apply.
     let sparse = Wishes { max_size: 1 << 10, ..Wishes::of_threads(1) };
     let request = request(&blank(Some(1 << 20), false), Arc::new(Places::new(None)), sparse).unwrap();
     assert_eq!(request.wishes.max_size, 1 << 20);

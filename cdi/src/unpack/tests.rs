@@ -65,7 +65,7 @@ impl Place {
         assert!(self.names("outside").is_empty(), "{e}");
     }
 
-    /// Whether the mark is there.
+    /// True if the mark exists.
     fn is_done(&self) -> bool {
         fs::symlink_metadata(self.path("volume").join(MARK)).is_ok_and(|found| found.is_dir())
     }
@@ -205,7 +205,7 @@ fn an_archive_that_is_cut_too_large_or_none_leaves_nothing() {
     request.wishes.checksum = Some(format!("sha256:{}", "0".repeat(64)).parse().unwrap());
     assert!(run(&request).unwrap_err().to_string().contains("checksum mismatch"));
     assert_eq!(place.names("volume"), ["lost+found"]);
-    // Nothing is in an archive of nothing.
+    // An archive of nothing has no files.
     assert_eq!(place.unpack(&[0; 10_240]).unwrap(), Unpacked::default());
 }
 
@@ -228,7 +228,7 @@ fn a_run_that_broke_off_is_begun_anew_and_one_that_was_whole_is_not_read_again()
     let whole = place.path("volume/.cdi-0b5c-uid.whole");
     fs::create_dir_all(whole.join("later/x")).unwrap();
     fs::write(whole.join("file"), "whole").unwrap();
-    // What another PVC's run left on the same volume is not believed.
+    // Files of another PVC's run on the same volume are ignored.
     fs::create_dir_all(place.path("volume/.cdi-other.whole/planted")).unwrap();
     let mut request = place.request(b"");
     request.source = Named::Path(place.path("gone"));
@@ -309,7 +309,7 @@ fn a_run_that_is_killed_at_any_step_is_finished_by_the_next() {
                 is_all_there(&place);
                 break;
             }
-            // What the server of uploads asks first, in the next pod.
+            // The check that the upload server of the next pod makes first.
             if is_upload && go_on(&place.path("volume"), OWNER).unwrap() {
                 without_source += 1;
             } else {
@@ -374,7 +374,7 @@ fn every_file_and_every_folder_is_synced_before_the_archive_is_whole() {
     let (mut folders, mut seen) = (vec![place.path("volume/d"), place.path("volume/empty")], 0);
     let is_synced = |path: &Path| disk.has_synced(fs::metadata(path).unwrap().ino());
     assert!(is_synced(&place.path("volume/top")));
-    // It was the folder that the names were given from.
+    // The folder from which the names were published.
     assert!(is_synced(&place.path("volume").join(MARK)));
     while let Some(folder) = folders.pop() {
         assert!(is_synced(&folder), "{}", folder.display());

@@ -120,7 +120,7 @@ fn peak_memory_stays_near_the_budget() {
         let options = Options { budget, limit: u64::MAX, on_boundary: None, decoded: Decoded::default() };
         let input = Box::new(std::fs::File::open(file).unwrap());
         let mut stack = stack::stack(input, &options).unwrap();
-        // A slow consumer, so that whoever may run ahead does.
+        // A slow consumer, so that every thread that may run ahead does.
         let mut buf = vec![0; 1 << 20];
         while stack.reader.read(&mut buf).unwrap() > 0 {
             std::thread::sleep(std::time::Duration::from_micros(300));

@@ -71,7 +71,8 @@ fn damaged_at_random() {
                 }
             }
             match decode(layer, &bytes, AMPLE) {
-                // Names and times in a gzip header, skippable frames: nobody's bytes. Or cut between two parts.
+                // A change of unchecked bytes (names and times in a gzip header, skippable frames), or a cut
+                // between two parts.
                 (out, Ok(())) => {
                     assert!(plain.starts_with(&out), "{name}, round {round}: other bytes, no error")
                 }

@@ -81,7 +81,7 @@ fn an_xz_index_is_still_checked() {
     let footer = packed.len() - 12;
     let size = (u32::from_le_bytes(packed[footer + 4..footer + 8].try_into().unwrap()) as usize + 1) * 4;
     let index = footer - size;
-    // Its first byte, a zero, is what tells it from a block.
+    // The first byte, a zero, tells it from a block.
     for at in index + 1..footer - 4 {
         let mut damaged = packed.clone();
         damaged[at] ^= 1;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// As much of a disk as a sparse file holds.
+/// The part of a disk that a sparse file holds.
 const DISK: usize = 8 << 20;
 
 #[test]
@@ -136,7 +136,7 @@ fn save(target: &str, name: &str, before: &[u8], input: &[u8]) {
     fs::write(folder(target).join(name), [before, input].concat()).unwrap();
 }
 
-/// What a script of `bash` writes; it must succeed. Tools of the administrator are found too.
+/// The output of a `bash` script, which must succeed. Tools of the administrator are in the path too.
 fn shell(at: &Path, script: &str) -> Vec<u8> {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let script = format!("set -eo pipefail; {script}");

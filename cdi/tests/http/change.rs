@@ -132,7 +132,7 @@ fn without_a_strong_validator_all_bytes_are_of_one_answer() {
 fn without_a_strong_validator_a_break_ends_the_reading() {
     let drop_after = Spoil::some(1_000_000, 1);
     for behaviour in weak() {
-        // The range that was answered first is no part of what breaks.
+        // The range of the first answer is not part of the transfer that breaks.
         for (ranges_from, asked_before) in [(0, 2), (1, 1)] {
             for change in [None, unnoticed(&behaviour, asked_before)] {
                 let behaviour = Behaviour { drop_after, ranges_from, change, ..behaviour.clone() };

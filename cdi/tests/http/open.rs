@@ -1,4 +1,4 @@
-//! What the first answer may be, and what a user is told about it.
+//! Variants of the first answer, and the messages about them.
 
 use super::{failure, open, quick, read, read_all, read_at, refusal};
 use cdi::ErrorKind;

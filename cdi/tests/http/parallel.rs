@@ -1,4 +1,4 @@
-//! How many requests are in flight, and that no byte is fetched twice.
+//! The number of requests in flight, and that no byte is fetched twice.
 
 use super::{open, quick, read_all};
 use cdi::source::Source;

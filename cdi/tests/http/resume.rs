@@ -281,7 +281,7 @@ fn a_server_that_trickles_is_given_up_where_a_least_rate_is_wanted() {
 /// A disk that is nearly empty is next to nothing on its way.
 #[test]
 fn a_server_of_few_bytes_that_make_many_is_quick_enough() {
-    // One byte on the wire becomes fifty and more.
+    // A byte on the wire becomes fifty and more.
     let mut disk = vec![0; 64 << 20];
     for (at, block) in pattern(disk.len() / 64).chunks(64).zip(disk.chunks_mut(4096)) {
         block[..64].copy_from_slice(at);

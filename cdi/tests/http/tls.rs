@@ -64,14 +64,14 @@ fn a_redirect_does_not_leave_tls() {
     assert!(plain.requests().is_empty(), "something was asked of a server without TLS");
     assert_eq!(read_all(&open(&server.url("/tls"), &options)), pattern(1000));
 
-    // Who does not check certificates has nothing to lose; still nobody else is told who asks.
+    // Without certificate checks the redirect is allowed; credentials still go to the first server only.
     let insecure = Options { insecure_tls: true, ..options };
     for path in ["/a", "/far"] {
         assert_eq!(read_all(&open(&server.url(path), &insecure)), pattern(1000));
     }
     assert!(server.requests().iter().all(|r| r.header("authorization").is_some()));
     assert!(inner.requests().iter().chain(&plain.requests()).all(|r| r.header("authorization").is_none()));
-    // From plain HTTP to TLS is no loss.
+    // A redirect from plain HTTP to TLS is safe.
     let redirects = vec![to("/up", inner.url("/d"))];
     let upward = Server::start(vec![], Behaviour { redirects, ..Behaviour::default() });
     let options = Options { insecure_tls: false, ..insecure };

@@ -1,4 +1,4 @@
-//! A pod that vanishes behind the end of its work: the next one knows that, and asks nobody again.
+//! A pod that vanishes after the end of its work: the next one knows that, and needs no source again.
 
 use super::archives::{archive, into_folder};
 use super::upload::Server;
@@ -7,7 +7,7 @@ use api::job::{Report, Stage, Target};
 use rustix::process::Signal;
 use tests::http::{self, Behaviour, pattern};
 
-/// What the next pod of this volume says, to which nobody sends anything.
+/// The report of the next pod of this volume, which gets no upload.
 fn next(target: Target) -> Report {
     Server::on(target).pod.wait().done()
 }
@@ -19,7 +19,7 @@ fn an_upload_that_was_answered_is_not_asked_for_again_whatever_ends_its_pod() {
         let mut server = if is_archive { Server::of_archives() } else { Server::of_size(4 << 20) };
         let path = if is_archive { "/v1beta1/upload-archive" } else { "/v1beta1/upload" };
         let body = if is_archive { archive(&bytes) } else { bytes.clone() };
-        // Its connection stays open, and the pod with it.
+        // The connection stays open, and the pod with it.
         let mut connection = server.connect();
         connection.post(path, &body).is(200);
         server.pod.signal(Signal::KILL);

@@ -44,7 +44,7 @@ impl Authority {
         Identity { certificate: params.signed_by(&key, &self.issuer).expect("it can be made"), key }
     }
 
-    /// What a Secret has, in a folder.
+    /// The files of a Secret, in a folder.
     pub(super) fn mount(&self, server: &Identity, folder: &Path) {
         let files = [
             ("tls.key", server.key.serialize_pem()),
@@ -146,7 +146,7 @@ impl Connection {
     pub(super) fn ask(&mut self, request: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let length = body.len().to_string();
         self.head(request, &[headers, &[("Content-Length", &length)]].concat());
-        // It may have answered and gone.
+        // The server may have answered and closed the connection.
         let _ = self.send(body);
         let has_body = !request.starts_with("HEAD");
         self.answer(has_body)
@@ -156,7 +156,7 @@ impl Connection {
         self.ask(&format!("POST {path}"), &[("Content-Type", "application/octet-stream")], body)
     }
 
-    /// Whether anything comes at all.
+    /// True if any byte comes.
     pub(super) fn read_byte(&mut self) -> io::Result<()> {
         self.stream.read_exact(&mut [0])
     }
@@ -183,7 +183,7 @@ impl Connection {
         Answer { status, headers, body: String::from_utf8(body).expect("text") }
     }
 
-    /// How many bytes come before the connection ends.
+    /// The number of bytes before the connection ends.
     pub(super) fn read_to_end(&mut self) -> u64 {
         let mut piece = vec![0; 64 << 10];
         let mut count = 0;
@@ -214,7 +214,7 @@ impl Connection {
         self.stream.read_exact(&mut vec![0; body]).expect("the body of an answer");
     }
 
-    /// As a client that is killed.
+    /// Closes the connection as a killed client does.
     pub(super) fn breaks(self) {
         let _ = self.stream.sock.shutdown(Shutdown::Both);
     }

@@ -25,7 +25,7 @@ fn middle(volume: &Path) -> (Server, Import, Pod) {
     (server, job, pod)
 }
 
-/// How far the journal says that it came: the last mark that is whole.
+/// The progress in the journal: the last complete mark.
 pub(super) fn mark(volume: &Path) -> Option<u64> {
     mark_of(&volume.join("disk.img.partial.journal"), "done")
 }
@@ -64,7 +64,7 @@ fn a_pod_that_is_killed_is_gone_on_with_by_the_next() {
     let volume = tempfile::tempdir().unwrap();
     let (server, job, mut pod) = middle(volume.path());
     pod.signal(Signal::KILL);
-    // The process that converts ends with it: nobody writes any more when all has been said.
+    // The converting process ends with its parent: nothing is written after the end of the log.
     pod.log();
     goes_on(&server, &job, volume.path());
 }
@@ -111,7 +111,7 @@ fn a_source_with_a_checksum_is_gone_on_with_and_its_checksum_is_still_of_all_byt
         let report = Pod::run(&job).done();
         assert!(report.resumed >= 24 << 20, "{report:?}");
         assert!(std::fs::read(disk(volume.path())).unwrap() == disk_bytes);
-        // What a look at the source runs ahead, and what follows behind the mark.
+        // Read-ahead of the inspection, and the rest behind the mark.
         let asked = server.requests();
         let asked = asked[before..].iter().map(|r| r.range(SIZE as u64).unwrap());
         let bytes: u64 = asked.map(|range| range.end - range.start).sum();
@@ -119,7 +119,7 @@ fn a_source_with_a_checksum_is_gone_on_with_and_its_checksum_is_still_of_all_byt
     }
 }
 
-/// How far the journal of a stream says that its source was read.
+/// The source's position in the journal of a stream.
 fn entered(volume: &Path) -> Option<u64> {
     let journal = std::fs::read(volume.join("disk.img.partial.journal")).ok()?;
     let journal = String::from_utf8_lossy(&journal);
@@ -128,8 +128,8 @@ fn entered(volume: &Path) -> Option<u64> {
     last.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// What the first pod read was of another version of the source than what the next one reads: that is found at the end, and
-/// the whole is read once more.
+/// The two pods read different versions of the source: that is found at the end, and the whole is read once
+/// more.
 #[test]
 fn a_source_that_is_replaced_between_two_pods_is_read_anew_where_its_checksum_is_wrong() {
     let volume = tempfile::tempdir().unwrap();

@@ -92,7 +92,7 @@ fn is_exported(address: &str) -> bool {
     found.place.document(&found.which).is_ok()
 }
 
-/// What `coracle build` makes of the same disk.
+/// The image that `coracle build` makes of the same disk.
 fn built(
     volume: &Volume,
     output: Output,
@@ -151,7 +151,7 @@ fn what_the_registry_has_is_not_sent_again() {
     let again = run(&volume.job(&proxy.address())).done();
     assert_eq!((again.resumed, &again.digest), (SIZE, &first.digest));
     assert_eq!(proxy.count("POST", "/blobs/uploads/"), uploads, "no blob is begun");
-    // Another label: only the config is sent.
+    // With another label only the config is sent.
     let labels = [("a".to_owned(), "b".to_owned())].into();
     let other = run(&Export { labels, ..volume.job(&proxy.address()) }).done();
     assert_ne!(other.digest, first.digest);
@@ -167,7 +167,7 @@ fn killed_when(mut pod: Pod, is_so: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
     pod.signal(Signal::KILL);
-    // Nobody sends any more when all has been said.
+    // Nothing is sent after the end of the log.
     pod.log();
 }
 

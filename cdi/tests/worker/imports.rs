@@ -122,7 +122,7 @@ fn a_raw_disk_of_unknown_length_is_said_to_be_one() {
         Server::start([first, second].concat(), Behaviour { drop_after: cut, ..until_close.clone() });
     assert!(Pod::run(&job(volume.path(), &server.url("/disk.img.gz"))).done().length_unknown);
     assert_eq!(std::fs::metadata(disk(volume.path())).unwrap().len(), 1 << 19);
-    // What says its length, marks its end, or has a checksum is not doubted.
+    // A length, an end mark or a checksum leaves no doubt.
     let sum = tests::layout::digest(&bytes);
     for (behaviour, checksum) in [
         (Behaviour { ranges: false, ..Behaviour::default() }, None),

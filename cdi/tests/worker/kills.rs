@@ -30,7 +30,7 @@ fn fifty_kills_at_random_moments_never_take_an_import_back() {
         let report = loop {
             let mut pod = Pod::start(&job);
             if kills < KILLS {
-                // How long the program takes to start on a busy machine is another matter.
+                // The start of the program is left out: it may be slow on a busy host.
                 pod.at();
                 std::thread::sleep(Duration::from_millis(300 + random.below(1200)));
                 if !pod.has_ended() {

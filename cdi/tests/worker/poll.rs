@@ -33,7 +33,7 @@ fn refused(ended: Ended) -> Report {
     report
 }
 
-/// As virt-controller names it, where it asks itself.
+/// The version, named as virt-controller does in its own polls.
 #[test]
 fn a_file_is_named_by_what_its_server_says_of_its_version() {
     let server = Server::start(pattern(1 << 20), behaviour(Some("\"1\""), None));
@@ -59,7 +59,7 @@ fn a_poll_sends_the_headers_of_the_template_and_says_none_of_them() {
     ended.done();
     let requests = server.requests();
     assert!(format!("{requests:?}").contains("topsecret"), "{requests:?}");
-    // What asks too much of a source ends it, and so does one that has no versions.
+    // An invalid source is final, and so is one without versions.
     assert!(refused(poll(source("file:///etc/passwd"))).message.contains("http://"));
     assert!(refused(poll(Source::Blank)).message.contains("versions"));
 }

@@ -105,7 +105,7 @@ fn the_login_and_the_authority_of_a_datavolume_open_a_registry() {
     let coded = base64::engine::general_purpose::STANDARD.encode(format!("{}:{}", USER.0, USER.1));
     let docker = serde_json::json!({
         "auths": {registry.server.address(): {"auth": coded}},
-        // Nobody's Secret starts a program here.
+        // A Secret starts no program here.
         "credHelpers": {registry.server.address(): "nothing-of-this-name"},
         "credsStore": "nothing-of-this-name",
     });
@@ -137,7 +137,7 @@ fn a_login_that_is_wrong_or_missing_ends_the_job_and_an_unknown_authority_is_not
     let mut pod = Pod::start(&registry.job(volume.path(), &login, None));
     let waits = pod.reports(|report| report.stage == Stage::Waiting);
     assert!(waits.message.contains("certificate"), "{waits:?}");
-    // Where that is set in a cluster, and nothing of a file that no pod has.
+    // The advice names the cluster's settings, and no file that a pod does not have.
     let (field, host) = ("spec.insecureRegistries of the CDIConfig config", registry.server.address());
     assert!(waits.message.contains(field) && waits.message.contains(&host), "{waits:?}");
     assert!(!waits.message.contains("registries.toml"), "{waits:?}");
@@ -169,7 +169,7 @@ fn a_poll_says_the_digest_of_an_image_behind_a_login_and_of_a_mirror() {
     assert_eq!(poll(job.source).done().digest, digest);
 }
 
-/// What the administrator of a cluster lists in its CDIConfig.
+/// Registries that an administrator lists in the CDIConfig.
 #[test]
 fn a_registry_that_is_listed_as_insecure_is_asked_without_a_look_at_its_certificate() {
     let bytes = pattern(1 << 20);
@@ -203,7 +203,7 @@ fn a_mirror_of_the_cluster_is_asked_when_the_registry_is_away() {
             Pod::run(&job).done();
             assert!(std::fs::read(disk(volume.path())).unwrap() == bytes);
         } else {
-            // It refuses us for good; but the registry itself is only away.
+            // The mirror refuses for good, but the registry itself is only unreachable.
             let waits = Pod::start(&job).reports(|report| report.stage == Stage::Waiting);
             assert!(
                 waits.message.contains(&mirror) && waits.message.contains("without a login"),
@@ -213,7 +213,8 @@ fn a_mirror_of_the_cluster_is_asked_when_the_registry_is_away() {
     }
 }
 
-/// They are not the DataVolume's, which waits until they are put right: what ends it here is its pod.
+/// Such settings do not belong to the DataVolume, which waits until they are corrected; here only the pod
+/// ends.
 #[test]
 fn settings_of_the_cluster_that_are_wrong_make_the_pod_wait() {
     let registry = Guarded::start(&pattern(1 << 20));
@@ -244,7 +245,7 @@ fn settings_of_the_cluster_that_are_wrong_make_the_pod_wait() {
     }
 }
 
-/// What a pod has of an image that its node pulled.
+/// The mounted files of an image that the node has pulled.
 #[test]
 fn an_image_that_the_node_has_mounted_is_read_in_place() {
     let bytes = pattern(3 << 20);

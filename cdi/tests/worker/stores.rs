@@ -18,7 +18,7 @@ struct Store {
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
-/// How it is asked.
+/// The expected request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wants {
     /// Signatures for this region.

@@ -1,10 +1,10 @@
 //! The name of a client: the common name of its certificate, whose signature was checked before.
 //!
-//! The library that checks certificates does not show it.
+//! The library that checks certificates does not give access to it.
 
 use api::der::Body;
 
-/// The common name in a certificate; nothing where there is none, or more than one.
+/// The common name in a certificate; `None` if there is none, or more than one.
 pub(crate) fn common_name(der: &[u8]) -> Option<&str> {
     Body::parse(der)?.common_name()
 }

@@ -178,7 +178,7 @@ fn boundaries_come_after_all_their_bytes_and_before_the_next() {
     let (mut total, mut buf) = (0u64, vec![0; 777]);
     loop {
         let n = reader.read(&mut buf).unwrap();
-        // Whatever was announced up to now had been returned before this read.
+        // All boundaries reported up to now were returned before this read.
         assert!(seen.lock().unwrap().iter().all(|b| b.output <= total));
         total += n as u64;
         if n == 0 {

@@ -56,7 +56,7 @@ impl Drop for Loop {
     }
 }
 
-/// Whether a command worked; its complaint is printed as the reason of a skip.
+/// True if a command succeeded; its output is printed as the reason of a skip.
 fn run(program: &str, args: &[&str]) -> bool {
     match Command::new(program).args(args).stdout(Stdio::null()).output() {
         Ok(output) if output.status.success() => true,
@@ -71,7 +71,7 @@ fn run(program: &str, args: &[&str]) -> bool {
     }
 }
 
-/// What a disk is made of: begin, length, and its bytes (0: told as zeros).
+/// Parts of a disk: begin, length, and the byte that fills it (0: passed as zeros).
 const PIECES: [(u64, u64, u8); 9] = [
     (0, 4096, 1),
     (4096, 4096, 0),
@@ -180,7 +180,7 @@ fn a_mounted_device_is_refused_and_the_mount_named() {
     BlockTarget::open(&device.device, Some(4096)).unwrap();
 }
 
-/// Whether a disk that is read from this path would be overwritten.
+/// True if a disk that is read from this path would be overwritten.
 fn is_read_from(target: &BlockTarget, source: &Path) -> bool {
     Storage::of_path(source).unwrap().shared_with(&target.storage().unwrap()).is_some()
 }

@@ -405,7 +405,7 @@ fn a_damaged_journal_is_never_followed() {
     let (mark, why) = resumed(b"00000002 2144df1c {}\n");
     assert!(mark.is_none());
     assert!(why.is_none() || why.unwrap().contains("not one of this program"));
-    // What an older version wrote: its evidence did not hold the size and the full name.
+    // The journal of an older version: its evidence did not have the size and the full name.
     let version = String::from_utf8(whole.clone()).unwrap().replacen("\"journal\":2", "\"journal\":1", 1);
     assert_ne!(version.as_bytes(), &whole[..]);
     let line = version.lines().next().unwrap()[18..].to_owned();
@@ -449,7 +449,7 @@ fn a_claim_that_comes_to_nothing_leaves_nothing() {
     let path = folder.path().join("disk.img");
     drop(Claim::take(&path, Mode::Auto).unwrap());
     assert_eq!(names(folder.path()), [""; 0]);
-    // What an earlier run left is not ours to remove.
+    // The files of an earlier run must stay.
     drop(FileTarget::create(&path, sized(4096)).unwrap());
     drop(Claim::take(&path, Mode::Auto).unwrap());
     assert_eq!(names(folder.path()), ["disk.img.partial"]);
@@ -457,7 +457,7 @@ fn a_claim_that_comes_to_nothing_leaves_nothing() {
 
 #[test]
 fn a_finished_disk_is_not_mistaken_for_a_partial() {
-    // Another process that had opened NAME.partial when it was renamed must not write into the final disk.
+    // A process that had opened NAME.partial when it was renamed must not write into the final disk.
     let folder = folder();
     let path = folder.path().join("disk.img");
     for round in 0..50 {

@@ -44,7 +44,7 @@ impl Middle {
     }
 }
 
-/// How far the journal says that it came.
+/// The progress in the journal.
 fn mark(volume: &Path) -> Option<u64> {
     let journal = std::fs::read(volume.join("disk.img.partial.journal")).ok()?;
     let journal = String::from_utf8_lossy(&journal);
@@ -86,7 +86,7 @@ fn a_source_pod_whose_certificates_end_says_so_and_the_importer_waits_for_the_ne
         origin.serve_with(Target::File(origin.disk()), &[("DEADLINE", "2026-01-01T00:00:00Z")]).wait();
     let report = ended.report.expect("a termination message");
     assert_eq!((ended.code, report.deadline_passed), (Some(0), true), "{report:?}");
-    // Nobody is there.
+    // No server listens there.
     let relay = Relay::to("127.0.0.1:1", u64::MAX);
     let volume = tempfile::tempdir().unwrap();
     let mut importer = Pod::start(&origin.job(&relay.at, volume.path()));

@@ -1,4 +1,4 @@
-//! A source pod that lies: whoever has the namespace of the source may have put anything in its place.
+//! A false source pod: the owner of the source's namespace may have put any server in its place.
 
 use super::*;
 use tests::disk::qemu_convert;

@@ -41,7 +41,7 @@ impl Origin {
         Origin { volume: folder(), servers, clients, secret, importer, identity }
     }
 
-    /// One whose disk has this size and these stretches of data.
+    /// A source whose disk has this size and these ranges of data.
     fn with(size: u64, data: &[(u64, u64)]) -> Origin {
         let origin = Origin::new();
         let file = File::create(origin.disk()).expect("it can be made");

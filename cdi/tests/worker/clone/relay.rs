@@ -39,7 +39,7 @@ impl Relay {
         Relay { at, shared }
     }
 
-    /// Another server is there from now on.
+    /// Connects later clients to another server.
     pub(super) fn leads_to(&self, server: &str) {
         *self.shared.to.lock().expect("a name") = server.to_owned();
     }

@@ -1,4 +1,4 @@
-//! Who may not read the disk, and clients that mean it ill.
+//! Clients that may not read the disk, and hostile ones.
 
 use super::*;
 use std::net::TcpStream;
@@ -38,7 +38,7 @@ fn the_disk_is_for_the_importer_of_this_clone_alone() {
 #[test]
 fn an_importer_believes_no_server_but_those_of_its_authority() {
     let (origin, evil) = (Origin::with(8 * MIB, &[(0, MIB)]), Origin::with(8 * MIB, &[(0, MIB)]));
-    // It would take anybody's certificate, and shows one of its own authority.
+    // The server accepts any certificate, and shows one of its own authority.
     let mut server = evil.serve();
     let volume = tempfile::tempdir().unwrap();
     let mut importer = Pod::start(&origin.job(&server.at(), volume.path()));

@@ -37,14 +37,14 @@ impl Server {
         Server::start_with(Some(size), &[], &[])
     }
 
-    /// One whose volume takes the files of an archive.
+    /// A server whose volume takes the files of an archive.
     pub(super) fn of_archives() -> Server {
         let volume = tempfile::tempdir().expect("it can be made");
         let target = Target::Folder(volume.path().to_owned());
         Server::start_on(volume, target, None, &[], &[])
     }
 
-    /// One on the volume of an earlier one.
+    /// A server on the volume of an earlier one.
     pub(super) fn on(target: Target) -> Server {
         let beside = tempfile::tempdir().expect("it can be made");
         Server::start_on(beside, target, None, &[], &[])
@@ -128,7 +128,7 @@ impl Server {
     }
 }
 
-/// This disk as qcow2.
+/// The disk as qcow2.
 fn qcow2(raw: &[u8]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("it can be made");
     let (from, to) = (folder.path().join("a.img"), folder.path().join("a.qcow2"));

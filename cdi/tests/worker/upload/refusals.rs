@@ -1,4 +1,4 @@
-//! What is not taken, with the status and the sentence of each; and uploads that break.
+//! Refused uploads, with status and message of each; and uploads that break.
 
 use super::*;
 use rustix::process::Signal;
@@ -18,7 +18,7 @@ fn who_may_upload_is_decided_by_the_name_in_the_certificate() {
         connect().ask("GET /v1/report", &[], b"").is(200).says("waits for an upload");
         connect().ask("GET /metrics", &[], b"").is(200);
     }
-    // A certificate of another authority is none at all.
+    // A certificate of another authority counts as none.
     let stranger = Authority::new().sign(NAME);
     let refused = server.authority.connect(&at, Some(&stranger)).map(|mut connection| {
         connection.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").and_then(|()| connection.read_byte())

@@ -26,7 +26,7 @@ fn certificates_are_renewed_under_an_open_upload() {
         assert!(Instant::now() < until, "the old certificate is still shown");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // What makes no sense changes nothing.
+    // Invalid files change nothing.
     std::fs::write(server.secret.path().join("tls.key"), "no key").unwrap();
     open.send(&raw[1 << 20..]).unwrap();
     open.answer(true).is(200);

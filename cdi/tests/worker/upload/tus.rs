@@ -51,7 +51,7 @@ fn an_upload_goes_on_at_the_byte_after_a_broken_connection() {
             waits.reason == "Interrupted" && waits.message.contains("the upload can go on within 6 h"),
             "{waits:?}"
         );
-        // Nobody is asked to break before all arrived.
+        // The connection is not cut before all bytes arrived.
         let first = server.offset(&place);
         assert!(first <= 1_500_000, "{first}");
         for wrong in [0, first + 1, image.len()] {

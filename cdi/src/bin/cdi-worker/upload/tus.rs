@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// The certificate of the pod ends a little behind its deadline: who came back then would reach nobody.
+    /// The certificate of the pod expires soon after its deadline: a later connection would not reach it.
     #[test]
     fn an_upload_waits_no_longer_than_its_pod() {
         let (now, hour) = (Timestamp::UNIX_EPOCH, Duration::from_secs(3600));

@@ -136,7 +136,7 @@ mod tests {
                 assert_eq!(from_inside(None, &attempt), Some(0), "call {call} {arguments:?} proves nothing");
             }
         }
-        // For anybody but root these prove nothing.
+        // For users other than root these prove nothing.
         for (uid, gid) in [(65534, 65534), (65533, gid), (uid, 65533), (65533, -1), (-1, 65533)] {
             let attempt = [(libc::SYS_fchown, [fd, uid, gid], libc::EPERM)];
             let is_alike = (uid, gid) == (i64::from(own.0), i64::from(own.1));
