@@ -1,19 +1,21 @@
-//! What is said between virt-launcher and whoever runs it: `coracle run` on a laptop, virt-handler in a cluster.
+//! Protocol between virt-launcher and the program that runs it: `coracle run` on a laptop, virt-handler in a
+//! cluster.
 //!
 //! HTTP and JSON on a unix socket, so that `curl --unix-socket` works:
 //!
 //! ```text
 //! GET  /v1/info                 Info
-//! PUT  /v1/vm                   Sync     ─► Answer   the VMI and where its parts are; starts nothing twice
-//! GET  /v1/state                State                as it is now
-//! GET  /v1/state?watch          State, State, …      one JSON text a line, at once and after every change
+//! PUT  /v1/vm                   Sync     ─► Answer   the VMI and its resolved parts; a repeated one starts
+//! nothing
+//! GET  /v1/state                State                the current one GET  /v1/state?watch          State,
+//! State, …      one JSON text a line, at once and after every change
 //! POST /v1/requests             Request  ─► Answer
-//! GET  /v1/stats                Stats                what it has used since it began
-//! GET  /v1/domain               Domain               as libvirt has it, for virsh in the launcher pod
-//! GET  /v1/domain/stats         [[NAME, VALUE], …]   all that libvirt counts of it, by libvirt's names
+//! GET  /v1/stats                Stats                usage since the start of the VMI GET  /v1/domain
+//! Domain               as libvirt has it, for virsh in the launcher pod GET  /v1/domain/stats
+//! [[NAME, VALUE], …]   all of libvirt's statistics, by libvirt's names
 //! POST /v1/domain/monitor       MonitorCommand ─► QEMU's answer, a JSON text
-//! GET  /v1/screenshot[?wake]    image/png            wake: the pointer is moved first
-//! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: what the guest agent says
+//! GET  /v1/screenshot[?wake]    image/png            wake: the pointer is moved first GET  /v1/guest/info
+//! GuestInfo            and /users, /filesystems: reports of the guest agent
 //! POST /v1/guest/exec           Exec     ─► Executed
 //! POST /v1/guest/freeze         Freeze
 //! POST /v1/guest/thaw           {}                   and /ping
@@ -22,11 +24,11 @@
 //! GET  /v1/usbredir             Upgrade: coracle-stream; usbredir, of a USB device that the client has
 //! ```
 //!
-//! Without a WAY a stream is only read. `write` types, unless another client does; `take` types in its place, and the other
-//! reads on; `take&alone` closes all that came to type.
+//! Without a WAY a stream is read-only. `write` types, unless another client does. `take` takes the typing
+//! over from that client, which can still read. `take&alone` closes all other streams that came to type.
 //!
-//! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`]. Of `PUT /v1/vm` a 422 with faults alone is final:
-//! the VMI cannot run as it is. Everything else may pass: 507 while there is no room, 503 of a launcher that ends, 500.
+//! Each error is a status of 4xx or 5xx and a [`Refusal`]. Of `PUT /v1/vm` only a 422 with faults is final:
+//! the VMI cannot run as it is. Other errors may pass: 507 without space, 503 of a launcher that ends, 500.
 
 mod domain;
 mod ending;
@@ -49,36 +51,34 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a stream that leaves HTTP is called in `Upgrade`.
+/// Name of our stream protocol in the header `Upgrade`.
 pub const STREAM: &str = "coracle-stream";
 
-/// The user and the group of a launcher in its pod, and of its QEMU: the owner of a VMI's disks.
+/// User and group of a launcher in its pod, and of its QEMU: the owner of a VMI's disks.
 pub const USER: u32 = 107;
 
-/// A VMI that should run.
+/// A VMI to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sync {
-    /// The VirtualMachineInstance, as its object stands.
     pub vmi: Value,
-    /// The object's generation; an older one than the last is refused.
+    /// Generation of the object; a request with an older one than the last is refused.
     pub generation: u64,
-    /// Where its parts are on this host.
+    /// Disks, networks and devices of the VMI on this host.
     pub resolved: Resolved,
 }
 
-/// Where the parts of a VMI are on this host.
+/// Disks, networks and devices of a VMI on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolved {
-    /// What runs the guest's instructions.
     pub accelerator: Accelerator,
-    /// By the name of the volume. What the launcher makes itself (seeds, empty disks) is not here, unless its texts come
-    /// from elsewhere.
+    /// Volumes by name. Files that the launcher creates itself (seeds, empty disks) are not here, unless
+    /// their texts come from elsewhere.
     #[serde(default)]
     pub volumes: BTreeMap<String, Source>,
-    /// By the name of the file system: the socket on which virtiofsd waits for QEMU.
+    /// Sockets on which virtiofsd waits for QEMU, by the name of the file system.
     #[serde(default)]
     pub filesystems: BTreeMap<String, PathBuf>,
-    /// By the name of the interface.
+    /// Networks by the name of the interface.
     #[serde(default)]
     pub interfaces: BTreeMap<String, Link>,
     /// A kernel that is started without a boot loader.
@@ -88,97 +88,90 @@ pub struct Resolved {
     /// each, one file per key.
     #[serde(default)]
     pub secrets: BTreeMap<String, PathBuf>,
-    /// The context ID of its VSOCK device.
+    /// Context ID of the VMI's VSOCK device.
     #[serde(default)]
     pub vsock: Option<u32>,
-    /// What outlives the VMI beside its disks. Unset: it lies with what the launcher keeps itself.
+    /// Files that outlive the VMI beside its disks. Unset: they lie with the launcher's own files.
     #[serde(default)]
     pub state: Option<StatePlace>,
-    /// What the cluster says of the hardware of every VMI.
+    /// Settings of the cluster for the hardware of every VMI.
     #[serde(default)]
     pub hardware: Hardware,
-    /// What changes the domain before the VMI starts, in order.
+    /// Hooks that change the domain before the VMI starts, in order.
     #[serde(default)]
     pub hooks: Vec<Hook>,
-    /// What hook sidecars are told of the networks of the pod, as JSON; nothing where none is told.
+    /// Networks of the pod for hook sidecars, as JSON; `None` if no sidecar asks for them.
     #[serde(default)]
     pub network_info: Option<String>,
 }
 
-/// Something that changes the domain before the VMI starts.
+/// A program that changes the domain before the VMI starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Hook {
-    /// A hook sidecar, which speaks gRPC on a socket of its own.
+    /// A hook sidecar, reached by gRPC on its own socket.
     Sidecar {
-        /// The name of its container.
+        /// Name of the sidecar's container.
         container: String,
-        /// The folder in which it makes its socket.
+        /// Folder in which the sidecar creates its socket.
         folder: PathBuf,
     },
-    /// A program of this host: it is given the VMI and the domain as arguments, and writes the domain.
+    /// A program of this host. Its arguments are the VMI and the domain; it prints the changed domain.
     Script {
-        /// The program.
         path: PathBuf,
     },
 }
 
-/// Where the state of a VMI that outlives it is kept. What is missing there is made.
+/// Paths of the state that outlives a VMI. Missing files are created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePlace {
-    /// The file with the variables of the EFI firmware.
+    /// File with the variables of the EFI firmware.
     pub variables: PathBuf,
-    /// The folder with the state of the TPM.
+    /// Folder with the state of the TPM.
     pub tpm: PathBuf,
 }
 
-/// What runs the guest's instructions.
+/// Mode in which QEMU runs the guest's instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// The processor itself.
+    /// Hardware virtualization (KVM).
     Kvm,
-    /// QEMU.
+    /// Software emulation (TCG).
     #[default]
     Emulation,
 }
 
-/// Where the bytes of a volume are.
+/// Location of a volume's bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Source {
-    /// A disk that is only read; the launcher lays an overlay over it.
+    /// A disk image that is only read; the launcher puts an overlay over it.
     Image {
-        /// The disk.
         path: PathBuf,
-        /// How its bytes are laid out.
         format: Format,
     },
-    /// A file that is written.
+    /// A disk image in a file that is written.
     File {
-        /// The disk.
         path: PathBuf,
-        /// How its bytes are laid out.
         format: Format,
-        /// All its blocks are there: nothing is discarded.
+        /// All blocks are allocated, so nothing is discarded.
         #[serde(default)]
         preallocated: bool,
     },
     /// A block device that is written.
     Block {
-        /// The device.
         path: PathBuf,
     },
     /// A folder whose files become an ISO image.
     Folder {
-        /// The folder.
         path: PathBuf,
     },
-    /// An optional one that is not there: the ISO image is empty.
+    /// An optional ConfigMap or Secret that does not exist; the ISO image is empty.
     Absent,
 }
 
-/// How the bytes of a disk are laid out.
+/// Format of a disk image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -186,161 +179,154 @@ pub enum Format {
     Qcow2,
 }
 
-/// How an interface is linked to a network.
+/// Link of an interface to a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Link {
-    /// A tap device that is there.
+    /// An existing tap device.
     Tap {
-        /// Its name.
         name: String,
-        /// The guest's address.
+        /// MAC address of the guest.
         mac: String,
-        /// The largest packet.
         #[serde(default)]
         mtu: Option<u32>,
-        /// What the guest is told by DHCP; nothing where it finds its address elsewhere.
+        /// DHCP lease of the guest; `None` if the guest gets its address from elsewhere.
         #[serde(default)]
         dhcp: Option<Box<Lease>>,
-        /// The same of DHCPv6.
+        /// DHCPv6 lease of the guest.
         #[serde(default)]
         dhcp6: Option<Box<Lease6>>,
     },
-    /// A virtual function of a card of this host, which the guest has whole.
+    /// A virtual function of a network card of this host, passed through to the guest.
     Device {
-        /// Its PCI address: `0000:65:00.2`.
+        /// PCI address: `0000:65:00.2`.
         address: String,
-        /// The guest's address, where somebody says it.
+        /// MAC address of the guest, if one is set.
         #[serde(default)]
         mac: Option<String>,
     },
-    /// What the sidecar of a network binding plugin writes into the domain.
+    /// An interface that the sidecar of a network binding plugin adds to the domain.
     Sidecar {
-        /// The guest's address, where the VMI says it.
+        /// MAC address of the guest, if the VMI sets it.
         #[serde(default)]
         mac: Option<String>,
     },
-    /// A passt of the guest, which libvirt starts beside QEMU: it lends the guest the addresses of a card.
+    /// A passt process, which libvirt starts beside QEMU. The guest shares the addresses of a network card.
     Passt {
-        /// The card's name.
+        /// Name of the network card.
         device: String,
-        /// The guest's address.
+        /// MAC address of the guest.
         mac: String,
     },
-    /// A network of one guest in user space: no root, only what the guest begins, and forwards.
+    /// A user-mode network of one guest: it needs no root, and allows outgoing connections and forwarded
+    /// ports.
     User {
-        /// The guest's address.
+        /// MAC address of the guest.
         mac: String,
         /// The guest's network, like `10.0.2.0/24`.
         #[serde(default)]
         cidr: Option<String>,
-        /// Ports of this host that lead to the guest.
+        /// Ports of this host that are forwarded to the guest.
         #[serde(default)]
         forwards: Vec<Forward>,
-        /// The guest reaches nothing but this host's forwards.
+        /// The guest has no outgoing connections, only the forwarded ports.
         #[serde(default)]
         isolated: bool,
     },
 }
 
-/// A port of this host that leads to the guest.
+/// A port of this host that is forwarded to the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forward {
-    /// `tcp` or `udp`.
+    /// Protocol: `tcp` or `udp`.
     pub protocol: String,
     /// The address to listen on.
     pub address: String,
     /// The port to listen on.
     pub port: u16,
-    /// The guest's port.
     pub guest_port: u16,
 }
 
 /// A kernel on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// The kernel.
     pub kernel: PathBuf,
-    /// Its initial file system.
     #[serde(default)]
     pub initrd: Option<PathBuf>,
-    /// Its arguments.
     #[serde(default)]
     pub args: Option<String>,
 }
 
-/// What became of a request.
+/// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "lowercase")]
 pub enum Answer {
-    /// It will be done; the state tells when.
+    /// Accepted; the state shows when it is done.
     Queued,
-    /// There is nothing to do.
+    /// There is nothing to do, for this reason.
     Ignored {
-        /// Why.
         reason: String,
     },
-    /// It will not be done.
+    /// Refused, for this reason.
     Denied {
-        /// Why.
         reason: String,
     },
 }
 
-/// What is wanted of the VMI.
+/// A request about the VMI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "camelCase")]
 pub enum Request {
-    /// Start it again after it has stopped.
+    /// Start the VMI again after it has stopped.
     Start,
-    /// Ask the guest to end; cut it off after the grace period. Of several requests the one with the earliest end counts.
+    /// Ask the guest to shut down, and destroy the domain after the grace period. Of several requests the one
+    /// with the earliest end counts.
     Shutdown {
-        /// In seconds since the first such request reached the guest, by a clock that nobody sets; else the VMI's own.
+        /// Seconds since the first such request reached the guest, by a monotonic clock. Unset: the VMI's own
+        /// grace period.
         #[serde(default)]
         grace: Option<u64>,
     },
-    /// Cut it off.
+    /// Destroy the domain at once.
     Destroy,
-    /// Ask the guest to begin anew.
+    /// Ask the guest to reboot.
     Reboot,
-    /// Press the button.
+    /// Press the reset button.
     Reset,
-    /// Stop the processors.
+    /// Stop the vCPUs.
     Pause,
-    /// Let them run.
+    /// Resume the vCPUs.
     Unpause,
     /// Eject the media of a CD-ROM drive.
     Eject {
-        /// The disk's name.
+        /// Name of the disk.
         disk: String,
     },
     /// Insert media into a CD-ROM drive.
     Insert {
-        /// The disk's name.
+        /// Name of the disk.
         disk: String,
-        /// The media.
         path: PathBuf,
-        /// How its bytes are laid out.
         format: Format,
     },
     /// Plug the cable of an interface in, or unplug it.
     Link {
-        /// The interface's name.
+        /// Name of the interface.
         interface: String,
-        /// It is plugged in.
+        /// True to plug the cable in.
         up: bool,
     },
     /// Add or remove a device. Not supported yet.
     Hotplug,
-    /// Keep a moment. Not supported yet.
+    /// Take a snapshot. Not supported yet.
     Snapshot,
-    /// Move it to another host. Not supported yet.
+    /// Migrate the VMI to another host. Not supported yet.
     Migrate,
 }
 
-/// The [`State::reason`] of a VMI that could not start …
+/// Value of [`State::reason`] for a VMI that failed to start …
 pub const START_FAILED: &str = "StartFailed";
-/// … and of one that cannot as it is: a part of it is broken, hostile, or not what it should be.
+/// … and for one that cannot start as it is: a part of it is broken, hostile, or of the wrong kind.
 pub const REFUSED: &str = "StartRefused";
 /// … and of one in [`Life::Preparing`] whose start waits for room on a disk of its node: it is tried again and again.
 pub const NO_SPACE: &str = "NoSpace";
@@ -348,54 +334,55 @@ pub const NO_SPACE: &str = "NoSpace";
 /// The state of the VMI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Rises with every change.
+    /// Number that rises with every change.
     pub number: u64,
-    /// The generation of the object that this is about.
+    /// Generation of the VMI object that this state is about.
     pub generation: u64,
-    /// Where its life stands.
     pub life: Life,
-    /// A word for it, in the contract's words where it has one: `PausedByUser`, `PausedIOError`, `GuestPanicked`, …
+    /// CamelCase reason of it, the contract's where it has one: `PausedByUser`, `PausedIOError`,
+    /// `GuestPanicked`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A sentence for it.
+    /// Human-readable message about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Since when it stands so, RFC 3339.
+    /// Time of the last change of `life`, RFC 3339.
     pub since: String,
-    /// What was asked and is not done yet.
+    /// Request that was accepted and is not done yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doing: Option<String>,
-    /// Seconds that the guest has to end, since it was first asked to; unset before, and by launchers that do not tell.
+    /// Grace period in seconds since the guest was first asked to shut down. Unset before that, and by older
+    /// launchers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<u64>,
     /// The QEMU process of the VMI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_pid: Option<u32>,
-    /// Start of that process in clock ticks since the boot of its host, as `/proc/PID/stat` counts: another process that is
-    /// given the same number later has another one. Unset by launchers that do not tell.
+    /// Start of that process in clock ticks since the boot of its host, as in `/proc/PID/stat`. A later
+    /// process with the same ID has another start. Unset by older launchers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_started: Option<u64>,
-    /// The guest agent answers.
+    /// True if the guest agent answers.
     pub agent: bool,
-    /// File systems of the guest are frozen.
+    /// True if file systems of the guest are frozen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
-    /// SELinux context of the launcher's process, `none` on a host without SELinux. Unset by launchers that do not tell.
+    /// SELinux context of the launcher's process, `none` on a host without SELinux. Unset by older launchers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selinux: Option<String>,
-    /// Checksums of the kernel that a container image has, of a VMI that boots one.
+    /// Checksums of the kernel from a container image, for a VMI that boots one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_boot: Option<KernelChecksums>,
-    /// How far its keys and passwords are in the guest; nothing where the guest agent hands none over.
+    /// Progress of the SSH keys and passwords into the guest; `None` if the guest agent does not set any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
-    /// By disk: what the guest's driver would call it (`vda`).
+    /// Target names (`vda`) by disk.
     #[serde(default)]
     pub targets: BTreeMap<String, String>,
-    /// By interface: its cable is plugged in. Those whose cable cannot be unplugged are not here.
+    /// True if the cable is plugged in, by interface. Interfaces whose cable cannot be unplugged are missing.
     #[serde(default)]
     pub links: BTreeMap<String, bool>,
-    /// When each life began, in order, RFC 3339.
+    /// Times at which each phase of the life began, in order, RFC 3339.
     #[serde(default)]
     pub phases: Vec<(Life, String)>,
 }
@@ -410,49 +397,49 @@ pub struct KernelChecksums {
     pub initrd: Option<u32>,
 }
 
-/// How far the keys and passwords of a VMI are in the guest.
+/// Progress of the SSH keys and passwords of a VMI into the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// The guest has all of them, as their Secrets say.
+    /// The guest has all of them, as in their Secrets.
     pub synchronized: bool,
-    /// A word for why it has not.
+    /// CamelCase reason why it has not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A sentence for it.
+    /// Human-readable message about the reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// The [`Credentials::reason`] while the guest agent does not answer.
+/// Value of [`Credentials::reason`] while the guest agent does not answer.
 pub const AGENT_OFFLINE: &str = "GuestAgentOffline";
 
-/// Where the life of a VMI stands.
+/// Phase of a VMI's life, as its launcher sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Life {
-    /// Nothing is known of a VMI yet.
+    /// No VMI is known yet.
     #[default]
     Empty,
-    /// Disks and seeds are made ready.
+    /// Disks and seeds are being prepared.
     Preparing,
-    /// The processors run.
+    /// The vCPUs run.
     Running,
-    /// They are stopped, and may run on.
+    /// The vCPUs are stopped, and can be resumed.
     Paused,
-    /// The guest was asked to end.
+    /// The guest was asked to shut down.
     Stopping,
-    /// It has ended as it should.
+    /// The VMI ended in success.
     Succeeded,
-    /// It has ended as it should not, or could not begin.
+    /// The VMI ended in a failure, or could not start.
     Failed,
 }
 
 impl Life {
-    /// It has ended.
+    /// True after the end of the VMI.
     pub fn is_final(self) -> bool {
         matches!(self, Life::Succeeded | Life::Failed)
     }
 
-    /// The phase of a VirtualMachineInstance that this is.
+    /// The phase of a VirtualMachineInstance for this life.
     pub fn phase(self) -> &'static str {
         match self {
             Life::Empty | Life::Preparing => "Scheduled",
@@ -463,30 +450,29 @@ impl Life {
     }
 }
 
-/// Who the launcher is.
+/// Identity of the launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Info {
-    /// Its version.
     pub version: String,
-    /// Its process.
+    /// Process ID of the launcher.
     pub pid: u32,
-    /// libvirt's version.
+    /// Version of libvirt.
     pub libvirt: String,
-    /// The connection it holds.
+    /// URI of the libvirt connection.
     pub uri: String,
-    /// The folder that holds all it keeps.
+    /// Folder with all files of the launcher.
     pub root: PathBuf,
 }
 
-/// Why something was not done.
+/// Refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// In a sentence.
+    /// Human-readable message.
     pub error: String,
-    /// What is wrong with the VMI, where that is why.
+    /// Faults of the VMI, where they are the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
-    /// What to do about it.
+    /// Remedy, where one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
