@@ -5,6 +5,7 @@ pub mod coracle;
 pub mod disk;
 pub mod failing_disk;
 pub mod faults;
+pub mod full_disk;
 pub mod http;
 pub mod layout;
 pub mod manifests;

@@ -15,8 +15,8 @@ const SIZE: usize = 16 << 20;
 const ROUNDS: usize = 48 << 20;
 
 /// A device on which somebody else's bytes are.
-struct Device {
-    path: PathBuf,
+pub(super) struct Device {
+    pub(super) path: PathBuf,
     _folder: tempfile::TempDir,
 }
 
@@ -26,7 +26,7 @@ impl Device {
         Device::of(SIZE)
     }
 
-    fn of(size: usize) -> Option<Device> {
+    pub(super) fn of(size: usize) -> Option<Device> {
         let folder = tempfile::tempdir().expect("it can be made");
         let file = folder.path().join("backing");
         std::fs::write(&file, vec![0xaa; size]).expect("it can be made");
@@ -36,7 +36,7 @@ impl Device {
         Some(Device { path, _folder: folder })
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         std::fs::read(&self.path).expect("the device")
     }
 }

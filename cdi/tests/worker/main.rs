@@ -11,6 +11,7 @@ mod devices;
 mod ends;
 mod export;
 mod failures;
+mod full_disk;
 mod imports;
 mod kills;
 mod layers;

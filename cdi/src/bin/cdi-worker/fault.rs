@@ -10,7 +10,7 @@
 //! | `InvalidJob` | no | the job makes no sense |
 //! | `DevicePermission` | no | the pod's user may not write the block device, or not read the disk |
 //! | `Refused` | no | of an export: the disk, or a name that the registry does not take |
-//! | `NoSpace` | yes | the file system is full; it may grow |
+//! | `NoSpace` | yes | the file system is full; it may grow. Also of an archive that fits the size of the volume |
 //! | `Killed` | yes | the process that converts, perhaps for want of memory; ten times in a row it is `MemoryLimit` |
 //! | `Failed` | yes | everything else: a connection, a server |
 //!
@@ -33,6 +33,8 @@ pub(crate) const TOO_SMALL: &str = "DataVolumeTooSmall";
 pub(crate) const KILLED: &str = "Killed";
 /// The process was asked to end.
 pub(crate) const INTERRUPTED: &str = "Interrupted";
+/// Reason of a full file system.
+pub(crate) const NO_SPACE: &str = "NoSpace";
 
 /// What gives a block device to a user who is not root.
 const DEVICES: &str =
@@ -52,6 +54,12 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
     match (error.kind(), error.detail()) {
         (ErrorKind::NotFound, _) => final_fault("NotFound", sentence(error)),
         (ErrorKind::Auth, _) => final_fault("Forbidden", sentence(error)),
+        // Other files take the room just now.
+        (ErrorKind::Refused, Some(&Detail::Files { bytes, .. }))
+            if job.size.is_some_and(|size| bytes <= size) =>
+        {
+            Fault { may_retry: true, ..final_fault(NO_SPACE, sentence(error)) }
+        }
         (ErrorKind::Usage | ErrorKind::Refused, Some(detail)) => {
             let (reason, message) = of_detail(error, detail, job);
             let required = match *detail {
@@ -68,7 +76,7 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
         (ErrorKind::Interrupted | ErrorKind::Failed, _) => {
             let reason = match error.kind() {
                 ErrorKind::Interrupted => INTERRUPTED,
-                _ if is_full(error) => "NoSpace",
+                _ if is_full(error) => NO_SPACE,
                 _ => FAILED,
             };
             Fault { reason: reason.to_owned(), message: sentence(error), may_retry: true, ..Fault::default() }
@@ -167,7 +175,8 @@ fn volume(job: &Import) -> Option<u64> {
     device.max(job.size)
 }
 
-fn is_full(error: &Error) -> bool {
+/// True if a file system is full.
+pub(crate) fn is_full(error: &Error) -> bool {
     error_core::causes(error)
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|e| matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))

@@ -27,7 +27,7 @@ const DEADLINE: &str = "DEADLINE";
 const NAP: Duration = Duration::from_secs(60);
 /// The memory limit where nobody says it: that of a worker pod.
 const LIMIT_USUAL: u64 = 128 << 20;
-/// Of a process that was asked to end.
+/// Exit code of a process that was asked to end, or found no room to begin: the next pod goes on.
 const ENDED_BY_TERM: u8 = 143;
 
 /// The job in the environment.
@@ -119,9 +119,12 @@ impl Termination {
     /// The last words, and the exit code.
     pub(crate) fn end(self, ended: Result<Report>) -> ExitCode {
         let report = ended.unwrap_or_else(|e| {
-            // Nothing was begun: the pod is not as it must be.
-            let message = line(&e.chain());
-            Report { stage: Stage::Failed, reason: fault::FAILED.to_owned(), message, ..Report::default() }
+            // Nothing was begun: the pod is not as it must be. A node that is full may have room for the next one.
+            let (stage, reason) = match fault::is_full(&e) {
+                true => (Stage::Waiting, fault::NO_SPACE),
+                false => (Stage::Failed, fault::FAILED),
+            };
+            Report { stage, reason: reason.to_owned(), message: line(&e.chain()), ..Report::default() }
         });
         self.write(&report);
         let said = line(&report.message);

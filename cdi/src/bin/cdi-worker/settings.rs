@@ -21,7 +21,9 @@ pub(crate) fn write(registry: Option<&Registry>) -> Result<Option<PathBuf>> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(cannot(e)),
         _ => {}
     }
-    ensure_private(&folder, Parents::Named).map_err(|e| Error::failed(format!("{}: {e}", folder.display())))?;
+    ensure_private(&folder, Parents::Named).map_err(|e| {
+        Error::failed(format!("cannot write settings of registries to {}", folder.display())).because(e)
+    })?;
     for (name, text) in &registry.settings {
         let is_name =
             !name.is_empty() && !name.starts_with("..") && Path::new(name).components().count() == 1;

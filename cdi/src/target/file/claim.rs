@@ -184,7 +184,7 @@ impl Claim {
                 Human(free),
                 Human(needed),
             );
-            return Err(Error::failed(what));
+            return Err(Error::failed(what).because(io::Error::from(io::ErrorKind::StorageFull)));
         }
         let Some(size) = options.size else { return Ok(()) };
         self.file.set_len(size).map_err(|e| {
