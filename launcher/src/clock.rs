@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 use std::time::SystemTime;
 
-/// Now. A clock without a date stands at the beginning of 1970.
+/// The current time. A clock without a date gives the beginning of 1970.
 pub fn now() -> String {
     rfc3339(SystemTime::now().try_into().unwrap_or_default())
 }
 
-/// With microseconds.
+/// The time with microseconds.
 fn rfc3339(moment: Timestamp) -> String {
     format!("{moment:.6}")
 }

@@ -1,24 +1,23 @@
-//! Errors of the launcher: a small kind that callers branch on, one sentence with its context, the cause.
+//! Errors of the launcher: a kind that callers branch on, one sentence with its context, and the cause.
 
 use error_core::OfIo;
 
-/// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The kind of a failure, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The input cannot be used; trying again does not help.
+    /// The input cannot be used; another try does not help.
     Refused,
-    /// The named object is not there.
+    /// The named object does not exist.
     NotFound,
-    /// Another process uses it now.
+    /// Another process uses the object now.
     Busy,
-    /// There is no room left on the disk.
+    /// The disk has no space left.
     NoSpace,
     /// An attempt failed.
     Failed,
-    /// The launcher ends, and takes nothing more.
+    /// The launcher is ending, and accepts no more requests.
     Ending,
 }
 
@@ -35,12 +34,12 @@ impl OfIo for ErrorKind {
 }
 
 error_core::error! {
-    /// An error. `Display` is one sentence for people, without its cause; the cause is in `source()`.
+    /// An error. `Display` is one sentence for users, without its cause; the cause is in `source()`.
     pub struct Error(ErrorKind);
 }
 
 impl Error {
-    /// Input that is refused.
+    /// An error of refused input.
     pub fn refused(what: impl Into<String>) -> Error {
         Error::new(ErrorKind::Refused, what)
     }

@@ -1,14 +1,14 @@
-//! USB devices of clients (usbredir): a client brings one, and its stream is QEMU's.
+//! USB devices of clients (usbredir): a client brings a device, and its stream goes to QEMU.
 //!
 //! ```text
-//!  usbredirect ─ virtctl ─ virt-api ─ virt-handler ─► Redirection::reserve ─► a place that is free ─► QEMU's socket
-//!                                                       4 places; a fifth client is refused
+//!  usbredirect ─ virtctl ─ virt-api ─ virt-handler ─► Redirection::reserve ─► a free slot ─► QEMU's socket
+//!                                                       4 slots; a fifth client is refused
 //! ```
 //!
-//! QEMU serves one client a socket and lets others wait for ever, so places are counted here. What is said on a stream is
-//! between the two: nothing of it is read here.
+//! QEMU serves one client for each socket and lets others wait for ever, so clients are counted here. The
+//! content of a stream is not read here.
 //!
-//! Called by `server`, which reserves a [`Place`] before it lets a stream leave HTTP.
+//! Called by `server`, which reserves a [`RedirectionSlot`] before it lets a stream leave HTTP.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::root::Root;
@@ -22,21 +22,21 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// A connection to a unix socket is there at once, or QEMU still has another client there.
+/// Time limit of connecting to QEMU's socket. It connects at once, or QEMU still has another client there.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// QEMU's sockets for them.
+/// Paths of QEMU's sockets for USB devices.
 pub fn sockets(root: &Root) -> Vec<PathBuf> {
     (0..REDIRECTIONS).map(|n| root.socket(&format!("usbredir-{n}"))).collect()
 }
 
-/// The places of a VM. Its clones count their clients together.
+/// The slots of a VM. All clones share their clients' count.
 #[derive(Clone, Debug)]
 pub struct Redirection {
     places: Arc<[(PathBuf, Arc<Semaphore>)]>,
 }
 
-/// A client's place, until it is dropped.
+/// A client's slot, until it is dropped.
 #[derive(Debug)]
 pub struct Place {
     qemu: UnixStream,
@@ -44,15 +44,15 @@ pub struct Place {
 }
 
 impl Redirection {
-    /// Those behind these sockets.
+    /// The slots for these sockets.
     pub fn new(sockets: Vec<PathBuf>) -> Redirection {
         Redirection {
             places: sockets.into_iter().map(|socket| (socket, Arc::new(Semaphore::new(1)))).collect(),
         }
     }
 
-    /// Takes a place that is free, or returns the reason of a refusal: for a server that must answer before it gives its
-    /// stream.
+    /// Reserves a free slot, or returns the reason of a refusal. For a server that must answer before it
+    /// hands its stream over.
     pub async fn reserve(&self) -> Result<Place> {
         let mut fault = None;
         for (socket, place) in self.places.iter() {
@@ -81,7 +81,7 @@ impl Redirection {
 }
 
 impl Place {
-    /// Copies both ways until both sides have ended, or one has broken off.
+    /// Copies both ways until both sides have ended, or one has failed.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut self, mut client: S) {
         let done = copy_bidirectional(&mut client, &mut self.qemu).await;
         tracing::debug!("a USB device of a client: {done:?}");

@@ -9,11 +9,11 @@
 //!        thaw.json   when frozen file systems of the guest thaw      s/       sockets: serial, vnc, agent
 //! ```
 //!
-//! A socket's path ends at 107 letters, and libvirt puts one 52 letters deep under its root. A root that is too long for
-//! that is reached through a short link in a runtime folder of the user's own, and so is one with a comma in its path, which
-//! ends an option of QEMU's where libvirt does not escape it; everything is kept in the root itself.
-//! A process that can change that link takes over the VM's sockets, so every folder on the way to it is checked
-//! ([`guard::folder`]).
+//! A socket's path ends at 107 letters, and libvirt puts one 52 letters deep under its root. A root that is
+//! too long for that is reached through a short link in the user's runtime folder. The same holds for a root
+//! with a comma in its path, which would end an option of QEMU where libvirt does not escape it. All files
+//! are stored in the root itself. A process that can change that link takes over the VM's sockets, so every
+//! folder on the way to it is checked ([`guard::folder`]).
 
 use guard::folder::Parents;
 use std::fs;
@@ -22,9 +22,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The longest path of a socket.
+/// Longest path of a socket.
 pub const LONGEST_SOCKET: usize = 107;
-/// The length of libvirt's path for QEMU's monitor: `/lib/qemu/domain-9999-<20 letters>/monitor.sock`.
+/// Length of libvirt's path for QEMU's monitor: `/lib/qemu/domain-9999-<20 letters>/monitor.sock`.
 const MONITOR: usize = "/lib/qemu/domain-9999-12345678901234567890/monitor.sock".len();
 
 /// The folder of one VM.
@@ -43,9 +43,7 @@ pub enum Error {
         path.display()
     )]
     TooLong {
-        /// The path.
         path: PathBuf,
-        /// Its length.
         length: usize,
     },
     /// A path has a comma.
@@ -54,27 +52,24 @@ pub enum Error {
     /// A folder belongs to another user.
     #[error("{} belongs to the user {owner}, not to the launcher's; remove it or choose another folder", path.display())]
     NotOurs {
-        /// The folder.
         path: PathBuf,
-        /// Its owner.
+        /// User ID of the owner.
         owner: u32,
     },
-    /// The folder of the short link, which others could change.
+    /// The folder of the short link, which other users could change.
     #[error("the folder for a short link to a VM's sockets cannot be used: {0}")]
     Runtime(guard::folder::FolderError),
-    /// A folder or link cannot be made.
+    /// A folder or link cannot be created.
     #[error("cannot make {}", path.display())]
     Make {
-        /// The folder or link.
         path: PathBuf,
-        /// The reason.
         #[source]
         source: io::Error,
     },
 }
 
 impl Root {
-    /// Makes the folder ready. `runtime` is where a short link goes if one is needed, like `/run/user/1000`.
+    /// Creates the folder. `runtime`: folder of a short link, if one is needed, such as `/run/user/1000`.
     pub fn open(folder: &Path, runtime: &Path) -> Result<Root, Error> {
         make(folder)?;
         let make_error = |path: &Path| {
@@ -97,52 +92,52 @@ impl Root {
         Ok(root)
     }
 
-    /// The folder itself.
+    /// Path of the folder itself.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The folder by its shortest name; sockets and libvirt use this one.
+    /// Shortest path of the folder, which sockets and libvirt use.
     pub fn short(&self) -> &Path {
         &self.short
     }
 
-    /// The VM to run.
+    /// File with the VM to run.
     pub fn vm(&self) -> PathBuf {
         self.folder.join("vm.json")
     }
 
-    /// The time at which file systems of the guest thaw.
+    /// File with the time at which file systems of the guest thaw.
     pub fn thaw(&self) -> PathBuf {
         self.folder.join("thaw.json")
     }
 
-    /// The last state.
+    /// File with the last state.
     pub fn state(&self) -> PathBuf {
         self.folder.join("state.json")
     }
 
-    /// An overlay or an empty disk of the VM.
+    /// File of an overlay or an empty disk of the VM.
     pub fn disk(&self, name: &str) -> PathBuf {
         self.folder.join("disks").join(format!("{name}.qcow2"))
     }
 
-    /// A small ISO image of the VM.
+    /// File of a small ISO image of the VM.
     pub fn seed(&self, name: &str) -> PathBuf {
         self.folder.join("seeds").join(format!("{name}.iso"))
     }
 
-    /// The firmware's variables.
+    /// File with the firmware's variables.
     pub fn nvram(&self) -> PathBuf {
         self.folder.join("nvram/vars.fd")
     }
 
-    /// The folder of the TPM of a VM, as libvirt names it by the VM's uuid. The state is in `tpm2` in it.
+    /// Folder of the TPM of a VM, which libvirt names by the VM's uuid. The state is in its subfolder `tpm2`.
     pub fn tpm(&self, uuid: &str) -> PathBuf {
         self.folder.join("lib/swtpm").join(uuid)
     }
 
-    /// One of the VM's sockets: `serial`, `vnc`, `agent`.
+    /// Path of a socket of the VM: `serial`, `vnc`, `agent`.
     pub fn socket(&self, name: &str) -> PathBuf {
         self.short.join("s").join(name)
     }
@@ -152,7 +147,7 @@ impl Root {
         self.folder.join("log/serial.log")
     }
 
-    /// QEMU's own errors, in libvirt's log.
+    /// libvirt's log with QEMU's errors.
     pub fn qemu_log(&self, domain: &str) -> PathBuf {
         self.folder.join("log/qemu").join(format!("{domain}.log"))
     }
@@ -179,7 +174,7 @@ fn length(path: &Path) -> usize {
     path.as_os_str().as_bytes().len()
 }
 
-/// Makes a folder for our own user alone.
+/// Creates a folder for the own user only.
 fn make(folder: &Path) -> Result<(), Error> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|source| Error::Make { path: folder.to_owned(), source })
@@ -194,7 +189,8 @@ fn ours(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// A short link to a long folder. The same folder always has the same link, so that a new launcher finds the VM.
+/// Creates a short link to a long folder. The same folder always has the same link, so that a new launcher
+/// finds the VM.
 fn link(folder: &Path, runtime: &Path) -> Result<PathBuf, Error> {
     let home = runtime.join("coracle");
     guard::folder::ensure_private(&home, Parents::Safe).map_err(Error::Runtime)?;
@@ -215,7 +211,7 @@ fn link(folder: &Path, runtime: &Path) -> Result<PathBuf, Error> {
     Ok(short)
 }
 
-/// FNV-1a: a short name for a long one, the same on every run.
+/// FNV-1a hash: a short name for a long one, the same on every run.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,4 +1,4 @@
-//! The clients of a stream of the VM, its serial console or its screen: many see it, one types. Pure.
+//! The clients of a stream of the VM (serial console or screen): many read, one types. Pure.
 //!
 //! ```text
 //!  Read                      Write                    Take                     Alone
@@ -6,29 +6,29 @@
 //!                              is none (else Busy)      before stays a reader    before are closed, readers stay
 //! ```
 //!
-//! Upstream's clients know one session of a VMI: each is [`Mode::Alone`], and closes the one before it. Clients of ours say
-//! how they want the stream, and share it.
+//! Upstream's clients assume one session of a VMI: each is [`Mode::Alone`], and closes the one before it. Our
+//! clients choose a mode, and share the stream.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use tokio::sync::oneshot;
 
-/// Rights of a client, and its way with those that were there before.
+/// Access mode of a client, and its effect on the clients before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Read. Typed bytes are dropped.
     Read,
     /// Read and type, unless another client types already.
     Write,
-    /// Read and type, in place of the client that types now; that one reads on.
+    /// Read and type, in place of the client that types now, which becomes a reader.
     Take,
-    /// Read and type; every client that came to type is closed.
+    /// Read and type; every other client that came to type is closed.
     Alone,
 }
 
 impl Mode {
-    /// True for a client that comes to type.
+    /// True for a mode that types.
     pub fn types(self) -> bool {
         self != Mode::Read
     }
@@ -37,7 +37,7 @@ impl Mode {
 /// The seats of a stream.
 #[derive(Debug)]
 pub(crate) struct Seats {
-    /// The stream, in messages.
+    /// Name of the stream in messages.
     of: &'static str,
     most: usize,
     next: u64,
@@ -52,7 +52,7 @@ struct Taken {
     _stays: oneshot::Sender<Infallible>,
 }
 
-/// Resolves when the seat of a client is taken from it.
+/// Resolves when another client takes the seat.
 pub(crate) type Gone = oneshot::Receiver<Infallible>;
 
 /// A client that has taken a seat.
@@ -60,19 +60,19 @@ pub(crate) type Gone = oneshot::Receiver<Infallible>;
 pub(crate) struct Entered {
     pub(crate) id: u64,
     pub(crate) gone: Gone,
-    /// The seats that were taken from others.
+    /// Seats that were taken from other clients.
     pub(crate) closed: Vec<u64>,
-    /// Another client typed until now.
+    /// True if another client typed until now.
     pub(crate) replaced: bool,
 }
 
 impl Seats {
-    /// So many seats of a stream.
+    /// `most` seats of a stream.
     pub(crate) fn new(of: &'static str, most: usize) -> Seats {
         Seats { of, most, next: 0, taken: BTreeMap::new(), typist: None }
     }
 
-    /// Takes a seat, or says why there is none.
+    /// Takes a seat, or returns the reason of a refusal.
     pub(crate) fn enter(&mut self, mode: Mode) -> Result<Entered> {
         let closed: Vec<u64> = match mode {
             Mode::Alone => self.taken.iter().filter(|(_, one)| one.types).map(|(id, _)| *id).collect(),
@@ -97,7 +97,7 @@ impl Seats {
         Ok(Entered { id, gone, closed, replaced })
     }
 
-    /// Frees a seat.
+    /// Frees the seat of a client.
     pub(crate) fn leave(&mut self, id: u64) {
         self.taken.remove(&id);
         if self.typist == Some(id) {
@@ -110,7 +110,7 @@ impl Seats {
         self.typist
     }
 
-    /// Seats that are taken.
+    /// Number of seats in use.
     pub(crate) fn count(&self) -> usize {
         self.taken.len()
     }

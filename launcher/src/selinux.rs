@@ -2,16 +2,16 @@
 
 use std::fs;
 
-/// The word for a host without SELinux.
+/// Word for a host without SELinux.
 const NONE: &str = "none";
 
-/// The context, or `none` on a host without SELinux; unset where it cannot be read.
+/// The context, or `none` on a host without SELinux; `None` if it cannot be read.
 pub(crate) fn context() -> Option<String> {
     let filesystems = fs::read_to_string("/proc/filesystems").ok()?;
     of(&filesystems, || fs::read_to_string("/proc/self/attr/current").ok())
 }
 
-/// A kernel without SELinux shows there what another security module calls the process.
+/// Without SELinux that file may have the label of another security module, so it is not read.
 fn of(filesystems: &str, current: impl FnOnce() -> Option<String>) -> Option<String> {
     if !filesystems.lines().any(|line| line.split_whitespace().last() == Some("selinuxfs")) {
         return Some(NONE.to_owned());

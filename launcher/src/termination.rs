@@ -1,9 +1,10 @@
-//! The termination message of the launcher's container: how its VM ended, where the kubelet looks for it.
+//! The termination message of the launcher's container: the end of its VM, for the kubelet.
 //!
-//! The kubelet keeps it in the status of the pod. So the end of a VM is known also where virt-handler was away when it came, and the
-//! launcher's folder went with the pod.
+//! The kubelet copies the message to the status of the pod. So the end of a VM is known even if virt-handler
+//! was not running at that time, and the launcher's folder went with the pod.
 //!
-//! The file is opened, and room reserved for it, when the launcher begins: a disk that is full later takes nothing from it.
+//! The file is opened, and space reserved for it, when the launcher begins: so it can be written on a full
+//! disk.
 
 use api::launcher::{Ending, State};
 use api::termination::LONGEST;
@@ -19,18 +20,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Termination {
     path: PathBuf,
     file: Option<File>,
-    /// An ending stands there.
+    /// True after an ending was written.
     is_left: AtomicBool,
 }
 
 impl Termination {
-    /// Opens the file, which the container runtime makes. Without it the VM runs all the same.
+    /// Opens the file, which the container runtime creates. Without it the VM runs as well.
     pub fn open(path: &Path) -> Termination {
         let file = File::options().write(true).open(path);
         let file = file
             .inspect_err(|e| tracing::warn!("cannot open the termination message {}: {e}", path.display()));
         let file = file.ok().inspect(|file| {
-            // Some file systems reserve nothing.
+            // Some file systems cannot reserve space.
             let reserved = fallocate(file, FallocateFlags::KEEP_SIZE, 0, LONGEST as u64);
             let _ =
                 reserved.inspect_err(|e| tracing::debug!("no room is reserved in {}: {e}", path.display()));
@@ -38,7 +39,7 @@ impl Termination {
         Termination { path: path.to_owned(), file, is_left: AtomicBool::new(false) }
     }
 
-    /// Leaves how the VM ended, where it has.
+    /// Writes the end of the VM, if it has ended.
     pub fn leave(&self, state: &State) {
         if let Some(ending) = Ending::from_state(state) {
             self.is_left.store(true, Ordering::Relaxed);
@@ -46,7 +47,7 @@ impl Termination {
         }
     }
 
-    /// Leaves why the launcher fails, unless its VM has ended before.
+    /// Writes why the launcher fails, unless its VM has ended before.
     pub fn fail(&self, why: &str) {
         if !self.is_left.load(Ordering::Relaxed) {
             self.write(&Ending::failed(why));
@@ -56,7 +57,7 @@ impl Termination {
     fn write(&self, ending: &Ending) {
         let Some(file) = &self.file else { return };
         let text = ending.termination();
-        // What is reserved is written over, and only then cut.
+        // The reserved space is overwritten, and only then truncated.
         let written = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
         let _: io::Result<()> = written.inspect_err(|e| {
             tracing::warn!("cannot write the termination message {}: {e}", self.path.display());

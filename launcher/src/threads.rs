@@ -1,12 +1,12 @@
-//! Threads for calls that may never return: libvirt, the guest agent, files on storage that is gone.
+//! Threads for calls that may never return: libvirt, the guest agent, files on unreachable storage.
 //!
 //! ```text
 //!  run("driver", call)       one thread for one call, which ends with the call; no call waits for another
-//!  Places::ask(what, call)   the same for clients, with a bound: a place is taken as long as the call lasts,
-//!                            whether its client is still there or not
+//! Slots::ask(what, call)    the same for clients, with a bound: a slot is in use as long as the call lasts,
+//! even after its client has gone
 //! ```
 //!
-//! A pool of threads that all kinds of calls share would be full of calls that hang when the one that matters comes.
+//! A thread pool shared by all kinds of calls would be full of hanging calls when an important one comes.
 
 use crate::hypervisor::{Error, ErrorKind, Result};
 use std::future::Future;
@@ -18,22 +18,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// A call on a thread of its own. Its result is awaited; a call whose result is dropped goes on.
+/// A call on its own thread. Its result is awaited; a call whose result is dropped goes on.
 #[derive(Debug)]
 pub(crate) struct Running<T> {
     name: &'static str,
     result: oneshot::Receiver<T>,
-    /// The thread, or the reason that there is none.
+    /// The thread, or the reason why it did not start.
     thread: std::result::Result<JoinHandle<()>, String>,
 }
 
-/// Begins a call on a thread of its own, which is named `name`.
+/// Starts a call on its own thread with this name.
 pub(crate) fn run<T: Send + 'static>(
     name: &'static str,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> Running<T> {
     let (tell, result) = oneshot::channel();
-    // A result that is not awaited any more is dropped.
+    // The result is dropped if it is not awaited any more.
     let thread = Builder::new().name(name.to_owned()).spawn(move || drop(tell.send(call())));
     let thread = thread.map_err(|e| format!("the launcher cannot begin the thread '{name}': {e}"));
     Running { name, result, thread }
@@ -46,7 +46,7 @@ impl<T> Running<T> {
     }
 }
 
-/// The error is a fault of the launcher: a thread that could not begin, or that panicked.
+/// The error is a fault of the launcher: a thread that could not start, or that panicked.
 impl<T> Future for Running<T> {
     type Output = std::result::Result<T, String>;
 
@@ -60,11 +60,11 @@ impl<T> Future for Running<T> {
     }
 }
 
-/// Places for calls of one kind that clients ask for. Its clones share them.
+/// Slots for calls of one kind by clients. Its clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     name: &'static str,
-    /// Time that a client waits for a place, and again for the call.
+    /// Time for which a client waits for a slot, and again for the call.
     patience: Duration,
     free: Arc<Semaphore>,
     calls: Arc<Mutex<Vec<Call>>>,
@@ -77,7 +77,7 @@ struct Call {
     since: Instant,
 }
 
-/// A place that is taken, until its call returns.
+/// A slot in use, until its call returns.
 struct Place {
     calls: Arc<Mutex<Vec<Call>>>,
     since: Instant,
@@ -85,12 +85,12 @@ struct Place {
 }
 
 impl Places {
-    /// So many places. Threads that take them have this name.
+    /// `count` slots, whose threads have this name.
     pub(crate) fn new(name: &'static str, count: usize, patience: Duration) -> Places {
         Places { name, patience, free: Arc::new(Semaphore::new(count)), calls: Arc::default() }
     }
 
-    /// Makes a call, once there is a place for it. A call that does not return in time goes on without its client.
+    /// Makes a call when a slot is free. A call that does not return in time goes on without its client.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         doing: &str,

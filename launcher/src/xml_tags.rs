@@ -1,13 +1,14 @@
-//! The tags of an XML text that libvirt or a hook wrote, one after the other. Not a parser: entities stay as they are, and a text
-//! that is not well-formed gives some tags or none. libvirt's own parser is the one that counts.
+//! The tags of an XML text of libvirt or a hook, one after the other. This is not a parser: entities stay as
+//! they are, and a text that is not well-formed gives some tags or none. libvirt's own parser is
+//! authoritative.
 
 /// The opening tags of a text.
 #[derive(Debug)]
 pub struct XmlTags<'a> {
     rest: &'a str,
-    /// The elements that are open around the tag that was returned last.
+    /// Elements that are open around the last tag.
     path: Vec<&'a str>,
-    /// The element that the last tag has opened, unless it was an empty one.
+    /// Element that the last tag has opened, unless it was an empty one.
     opened: Option<&'a str>,
 }
 
@@ -27,7 +28,7 @@ impl<'a> XmlTags<'a> {
         XmlTags { rest: xml, path: Vec::new(), opened: None }
     }
 
-    /// The next opening tag. Comments, CDATA sections and declarations are passed over.
+    /// The next opening tag. Comments, CDATA sections and declarations are skipped.
     pub fn next_tag(&mut self) -> Option<XmlTag<'a>> {
         self.path.extend(self.opened.take());
         loop {
@@ -52,14 +53,14 @@ impl<'a> XmlTags<'a> {
         }
     }
 
-    /// The names of the elements around the tag that was returned last, the outermost one first.
+    /// Names of the elements around the last tag, the outermost one first.
     pub fn path(&self) -> &[&'a str] {
         &self.path
     }
 }
 
 impl<'a> XmlTag<'a> {
-    /// The attributes in their order, with their values as they are written.
+    /// The attributes in their order, with their values as written, escapes included.
     pub fn attributes(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let mut rest = self.attributes.trim_start();
         std::iter::from_fn(move || {
@@ -74,7 +75,7 @@ impl<'a> XmlTag<'a> {
     }
 }
 
-/// The end of a tag: a `>` that is in no attribute.
+/// End of a tag: a `>` outside of attributes.
 fn end_of_tag(tag: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in tag.char_indices() {

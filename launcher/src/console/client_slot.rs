@@ -1,4 +1,4 @@
-//! A client's place at the console.
+//! A client's slot at the console.
 
 use super::state::{Begin, GIVEN, PIECE, Shared, Step};
 use crate::error::Result;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Time limit of telling a client that another one has its place.
+/// Time limit of telling a client that another one took its slot.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// A place that is kept for a client until it is dropped.
+/// A slot that is reserved for a client until it is dropped.
 #[derive(Debug)]
 pub struct ClientSlot {
     shared: Arc<Shared>,
@@ -20,14 +20,13 @@ pub struct ClientSlot {
     gone: Option<Gone>,
 }
 
-/// The reason of a client's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The client has closed its side, or cannot be reached.
     Client,
     /// The relay has ended, and the client has read all of its bytes.
     End,
-    /// Another client has its place.
+    /// Another client has taken the slot.
     Replaced,
 }
 
@@ -52,7 +51,7 @@ impl ClientSlot {
         let mut buffer = Vec::with_capacity(GIVEN);
         let mut is_writer = self.types;
         loop {
-            // Before the look, so that no change is missed between the look and the wait.
+            // Created before the check, so that no change between the check and the wait is missed.
             let news = self.shared.news.notified();
             match self.shared.step(self.id, is_writer, &mut buffer) {
                 Step::Give { lost: 0 } => {}
@@ -80,12 +79,12 @@ impl ClientSlot {
         }
     }
 
-    /// Passes typed bytes on. The stream of a client that may not type is read all the same, to notice its end.
+    /// Passes typed bytes on. The stream of a client that may not type is read as well, to notice its end.
     async fn take(&self, from: &mut (impl AsyncRead + Unpin)) {
         let mut buffer = vec![0; PIECE];
         while let Ok(size @ 1..) = from.read(&mut buffer).await {
             if self.types && self.shared.may_type(self.id) {
-                // Waits while QEMU does not read, and the client with it.
+                // Waits while QEMU does not read, which also delays the client.
                 let _ = self.shared.input.send(buffer[..size].to_vec()).await;
             }
         }
@@ -98,16 +97,17 @@ impl Drop for ClientSlot {
     }
 }
 
-/// Waits until another client has the place, and this one had time to be told. A client that does not read is not told.
+/// Waits until another client has taken the slot, and this client had time to read that. A client that does
+/// not read is not told.
 async fn is_over(gone: Option<Gone>) {
     if let Some(gone) = gone {
-        // It is never sent to, only dropped.
+        // Never sent to, only dropped.
         let _ = gone.await;
     }
     tokio::time::sleep(GOODBYE).await;
 }
 
-/// A line of the relay's own between the guest's bytes, which may break off anywhere in a line.
+/// A line of the relay's own between the guest's bytes, which may be interrupted anywhere in a line.
 pub(super) fn marker(text: &str) -> String {
     format!("\r\n[… {text} …]\r\n")
 }

@@ -1,9 +1,10 @@
-//! The line to QEMU: our end of a terminal, which the hypervisor opens before the guest begins.
+//! The line to QEMU: the launcher's end of a terminal, which the hypervisor opens before the guest begins.
 //!
-//! A terminal, and not a unix socket: a guest writes byte by byte, and waits 10 ms for a byte to go before it writes the
-//! next one over it. A unix socket takes some 280 such bytes before it makes QEMU wait for us; a terminal takes 12,000.
-//! On a busy host that decides between all of the guest's output and half of it. A terminal does not keep the last words
-//! of a QEMU that is gone: those are taken from QEMU's own log (`pump.rs`).
+//! The line is a terminal and not a unix socket. A guest writes byte by byte, and waits 10 ms for a byte to
+//! go before it overwrites it. A unix socket takes some 280 such bytes before QEMU has to wait for the
+//! launcher; a terminal takes 12,000. On a busy host that decides between all of the guest's output and half
+//! of it. A terminal does not keep the last output of a QEMU that is gone, so that is read from QEMU's own
+//! log (`pump.rs`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +21,7 @@ pub fn lines() -> (Give, Lines) {
     mpsc::unbounded_channel()
 }
 
-/// QEMU's output and input. Files that can be polled are read and written like a pipe.
+/// Opens QEMU's output and input. Any file that can be polled is read and written like a pipe.
 pub(super) fn open(end: OwnedFd) -> io::Result<(Receiver, Sender)> {
     rustix::io::ioctl_fionbio(&end, true)?;
     let told = Sender::from_owned_fd_unchecked(end.try_clone()?)?;

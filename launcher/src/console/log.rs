@@ -1,5 +1,5 @@
-//! QEMU's own log of the serial console, kept small. QEMU only ever appends to it, and does so without us too: the log
-//! survives the launcher.
+//! QEMU's own log of the serial console, kept small. QEMU only appends to it, and does so without a launcher
+//! too.
 //!
 //! ```text
 //!  over the limit:   [ 0 ………………………… aligned ·· end ]  LOG
@@ -7,15 +7,15 @@
 //!                    the front is cut off:    [ ·· end ]  LOG, and QEMU goes on appending
 //! ```
 //!
-//! Where the file system can cut the front off a file (ext4, xfs), not a byte is lost: `LOG.old` and then `LOG` hold the
-//! output without a gap, though a line of text may begin in one and end in the other. Where it cannot, the log is emptied
-//! after it was copied, and QEMU's output in the instant between the last look and the emptying is lost;
-//! [`Trimmed::lost`] counts the bytes that were seen to go. A log that had grown beyond the limit twice over, because no
-//! launcher was there, keeps its last part, with a line that counts the lost bytes.
+//! If the file system can cut the front off a file (ext4, xfs), no byte is lost: `LOG.old` and then `LOG`
+//! hold the output without a gap, though a line of text may begin in one and end in the other. Otherwise the
+//! log is emptied after it was copied, and QEMU's output between the last read and the emptying is lost;
+//! [`Trimmed::lost`] counts the bytes that are known to be lost. A log that grew beyond twice the limit while
+//! no launcher ran keeps its last part, with a line that counts the lost bytes.
 //!
-//! Other programs read it meanwhile (`container-disk --tail`), and rely on this: `LOG.old` is another file each time, and
-//! stands under its name, with its first line, before any byte is cut off; and the launcher holds a lock as long as the log
-//! may grow.
+//! Other programs read the log meanwhile (`container-disk --tail`), and rely on two things. `LOG.old` is
+//! another file each time, and has its name and its first line before any byte is cut off. The launcher holds
+//! a lock as long as the log may grow.
 
 use crate::error::{Error, Result};
 use rustix::fs::{FallocateFlags, FlockOperation};
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// The default size limit: 4 MiB.
 pub const LIMIT: u64 = 4 << 20;
 
-/// The length of the part at the end that is read at once.
+/// Bytes at the end that are read at once.
 const TAIL: u64 = 64 << 10;
 
 /// A log that QEMU appends to.
@@ -44,7 +44,7 @@ pub struct Log {
 pub struct Trimmed {
     /// Bytes in the old file now.
     pub moved: u64,
-    /// Lost bytes.
+    /// Bytes that are known to be lost.
     pub lost: u64,
 }
 
@@ -54,7 +54,7 @@ impl Log {
         Log { path, limit: limit.max(64 << 10) }
     }
 
-    /// The limit.
+    /// Size limit of the log in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -64,18 +64,18 @@ impl Log {
         with(&self.path, ".old")
     }
 
-    /// Makes an empty log for its owner where there is none, so that it can be followed before QEMU starts.
+    /// Creates an empty log for its owner if there is none, so that it can be followed before QEMU starts.
     pub fn create(&self) -> Result<()> {
         let open = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);
         open.map(drop).map_err(|e| Error::io(format!("cannot make the log {}", self.path.display()), e))
     }
 
-    /// The size of the log. A missing log has none.
+    /// Size of the log; 0 if it does not exist.
     pub fn size(&self) -> u64 {
         fs::metadata(&self.path).map_or(0, |meta| meta.size())
     }
 
-    /// The bytes from `place` on, 64 KiB at most; none where the log is shorter.
+    /// The bytes from `place` on, 64 KiB at most; empty if the log is shorter.
     pub fn from(&self, place: u64) -> Result<Vec<u8>> {
         let (begin, mut tail) = self.tail()?;
         Ok(match place.checked_sub(begin) {
@@ -85,14 +85,14 @@ impl Log {
         })
     }
 
-    /// The bytes after the last occurrence of `known`, within the last 64 KiB; none where it does not occur.
+    /// The bytes after the last occurrence of `known`, within the last 64 KiB; empty if it does not occur.
     pub fn after(&self, known: &[u8]) -> Result<Vec<u8>> {
         let (_, mut tail) = self.tail()?;
         let at = tail.windows(known.len().max(1)).rposition(|part| part == known);
         Ok(at.map_or_else(Vec::new, |at| tail.split_off(at + known.len())))
     }
 
-    /// The last part, and its place in the log.
+    /// The last part of the log, and its offset.
     fn tail(&self) -> Result<(u64, Vec<u8>)> {
         let read = || -> io::Result<(u64, Vec<u8>)> {
             let log = match File::open(&self.path) {
@@ -108,7 +108,7 @@ impl Log {
         read().map_err(|e| Error::io(format!("cannot read the log {}", self.path.display()), e))
     }
 
-    /// Moves the content to the old file, where it is more than the limit. Without a log there is nothing to do.
+    /// Moves the content to the old file, if it is more than the limit. A missing log is not an error.
     pub fn trim(&self) -> Result<Trimmed> {
         let cannot = |e: io::Error| Error::io(format!("cannot trim the log {}", self.path.display()), e);
         let log = match OpenOptions::new().read(true).write(true).open(&self.path) {
@@ -120,7 +120,7 @@ impl Log {
             return Ok(Trimmed::default());
         }
         match rustix::fs::flock(&log, FlockOperation::NonBlockingLockExclusive) {
-            // Another launcher of the same VM trims it.
+            // Another launcher of the same VM trims the log.
             Err(Errno::WOULDBLOCK) => return Ok(Trimmed::default()),
             done => done.map_err(|e| cannot(e.into()))?,
         }
@@ -129,7 +129,7 @@ impl Log {
 
     fn move_away(&self, log: &File) -> io::Result<Trimmed> {
         let meta = log.metadata()?;
-        // The part that is cut off is whole blocks, and not all of the file.
+        // The cut must be at a block boundary, and not at the end of the file.
         let block = meta.blksize().max(4096);
         let aligned = meta.size().saturating_sub(1) / block * block;
         let from = aligned.saturating_sub(self.limit);
@@ -154,10 +154,10 @@ impl Log {
     }
 }
 
-/// Copies the bytes since `from`, until no more come, and empties the log. Returns the place up to which it was copied,
-/// and the number of bytes that were lost.
+/// Copies the bytes since `from`, until no more come, and empties the log. Returns the offset up to which it
+/// was copied, and the number of lost bytes.
 fn empty(log: &File, mut from: u64, old: &mut File) -> io::Result<(u64, u64)> {
-    // A guest that never pauses is not waited for.
+    // Bounded, since a guest may never pause.
     for _ in 0..8 {
         let end = log.metadata()?.size();
         if end == from {
@@ -176,7 +176,7 @@ fn copy(log: &File, from: u64, to: u64, old: &mut File) -> io::Result<()> {
     io::copy(&mut reader, old).map(drop)
 }
 
-/// Reads a file from a place on, whatever its own position.
+/// Reads a file from an offset on, independent of its own position.
 struct At<'a> {
     file: &'a File,
     at: u64,
@@ -267,8 +267,8 @@ mod tests {
         }
     }
 
-    /// A writer that never pauses, as QEMU writes. Where a front can be cut off, all of its bytes are in the pieces or
-    /// counted as lost; where not, each piece is a part of its bytes, in order.
+    /// A writer that never pauses, as QEMU writes. Where a front can be cut off, all of its bytes are in the
+    /// pieces or counted as lost; where not, each piece is a part of its bytes, in order.
     #[test]
     fn a_log_is_moved_while_qemu_writes() {
         for dir in folders() {

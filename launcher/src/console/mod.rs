@@ -10,18 +10,7 @@
 //!  QEMU ──► its own log ◄─┘ trimmed when it grows (log.rs)       └─ keys of the one writer
 //! ```
 //!
-//! - **A new reader** is first given the last screen.
-//! - **A slow reader never blocks QEMU.** The pump waits for readers that are about to lose bytes, for 20 ms a ringful,
-//!   all waits together. A reader that has not made room by then loses the oldest bytes, is told how many (`[… N bytes
-//!   lost …]`), and is not waited for again until it has caught up or read a ringful. So a reader of 13 MB/s or more loses
-//!   nothing, one that has stopped costs 20 ms once, and no readers, however many and hostile, hold the line below 13 MB/s:
-//!   more than any serial port has.
-//! - **One writer.** A second is refused, or takes over, and then the first is told; or it wants to be alone, and then those
-//!   that came to write are told and closed ([`crate::seats`]). Bytes that are typed while there is no QEMU are dropped: they
-//!   were not meant for the next start. A QEMU that does not read stops the writer, and no reader.
-//! - **QEMU may come and go**; the relay gets a line for each start ([`lines`]), before the guest begins, so that its first
-//!   words are read. Its last words are read from its log. While no launcher runs, the log alone has the guest's output.
-//! - A client that closes its side has left. When the relay ends, each reader gets the rest first.
+//! - **A new reader** first gets the last screen.
 //!
 //! Called by `server`, which reserves a [`ClientSlot`] before it lets a stream leave HTTP.
 
@@ -56,9 +45,9 @@ const REST: Duration = Duration::from_secs(1);
 pub struct Options {
     /// Bytes kept for readers, at least 4 KiB.
     pub ring: usize,
-    /// The most clients at once.
+    /// Most clients at once.
     pub clients: usize,
-    /// Time that the line waits for readers that are about to lose bytes, for each ringful.
+    /// Time for which the line waits for readers that are about to lose bytes, for each ringful.
     pub patience: Duration,
     /// QEMU's own log of the serial console, to be kept small.
     pub log: Option<Log>,
@@ -70,7 +59,7 @@ impl Default for Options {
     }
 }
 
-/// A relay. Its clones are the same relay, and it ends with the last of them.
+/// A relay. Its clones are the same relay, which ends with the last of them.
 #[derive(Clone, Debug)]
 pub struct Relay {
     inner: Arc<Inner>,
@@ -83,7 +72,7 @@ struct Inner {
 }
 
 impl Relay {
-    /// Begins to wait for lines. Called inside a runtime of tokio.
+    /// Starts the relay, which waits for lines. Called inside a runtime of tokio.
     pub fn start(lines: Lines, options: Options) -> Relay {
         let (shared, input) = Shared::new(&options);
         let shared = Arc::new(shared);
@@ -91,12 +80,13 @@ impl Relay {
         Relay { inner: Arc::new(Inner { shared, task }) }
     }
 
-    /// Keeps a place for a client, or says why there is none: for a server that must answer before it gives its stream.
+    /// Reserves a slot for a client, or returns the reason of a refusal. For a server that must answer before
+    /// it hands its stream over.
     pub fn reserve(&self, mode: Mode, from: Begin) -> Result<ClientSlot> {
         ClientSlot::reserve(Arc::clone(&self.inner.shared), mode, from)
     }
 
-    /// Serves a client until it leaves or the relay ends. It is first given the last screen.
+    /// Serves a client until it leaves or the relay ends. It first gets the last screen.
     pub async fn attach<S: AsyncRead + AsyncWrite + Unpin + Send>(
         &self,
         stream: S,
@@ -110,7 +100,8 @@ impl Relay {
         self.inner.shared.status()
     }
 
-    /// Ends: takes QEMU's remaining output (QEMU is expected to end too), gives it to all readers, closes them.
+    /// Ends the relay: reads QEMU's remaining output (QEMU is expected to end too), passes it to all readers,
+    /// and closes them.
     pub async fn finish(&self) {
         self.inner.shared.end();
         let _ = tokio::time::timeout(REST, self.inner.shared.wait_for_the_end()).await;

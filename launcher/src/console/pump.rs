@@ -11,19 +11,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::timeout;
 
-/// A guest writes byte by byte. A wake-up for each byte would take CPU time from the guest itself, so bytes that come in
-/// drops are gathered: for this time, once the first was passed on.
+/// Time for which bytes are gathered after the first of them was passed on. A guest writes byte by byte, and
+/// a wake-up for each byte would take CPU time from the guest itself.
 const GATHER: Duration = Duration::from_millis(1);
-/// Less than this at once is a drop.
+/// Reads of fewer bytes are gathered.
 const DROPS: usize = 1 << 10;
 
-/// Length of QEMU's last output that is looked for in its log, to find the bytes after it.
+/// Length of QEMU's last output that is searched in its log, to find the bytes after it.
 const KNOWN: usize = 4 << 10;
 
 /// Time for the last read of QEMU's log: the next QEMU must not wait for a disk that hangs.
 const LAST_READ: Duration = Duration::from_secs(10);
 
-/// Until the relay ends: takes a line, passes bytes both ways, takes the next one.
+/// Until the relay ends: takes a line, passes bytes both ways, takes the next line.
 pub(super) async fn run(
     shared: Arc<Shared>,
     mut lines: Lines,
@@ -37,7 +37,7 @@ pub(super) async fn run(
     loop {
         let drop_typed = async { while typed.recv().await.is_some() {} };
         let end = tokio::select! {
-            // A line that was given before the end is still heard.
+            // A line that came before the end is still used.
             biased;
             Some(end) = lines.recv() => end,
             () = shared.ending.notified(), if !shared.is_ending() => continue,
@@ -51,7 +51,7 @@ pub(super) async fn run(
     shared.finished();
 }
 
-/// Until QEMU closes the line.
+/// Passes bytes until QEMU closes the line.
 async fn talk(
     shared: &Arc<Shared>,
     end: OwnedFd,
@@ -85,7 +85,7 @@ async fn talk(
                 break;
             }
         }
-        // A QEMU that reads nothing may still write: only its silence ends the talk.
+        // A QEMU that no longer reads may still write, so only its end of output ends this.
         while typed.recv().await.is_some() {}
         std::future::pending().await
     };
@@ -107,18 +107,18 @@ fn late() -> String {
     format!("QEMU's last words are not read: its log gives no answer for {} s", LAST_READ.as_secs())
 }
 
-/// The part of QEMU's log that the readers have had.
+/// Part of QEMU's log that the readers already have.
 enum Known {
-    /// The number of their bytes.
+    /// Number of bytes that they have.
     Size(u64),
-    /// The last of their bytes.
+    /// Last bytes that they have.
     End(Vec<u8>),
 }
 
-/// Keeps QEMU's log small on a thread of its own: the line must not wait for a disk.
+/// Trims QEMU's log on its own thread: the line must not wait for a disk.
 struct Trimmer {
     log: Log,
-    /// Bytes written since the last look.
+    /// Bytes written since the last trim.
     since: u64,
     running: Option<Running<()>>,
 }
@@ -135,10 +135,10 @@ impl Trimmer {
         }
     }
 
-    /// QEMU's output that is in its log, and was gone before it could be read from the line.
+    /// Passes on the output of QEMU that is in its log, but was gone before it could be read from the line.
     async fn last_words(&mut self, known: Known, shared: &Arc<Shared>) {
         if let Some(running) = self.running.take() {
-            // The thread has reported its own error.
+            // The thread logs its own error.
             let _ = timeout(LAST_READ, running).await;
         }
         let log = self.log.clone();

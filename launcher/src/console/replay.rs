@@ -1,19 +1,20 @@
 //! Finds the last screen in the last bytes of a line.
 //!
-//! A terminal is a program, and none runs here. The bytes after the last clearing of the screen, or the last lines that
-//! fill a screen, whichever is less, look right on any terminal.
+//! A terminal is a program, and none runs here. The bytes after the last clearing of the screen, or the last
+//! lines that fill a screen, whichever is less, look right on any terminal.
 
 /// The lines of a tall screen.
 const LINES: usize = 60;
-/// Sequences that clear a screen, or leave it for another: reset, erase all, home and erase, the alternate screen.
+/// Sequences that clear a screen, or leave it for another: reset, erase all, home and erase, the alternate
+/// screen.
 const CLEARING: &[&[u8]] = &[b"\x1bc", b"\x1b[2J", b"\x1b[H\x1b[J", b"\x1b[?1049h"];
 
-/// The offset of the last screen in `tail`. With `whole`, `tail` is the whole output, and the first line in it is
-/// complete.
+/// The offset of the last screen in `tail`. With `whole`, `tail` is the whole output, and the first line in
+/// it is complete.
 pub(super) fn screen(tail: &[u8], whole: bool) -> usize {
     let cleared = CLEARING.iter().filter_map(|mark| last(tail, mark)).max();
     let mut lines = tail.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
-    // The one line that is being written has no end yet.
+    // The last line is still being written, without an end.
     let full = lines.nth(LINES - 1);
     let first = || {
         let first = tail.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);

@@ -1,9 +1,9 @@
-//! The last bytes of the line, each at its place in the whole output.
+//! Ring buffer of the line's last bytes, each with its offset in the whole output.
 
 #[derive(Debug)]
 pub(super) struct Ring {
     bytes: Box<[u8]>,
-    /// The number of bytes of the whole output.
+    /// Number of bytes of the whole output.
     head: u64,
 }
 
@@ -17,22 +17,22 @@ impl Ring {
         self.bytes.len()
     }
 
-    /// The place after the last byte.
+    /// Offset after the last byte.
     pub(super) fn head(&self) -> u64 {
         self.head
     }
 
-    /// The place of the oldest byte that is still there.
+    /// Offset of the oldest byte in the ring.
     pub(super) fn oldest(&self) -> u64 {
         self.head.saturating_sub(self.bytes.len() as u64)
     }
 
-    /// The oldest place once `more` bytes have come.
+    /// Offset of the oldest byte after `more` bytes were added.
     pub(super) fn oldest_after(&self, more: usize) -> u64 {
         (self.head + more as u64).saturating_sub(self.bytes.len() as u64)
     }
 
-    /// Adds bytes in place of the oldest; not more at once than there is room for.
+    /// Adds bytes in place of the oldest; not more at once than the ring has room for.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.bytes.len(), "more than the ring holds");
         let at = self.index(self.head);
@@ -42,7 +42,8 @@ impl Ring {
         self.head += bytes.len() as u64;
     }
 
-    /// Copies from `place` on, which must still be there, at most `most` bytes. Returns the place after them.
+    /// Copies at most `most` bytes from `place` on, which must still be in the ring. Returns the offset after
+    /// them.
     pub(super) fn copy(&self, place: u64, most: usize, to: &mut Vec<u8>) -> u64 {
         debug_assert!(place >= self.oldest() && place <= self.head, "a place outside of the ring");
         let size = usize::try_from(self.head - place).unwrap_or(most).min(most);

@@ -10,21 +10,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
-/// Typed bytes travel in pieces of this size …
+/// Size of a piece of typed bytes …
 pub(super) const PIECE: usize = 4 << 10;
-/// … of which so many wait for QEMU.
+/// … and the number of pieces that may wait for QEMU.
 const PIECES: usize = 16;
-/// The most bytes that a reader gets at once.
+/// Most bytes that a reader gets at once.
 pub(super) const GIVEN: usize = 64 << 10;
 
-/// The place where a reader begins.
+/// Position at which a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// The last screen.
+    /// At the last screen.
     Screen,
-    /// The oldest byte that is still there.
+    /// At the oldest byte in the ring.
     Everything,
-    /// The next byte that comes.
+    /// At the next byte.
     Now,
 }
 
@@ -35,22 +35,22 @@ pub struct Status {
     pub connected: bool,
     /// Bytes of QEMU's output so far.
     pub bytes: u64,
-    /// Clients now.
+    /// Connected clients.
     pub clients: usize,
     /// True if one of them types.
     pub writer: bool,
-    /// The last error of trimming QEMU's log.
+    /// Last error of trimming QEMU's log.
     pub trouble: Option<String>,
 }
 
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// For slots: there are bytes, another writer, or an end.
+    /// Wakes the slots: there are bytes, another writer, or an end.
     pub(super) news: Notify,
-    /// For the pump: a reader has moved on.
+    /// Wakes the pump: a reader has moved on.
     room: Notify,
-    /// For the pump: it should end.
+    /// Wakes the pump: the relay should end.
     pub(super) ending: Notify,
     pub(super) input: mpsc::Sender<Vec<u8>>,
     patience: Duration,
@@ -60,12 +60,12 @@ pub(super) struct Shared {
 struct State {
     ring: Ring,
     seats: Seats,
-    /// By their seats.
+    /// Readers, by their seats.
     readers: BTreeMap<u64, Reader>,
     connected: bool,
-    /// The pump waits for room.
+    /// True while the pump waits for readers.
     pressed: bool,
-    /// Time that it may still wait.
+    /// Time for which the pump may still wait.
     credit: Duration,
     ending: bool,
     finished: bool,
@@ -75,22 +75,22 @@ struct State {
 #[derive(Debug)]
 struct Reader {
     at: u64,
-    /// A late reader has to read so many bytes, or all there are, before the pump waits for it again.
+    /// Bytes that a late reader has to read before the pump waits for it again; all of them count as enough.
     owes: u64,
 }
 
 /// The next step of a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Bytes are in the buffer; so many were lost before them.
+    /// Bytes are in the buffer, after this many lost ones.
     Give { lost: u64 },
     /// Another client types now.
     Replaced,
-    /// Another client has this one's place.
+    /// Another client has taken the seat.
     Closed,
-    /// Wait for news.
+    /// There is nothing new yet.
     Wait,
-    /// There will be no more.
+    /// There will be no more bytes.
     End,
 }
 
@@ -124,7 +124,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives bytes to all readers. Waits for readers in the way that were timely so far, as long as there is credit.
+    /// Passes bytes to all readers. Waits for slow readers that were timely so far, as long as there is
+    /// credit.
     pub(super) async fn publish(&self, bytes: &[u8]) {
         let began = Instant::now();
         loop {
@@ -153,13 +154,14 @@ impl Shared {
         self.news.notify_waiters();
     }
 
-    /// The rest of the patience, and the credit of these bytes: all of the patience for each ringful, shared by all readers.
+    /// The remaining patience, and the credit of these bytes: all of the patience for each ringful, shared by
+    /// all readers.
     fn credit(&self, left: Duration, bytes: usize, ring: usize) -> Duration {
         let earned = self.patience.mul_f64(bytes as f64 / ring as f64);
         left.saturating_add(earned).min(self.patience)
     }
 
-    /// The largest piece that may be published at once.
+    /// Largest piece that may be published at once.
     pub(super) fn piece(&self) -> usize {
         (self.state().ring.size() / 4).clamp(1 << 10, 64 << 10)
     }
@@ -178,7 +180,7 @@ impl Shared {
         drop(state);
         if entered.replaced || !entered.closed.is_empty() {
             self.news.notify_waiters();
-            // The pump may have waited for one of them.
+            // The pump may be waiting for this reader.
             self.room.notify_one();
         }
         Ok((entered.id, entered.gone))
@@ -192,11 +194,11 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// The next step of the reader; its bytes are put into `buffer`, which is empty.
+    /// The next step of the reader. Its bytes are put into `buffer`, which must be empty.
     pub(super) fn step(&self, id: u64, was_writer: bool, buffer: &mut Vec<u8>) -> Step {
         let mut state = self.state();
         let state = &mut *state;
-        // Nobody else takes a reader away before it leaves.
+        // Only the reader itself removes its entry before it leaves.
         let Some(reader) = state.readers.get_mut(&id) else { return Step::Closed };
         if was_writer && state.seats.typist() != Some(id) {
             return Step::Replaced;
@@ -216,7 +218,7 @@ impl Shared {
         }
     }
 
-    /// True if the keys of this client go to QEMU now.
+    /// True if this client types.
     pub(super) fn may_type(&self, id: u64) -> bool {
         let state = self.state();
         state.connected && state.seats.typist() == Some(id)
@@ -241,13 +243,13 @@ impl Shared {
         }
     }
 
-    /// The pump is to end once QEMU has.
+    /// Ends the relay after QEMU's end.
     pub(super) fn end(&self) {
         self.state().ending = true;
         self.ending.notify_one();
     }
 
-    /// The last `size` bytes, if they are still there.
+    /// The last `size` bytes, if they are still in the ring.
     pub(super) fn last(&self, size: usize) -> Vec<u8> {
         let state = self.state();
         let mut last = Vec::new();
@@ -260,7 +262,7 @@ impl Shared {
         self.state().ending
     }
 
-    /// There will be no more bytes.
+    /// Marks the end of the output.
     pub(super) fn finished(&self) {
         let mut state = self.state();
         state.finished = true;

@@ -1,5 +1,6 @@
-//! The memory balloon: it reports the guest's use of its memory now and then, and gives pages back that the guest has
-//! freed, as the cluster says. Without a balloon the XML must say so, or libvirt adds its own.
+//! The memory balloon: it reports the guest's use of its memory at intervals, and returns pages that the
+//! guest has freed, according to the settings of the cluster. Without a balloon the XML must say so, or
+//! libvirt adds one.
 
 use super::Domain;
 use super::pci_devices::PciDevice;

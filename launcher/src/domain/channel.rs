@@ -1,5 +1,5 @@
-//! Channels: to the guest agent, always: whether an agent is there shows only once the guest runs; and of metrics, where the
-//! guest may ask for some. Each has its port of the controller.
+//! Channels. The one to the guest agent always exists, since only the running guest shows whether it has an
+//! agent. The one of metrics exists if the VM asks for it. Each has its own port of the controller.
 
 use super::error::DomainError;
 use super::xml::Element;

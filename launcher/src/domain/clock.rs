@@ -1,5 +1,6 @@
-//! The guest's clock and timers, where the spec sets them. The reference time counter of Hyper-V is KVM's: an emulated guest
-//! has none. And the time stamp counter at the frequency that virt-controller has chosen, for a guest that relies on it.
+//! The guest's clock and timers, if the spec sets them. The reference time counter of Hyper-V is KVM's, so an
+//! emulated guest has none. A guest that relies on the time stamp counter gets the frequency that
+//! virt-controller has chosen.
 
 use super::Domain;
 use super::xml::Element;
@@ -16,7 +17,7 @@ impl Domain<'_> {
             return counter.map(|counter| element.at("offset", "utc").and(counter));
         };
         let element = match &clock.offset {
-            // `reset`: the time that the guest sets its clock to is forgotten when the VM ends.
+            // `reset`: a change of the clock by the guest is forgotten when the VM ends.
             Offset::Utc(None) => element.at("offset", "utc").at("adjustment", "reset"),
             Offset::Utc(Some(seconds)) => {
                 element.at("offset", "variable").at("adjustment", seconds).at("basis", "utc")

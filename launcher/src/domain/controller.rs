@@ -1,5 +1,5 @@
-//! The controllers that other devices are plugged into: root ports, and controllers of USB, SATA, SCSI and channels. All
-//! are in the XML, unused ones too, so that libvirt adds none.
+//! Controllers that other devices are plugged into: root ports, and controllers of USB, SATA, SCSI and
+//! channels. All are in the XML, unused ones too, so that libvirt adds none.
 
 use super::Domain;
 use super::pci;
@@ -7,7 +7,7 @@ use super::pci_devices::{PciDevice, has_scsi, sata_controllers};
 use super::xml::Element;
 use api::machine::{Bus, Chipset};
 
-/// Devices of one USB controller at most.
+/// Most devices of one USB controller.
 pub(super) const USB_PORTS: usize = 15;
 
 impl Domain<'_> {
@@ -54,7 +54,7 @@ impl Domain<'_> {
         controller("scsi", 0, Some(self.virtio())).with(driver).with(self.places.element(PciDevice::Scsi))
     }
 
-    /// The number of queues of a virtio device: one for each vCPU.
+    /// Number of queues of a virtio device: one for each vCPU.
     pub(super) fn queues(&self) -> u32 {
         self.machine.cpu.count().clamp(1, 256)
     }

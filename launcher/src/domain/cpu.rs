@@ -1,10 +1,11 @@
 //! vCPUs: their number and their model.
 //!
 //! Under emulation the host's CPU does not matter: QEMU emulates any model as far as it can. libvirt answers
-//! `host-model` there with a made-up guess (`EPYC` and two dozen differences from it on Debian 12) and refuses
-//! `host-passthrough`. Both become `maximum`: all features that QEMU can emulate, which is the purpose of both. A named
-//! model stays, without libvirt's check, since QEMU leaves out (and logs) what it cannot emulate; of the newer models
-//! some feature is always missing, and a VM that asked for such a model would never start.
+//! `host-model` there with a made-up guess (`EPYC` and two dozen differences from it on Debian 12) and
+//! refuses `host-passthrough`. Both become `maximum`: all features that QEMU can emulate, which is the
+//! purpose of both. A named model stays, without libvirt's check, since QEMU leaves out (and logs) what it
+//! cannot emulate; of the newer models some feature is always missing, and a VM that asked for such a model
+//! would never start.
 
 use super::Domain;
 use super::xml::Element;
@@ -12,7 +13,7 @@ use api::cpus;
 use api::machine::cpu::{Feature, Model, Policy};
 use std::collections::BTreeSet;
 
-/// Intel took it out of its CPUs, but named models of QEMU's still ask for it.
+/// A CPU feature that Intel removed from its CPUs, but named models of QEMU still require.
 const GONE: &str = "mpx";
 
 impl Domain<'_> {
@@ -50,7 +51,7 @@ impl Domain<'_> {
             .with(gone.then(|| Element::new("feature").at("policy", "disable").at("name", GONE)))
     }
 
-    /// The NUMA cells of the guest. Memory that comes with hotplug needs one to come to.
+    /// NUMA cells of the guest. Hotplugged memory needs a cell.
     fn cells(&self) -> Option<Element> {
         let cell = |id: usize, cpus: String, memory: u64| {
             let cell = Element::new("cell").at("id", id).at("cpus", cpus);
@@ -66,7 +67,7 @@ impl Domain<'_> {
         (!cells.is_empty()).then(|| Element::new("numa").with(cells))
     }
 
-    /// The CPU of each thread, and which of them have real-time priority.
+    /// CPU of each thread, and the threads with real-time priority.
     pub(super) fn cpu_tune(&self) -> Option<Element> {
         let pinning = self.host.pinning.as_ref()?;
         let vcpu = |(vcpu, cpu): (usize, &u32)| Element::new("vcpupin").at("vcpu", vcpu).at("cpuset", cpu);
@@ -79,7 +80,7 @@ impl Domain<'_> {
         let mut element = Element::new("cputune").with(pinning.vcpus.iter().enumerate().map(vcpu));
         if let Some(cpu) = pinning.emulator {
             element = element.and(pin("emulatorpin", cpu));
-            // What does the work of disks is no vCPU: it stays off their CPUs, too.
+            // An I/O thread is not a vCPU, but it stays off their CPUs, too.
             for thread in 1..=self.threads.total() {
                 element = element.and(pin("iothreadpin", cpu).at("iothread", thread));
             }
@@ -87,7 +88,7 @@ impl Domain<'_> {
         Some(element.with(scheduler))
     }
 
-    /// The memory of each cell comes from its node.
+    /// Binds the memory of each cell to its node.
     pub(super) fn numa_tune(&self) -> Option<Element> {
         let cells = &self.host.pinning.as_ref().filter(|pinning| pinning.bound)?.cells;
         let nodes: BTreeSet<u32> = cells.iter().map(|cell| cell.node).collect();
@@ -99,7 +100,7 @@ impl Domain<'_> {
         Some(Element::new("numatune").and(strict("memory").at("nodeset", cpus::write(nodes))).with(of_cell))
     }
 
-    /// Sockets, with those that may be hotplugged.
+    /// Number of sockets, with those that may be hotplugged.
     fn sockets(&self) -> u32 {
         let cpu = &self.machine.cpu;
         cpu.max_sockets.map_or(cpu.sockets, |most| most.max(cpu.sockets))

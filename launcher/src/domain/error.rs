@@ -4,19 +4,18 @@ use super::xml::Unsayable;
 use api::machine::PciAddress;
 use thiserror::Error;
 
-/// The reason of a domain that cannot be defined. Each message is for the author of the VM, except
+/// Reason why a domain cannot be defined. Each message is for the author of the VM, except
 /// [`DomainError::Unplaced`], which is for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DomainError {
-    /// A field asks for a feature that this host or this combination does not have.
+    /// A field asks for a feature that this host, or this combination, does not have.
     #[error("{field}: {why}")]
     Refused {
         /// The field, as a path from the object's root.
         field: String,
-        /// A sentence.
         why: String,
     },
-    /// Two devices want the same place on the PCI bus.
+    /// Two devices ask for the same PCI address.
     #[error("{second} asks for the PCI address {address}, which {first} has; {free}")]
     Taken {
         /// The address that both ask for.
@@ -25,23 +24,21 @@ pub enum DomainError {
         first: String,
         /// The device that asks for it.
         second: String,
-        /// Free addresses.
+        /// Free addresses, for the message.
         free: String,
     },
-    /// There are more devices of a kind than fit.
+    /// More devices of a kind than the machine type or controller supports.
     #[error("too many {what}: at most {limit} fit on {on}")]
     NoRoom {
-        /// The devices, in the plural.
+        /// Name of the devices, in the plural.
         what: &'static str,
-        /// The number that fits.
         limit: usize,
-        /// The machine type or the controller.
+        /// Machine type or controller.
         on: &'static str,
     },
     /// The location of a part of the VM on this host is missing.
     #[error("the location of {what} on this host is missing")]
     Unplaced {
-        /// The part.
         what: String,
     },
     /// A text holds a character that XML cannot express.
@@ -49,7 +46,6 @@ pub enum DomainError {
     Character {
         /// The element or attribute with the text.
         place: String,
-        /// The character.
         character: char,
     },
 }

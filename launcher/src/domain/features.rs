@@ -23,9 +23,9 @@ impl Domain<'_> {
             .with(features.kvm_hidden.map(|hidden| Element::new("kvm").and(switch("hidden", hidden))))
             .with(features.pvspinlock.map(|on| switch("pvspinlock", on)))
             .with(smm.map(|on| switch("smm", on)))
-            // Its interrupts would come between a vCPU and its deadline.
+            // Its interrupts would delay a vCPU with a deadline.
             .with((!self.machine.cpu.realtime.is_empty()).then(|| switch("pmu", false)))
-            // A back door of VMware's, unused here.
+            // A back door of VMware's, not used here.
             .and(switch("vmport", false)))
     }
 }

@@ -1,12 +1,13 @@
-//! File systems that the guest mounts by their names (virtiofs). virtiofsd runs in a container of its own, and QEMU finds it
-//! by its socket; it reads and writes in the guest's memory, which therefore is a file that both have (`memory`).
+//! File systems that the guest mounts by their names (virtiofs). virtiofsd runs in its own container, and
+//! QEMU connects to its socket. virtiofsd reads and writes the guest's memory, which therefore is a shared
+//! file (`memory`).
 
 use super::error::DomainError;
 use super::pci_devices::PciDevice;
 use super::xml::Element;
 use super::{Domain, alias, text};
 
-/// Requests that wait for virtiofsd at most.
+/// Most requests that wait for virtiofsd.
 const QUEUE: u32 = 1024;
 
 impl Domain<'_> {

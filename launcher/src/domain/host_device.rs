@@ -1,7 +1,9 @@
-//! Devices of the host that are the guest's: PCI devices, mediated devices (parts of one, as a virtual GPU), USB devices.
+//! Host devices of the guest: PCI devices, mediated devices (parts of one, such as a virtual GPU), USB
+//! devices.
 //!
-//! Which they are, the launcher has from the device plugin of the node, or from the status of the VMI (`vm::host_devices`);
-//! libvirt is told the driver and binds nothing (`managed='no'`): a PCI device is vfio-pci's before it is offered.
+//! Their addresses come from the device plugin of the node, or from the status of the VMI
+//! (`vm::host_devices`). libvirt is told the driver and binds nothing (`managed='no'`): a PCI device is bound
+//! to vfio-pci before it is offered.
 
 use super::controller::USB_PORTS;
 use super::error::DomainError;
@@ -11,37 +13,36 @@ use super::xml::Element;
 use super::{Domain, alias};
 use api::machine::{HostDevice, PciAddress};
 
-/// The place of a device on the host.
+/// Address of a device on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostAddress {
-    /// A PCI device, which vfio-pci drives.
+    /// A PCI device, bound to vfio-pci.
     Pci(PciAddress),
-    /// A mediated device: its UUID.
+    /// UUID of a mediated device.
     Mediated(String),
-    /// A USB device.
     Usb {
-        /// From 1.
+        /// Bus number, from 1.
         bus: u16,
-        /// From 1; another one after each time that it is plugged in.
+        /// Device number, from 1; a new one each time that the device is plugged in.
         device: u16,
     },
 }
 
-/// The most buses, and the most devices of a bus, that USB numbers.
+/// Numbers of USB buses and devices.
 const USB_NUMBERS: std::ops::RangeInclusive<u16> = 1..=999;
 
 impl HostAddress {
-    /// `0000:81:00.0`
+    /// Parses a PCI address: `0000:81:00.0`.
     pub fn pci(text: &str) -> Option<HostAddress> {
         PciAddress::parse(text).map(HostAddress::Pci)
     }
 
-    /// `83b8f4f2-509f-382f-3c1e-e6bfe0fa1001`
+    /// Parses the UUID of a mediated device: `83b8f4f2-509f-382f-3c1e-e6bfe0fa1001`.
     pub fn mediated(text: &str) -> Option<HostAddress> {
         api::machine::uuid(text).map(HostAddress::Mediated)
     }
 
-    /// `1:4`
+    /// Parses bus and device number of a USB device: `1:4`.
     pub fn usb(text: &str) -> Option<HostAddress> {
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -61,7 +62,7 @@ pub(super) fn has_usb(devices: &[Vec<HostAddress>]) -> bool {
     devices.iter().flatten().any(HostAddress::is_usb)
 }
 
-/// A PCI device of the host; its alias, and its address in the guest, are the caller's.
+/// The element of a PCI device of the host. The caller adds its alias, and its address in the guest.
 pub(super) fn pci(PciAddress { domain, bus, slot, function }: PciAddress) -> Element {
     let address = Element::new("address")
         .at("domain", format!("0x{domain:04x}"))
@@ -86,7 +87,7 @@ impl Domain<'_> {
                 let place = match address {
                     HostAddress::Usb { .. } => Some(self.usb_port(&mut usb)?),
                     HostAddress::Pci(_) | HostAddress::Mediated(_) => {
-                        // More than one device has one entry of the spec only where they are USB devices.
+                        // One entry of the spec has several devices only if they are USB devices.
                         self.places.element(PciDevice::HostDevice(n))
                     }
                 };
@@ -100,7 +101,7 @@ impl Domain<'_> {
         Ok(elements)
     }
 
-    /// The ports below those of the inputs and of USB redirection.
+    /// Address on a USB port below those of the inputs and of USB redirection.
     fn usb_port(&self, taken: &mut usize) -> Result<Element, DomainError> {
         let above = self.machine.inputs.iter().filter(|input| !input.virtio).count()
             + self.host.usb_redirection.len()

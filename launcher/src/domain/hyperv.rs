@@ -1,5 +1,5 @@
-//! Hyper-V enlightenments. They are KVM's: an emulated guest has none of them, and needs none. Those of a TLB flush that
-//! libvirt 9.0 has no elements for go past it, as properties of every CPU.
+//! Hyper-V enlightenments. They are KVM's, so an emulated guest has none. Enlightenments of a TLB flush for
+//! which libvirt 9.0 has no elements are passed to QEMU directly, as properties of every CPU.
 
 use super::Domain;
 use super::qemu_arguments::QemuArguments;
@@ -7,7 +7,7 @@ use super::xml::Element;
 use api::machine::Hyperv;
 use api::machine::hyperv::Enlightenments;
 
-/// The type of QEMU's that all its CPUs are of.
+/// QEMU's base type of all its CPUs.
 const CPU: &str = "x86_64-cpu";
 
 impl Domain<'_> {
@@ -21,7 +21,7 @@ impl Domain<'_> {
         }
     }
 
-    /// What goes past libvirt.
+    /// Enlightenments that are passed to QEMU directly.
     pub(super) fn hyperv_past(&self, qemu_arguments: &mut QemuArguments) {
         let Hyperv::These(these) = &self.machine.features.hyperv else { return };
         let Some(flush) = these.tlbflush.filter(|_| !self.emulated()) else { return };

@@ -1,5 +1,5 @@
-//! Input devices. Those on USB take the controller's ports from the last one down, disks from the first one up, so that
-//! neither moves the other.
+//! Input devices. On USB they take the controller's ports from the last one down, and disks take them from
+//! the first one up, so that neither moves the other.
 
 use super::controller::USB_PORTS;
 use super::error::DomainError;
@@ -20,7 +20,7 @@ impl Domain<'_> {
             });
         }
         let (mut virtio, mut usb) = (0, 0);
-        // The API has tablets alone. They have no transitional form, so there is no model to choose.
+        // The API has only tablets. They have no transitional form, so there is no model to choose.
         let element = |input: &Input| {
             let element = Element::new("input").at("type", "tablet");
             if input.virtio {

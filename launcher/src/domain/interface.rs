@@ -1,5 +1,6 @@
-//! Interfaces: an interface on an existing tap is libvirt's, and so is one of passt, which libvirt starts (`passt`); a user-mode
-//! network goes past libvirt (`usernet`). A virtual function of a card is a device of the host (`host_device`).
+//! Interfaces. libvirt handles an interface on an existing tap and one of passt, which libvirt starts
+//! (`passt`). A user-mode network is passed to QEMU directly (`usernet`). A virtual function of a card is a
+//! host device (`host_device`).
 
 use super::error::DomainError;
 use super::pci_devices::PciDevice;
@@ -24,7 +25,7 @@ impl Domain<'_> {
                 Link::Device { address, .. } => {
                     return self.virtual_function(position, nic, address).map(Some);
                 }
-                // Its place stays free: libvirt gives it to what the sidecar writes.
+                // Its place stays free: libvirt gives it to the interface of the sidecar.
                 Link::Sidecar { .. } => return Ok(None),
                 Link::Passt { device, mac } => {
                     let element = self.passt(position, nic, device, mac)?;
@@ -44,24 +45,24 @@ impl Domain<'_> {
         Ok(Some(self.placed(position, nic, element)))
     }
 
-    /// What an interface has however it is linked: its name, its place, and whether the guest boots from it.
+    /// Adds the parts that every link has: name, PCI address, and boot order.
     pub(super) fn placed(&self, position: usize, nic: &Interface, element: Element) -> Element {
         element
             .with(nic.boot_order.map(|order| Element::new("boot").at("order", order)))
-            // Without a boot order the guest never boots from it, and its option ROM only takes time.
+            // Without a boot order the guest never boots from it, and loading its option ROM takes time.
             .with(nic.boot_order.is_none().then(|| Element::new("rom").at("enabled", "no")))
             .with(nic.acpi_index.map(|index| Element::new("acpi").at("index", index)))
             .and(alias(&nic.name))
             .with(self.places.element(PciDevice::Interface(position)))
     }
 
-    /// True if an interface is libvirt's.
+    /// True if libvirt handles the interface.
     pub(super) fn is_libvirts(&self, nic: &Interface) -> bool {
         let link = self.host.links.get(&nic.name);
         matches!(link, Some(Link::Tap { .. } | Link::Device { .. } | Link::Passt { .. }))
     }
 
-    /// A virtual function of a card of the host, which the guest has whole: no network of this host is between.
+    /// The element of a virtual function of a card of the host, passed through to the guest.
     fn virtual_function(
         &self,
         position: usize,
@@ -97,7 +98,7 @@ pub(super) fn field(position: usize, name: &str) -> String {
     format!("spec.domain.devices.interfaces[{position}].{name}")
 }
 
-/// An address of one device, six bytes.
+/// The MAC address, which must be one of a single device, with six bytes.
 pub(super) fn checked_mac<'m>(mac: &'m str, field: &str) -> Result<&'m str, DomainError> {
     let bytes: Vec<_> = mac.split(':').collect();
     let whole = bytes.len() == 6

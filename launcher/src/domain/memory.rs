@@ -1,9 +1,9 @@
-//! Memory, the size of its pages, and whether others share it.
+//! Memory, the size of its pages, and its sharing with other processes.
 
 use super::Domain;
 use super::xml::Element;
 
-/// How many pieces of memory can be added.
+/// Number of memory modules that can be added.
 const SLOTS: u32 = 16;
 
 impl Domain<'_> {
@@ -16,9 +16,9 @@ impl Domain<'_> {
             let page = Element::new("page").at("size", size).at("unit", "b");
             Element::new("hugepages").and(page)
         });
-        // A page that is shared is copied at the next write, and the vCPU waits for that.
+        // A write to a page that is shared (KSM) copies it, and the vCPU waits for that.
         let own = (!self.machine.cpu.realtime.is_empty()).then(|| Element::new("nosharepages"));
-        // virtiofsd and passt work in the guest's memory, and get it as an open file.
+        // virtiofsd and passt access the guest's memory, and get it as an open file.
         let is_shared = !self.machine.filesystems.is_empty() || self.has_vhost_user();
         let shared = is_shared.then(|| {
             let file = Element::new("source").at("type", "memfd");

@@ -11,11 +11,12 @@
 //!            xml (escapes, always) ─► text
 //! ```
 //!
-//! No guest-visible choice is left to libvirt: addresses, order and names are all written out. Features that Debian 12's
-//! libvirt (9.0) has no elements for go past it to QEMU, from `usernet`, `panic`, `hyperv` and `disk` through `QemuArguments`.
+//! libvirt chooses nothing that the guest sees: addresses, order and names are all in the XML. Features that
+//! Debian 12's libvirt (9.0) has no elements for are passed to QEMU directly, from `usernet`, `panic`,
+//! `hyperv` and `disk` through `QemuArguments`.
 //!
-//! Called by `vm::effort` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: trying again on the same
-//! host gives it again.
+//! Called by `vm::effort` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: another try
+//! on the same host gives it again.
 
 mod balloon;
 mod channel;
@@ -119,8 +120,8 @@ impl<'a> Domain<'a> {
         let devices = self.devices(&mut qemu_arguments)?;
         self.hyperv_past(&mut qemu_arguments);
         if self.emulated() {
-            // libvirt would ask for each of the 400 CPU properties one by one, half of a start's time; so it asks for all
-            // features in one word. Under emulation CPUs of two hosts are never compared.
+            // libvirt would query each of the 400 CPU properties one by one, half of a start's time; this
+            // makes it query all features at once. Under emulation CPUs of two hosts are never compared.
             qemu_arguments.without("cpu-unavailable-features");
         }
         Ok(Element::new("domain")
@@ -187,12 +188,12 @@ impl<'a> Domain<'a> {
     }
 }
 
-/// The name by which libvirt and QEMU know a device of the spec.
+/// The alias by which libvirt and QEMU name a device of the spec.
 fn alias(name: &str) -> Element {
     Element::new("alias").at("name", format!("ua-{name}"))
 }
 
-/// A path, which libvirt takes as a text.
+/// The path as a text, as libvirt requires.
 fn text<'p>(path: &'p std::path::Path, what: &str) -> Result<&'p str, DomainError> {
     path.to_str().ok_or_else(|| {
         DomainError::refused(

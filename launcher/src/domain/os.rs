@@ -1,7 +1,7 @@
-//! Firmware, kernel, and the order in which devices are tried at boot.
+//! Firmware, kernel, and boot order.
 //!
-//! The order of devices is the devices' own (`<boot order>`), never the domain's. Where the spec sets none, all disks of
-//! the VM are tried in their order, hard disks before CD-ROMs: see `Domain::boot_order`.
+//! The boot order stands in the devices (`<boot order>`), never in the domain. If the spec sets none, all
+//! disks of the VM are tried in their order, hard disks before CD-ROMs: see `Domain::boot_order`.
 
 use super::error::DomainError;
 use super::host::Efi;
@@ -30,7 +30,8 @@ impl Domain<'_> {
         if let Some(kernel) = &self.host.kernel {
             let field = "spec.domain.firmware.kernelBoot";
             os = os.and(Element::of("kernel", text(&kernel.kernel, field)?));
-            // QEMU 7.2 lets BIOS put an initrd where the ACPI tables end, which the log of a TPM makes longer.
+            // With BIOS, QEMU 7.2 loads an initrd where the ACPI tables end, and the log of a TPM makes those
+            // longer.
             if self.machine.tpm.is_some()
                 && kernel.initrd.is_some()
                 && matches!(self.machine.firmware.boot, Boot::Bios { .. })
@@ -45,8 +46,8 @@ impl Domain<'_> {
         } else if self.machine.firmware.kernel.is_some() {
             return Err(DomainError::unplaced("the kernel"));
         }
-        // Without any order libvirt would put a disk of its own choosing first, where an interface past libvirt may
-        // stand. There is never a floppy.
+        // Without any order libvirt would put a disk first, where an interface that is passed to QEMU
+        // directly may stand. There is never a floppy.
         os = os.with((!self.has_boot_order()).then(|| Element::new("boot").at("dev", "fd")));
         if self.machine.start_paused {
             os = os.and(Element::new("bootmenu").at("enable", "yes").at("timeout", 10_000));
@@ -69,10 +70,10 @@ impl Domain<'_> {
         Ok([loader, Element::of("nvram", text(vars, field)?).at("template", text(template, field)?)])
     }
 
-    /// The place of a disk in the order of boot devices.
+    /// Position of a disk in the boot order.
     ///
-    /// A VM with a boot order gets just that: other devices are not tried. A VM without one can start
-    /// from any of its disks, except from those that cannot hold a system.
+    /// A VM with a boot order gets just that: other devices are not tried. A VM without one can start from
+    /// any of its disks, except from those that cannot hold a system.
     pub(super) fn boot_order(&self, position: usize) -> Option<u32> {
         let machine = self.machine;
         let disk = machine.disks.get(position)?;

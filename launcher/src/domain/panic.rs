@@ -1,5 +1,5 @@
-//! Panic devices of the guest. libvirt 9.0 has no element for the one on the PCI bus, so it goes past libvirt; QEMU's
-//! event is the same for all.
+//! Panic devices of the guest. libvirt 9.0 has no element for the one on the PCI bus, so that is passed to
+//! QEMU directly. QEMU's event is the same for all.
 
 use super::Domain;
 use super::error::DomainError;

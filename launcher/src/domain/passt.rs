@@ -1,12 +1,13 @@
-//! An interface of passt: libvirt starts it beside QEMU, and ends it with QEMU.
+//! An interface of passt, which libvirt starts beside QEMU, and ends with QEMU.
 //!
 //! ```text
-//!  guest ── virtio ── memory that both have ── passt ── sockets of the pod's network      vhost-user
+//!  guest ── virtio ── shared memory ───────────── passt ── sockets of the pod's network      vhost-user
 //!  guest ── e1000 ──── QEMU ── stream socket ── passt ── the same                          other models
 //! ```
 //!
-//! passt answers DHCP, DHCPv6 and neighbours itself, with the addresses of the card that it is given. libvirt finds the program
-//! by `PATH`, where the launcher has put itself before it (`hypervisor::passt`). Needs libvirt 11.1.
+//! passt itself answers DHCP, DHCPv6 and neighbour discovery, with the addresses of the given card. libvirt
+//! finds the program by `PATH`, in which the launcher stands before it (`hypervisor::passt`). Needs libvirt
+//! 11.1.
 
 use super::Domain;
 use super::error::DomainError;
@@ -29,7 +30,8 @@ impl Domain<'_> {
             return Err(DomainError::refused(field(position, "state"), why));
         }
         let vhost = nic.model == Nic::Virtio;
-        // No MTU: passt ends the guest's connections and begins its own, so the guest's card has passt's, whatever the pod's has.
+        // No MTU: passt terminates the guest's connections, so the guest has passt's own MTU, whatever the
+        // pod's is.
         let element = Element::new("interface")
             .at("type", if vhost { "vhostuser" } else { "user" })
             .and(Element::new("mac").at("address", checked_mac(mac, &field(position, "macAddress"))?))
@@ -40,13 +42,14 @@ impl Domain<'_> {
         Ok(self.placed(position, nic, element))
     }
 
-    /// Whether QEMU shares the guest's memory with a passt.
+    /// True if passt shares the guest's memory with QEMU.
     pub(super) fn has_vhost_user(&self) -> bool {
         let is_passt = |nic: &Interface| matches!(self.host.links.get(&nic.name), Some(Link::Passt { .. }));
         self.machine.interfaces.iter().any(|nic| nic.model == Nic::Virtio && is_passt(nic))
     }
 
-    /// The ports that lead to the guest; all, where it names none. Those of a mesh's sidecar stay the pod's.
+    /// Ports that are forwarded to the guest; all if the interface names none. Those of Istio's sidecar stay
+    /// with the pod.
     fn forwards(&self, nic: &Interface) -> Vec<Element> {
         let of = |protocol: Protocol| -> Vec<Element> {
             nic.ports.iter().filter(|port| port.protocol == protocol).map(range).collect()

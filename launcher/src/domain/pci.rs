@@ -1,5 +1,5 @@
-//! The PCI address of each device. All addresses are written out, so that libvirt chooses none: a guest names its devices
-//! by them, and they must be the same after every start.
+//! The PCI address of each device. All addresses are in the XML, so that libvirt chooses none: a guest names
+//! its devices by them, and they must be the same after every start.
 //!
 //! ```text
 //!  slot   q35 (bus pcie.0)                     i440fx (bus pci.0)
@@ -20,13 +20,13 @@
 //!  1f     chipset, sata controllers 1-5        1f     sound
 //! ```
 //!
-//! - A kind of device has a range of its own, and its devices stand there by their position among those of the kind
-//!   without an address of their own. So an appended device moves no other.
-//! - On q35 interfaces stand behind root ports: they can be unplugged while the guest runs, and the first is `enp1s0`, the
-//!   second `enp2s0`, as manifests in the field expect. Root ports come in order and at the end of no other
-//!   range, so a further one changes no bus number; some are always spare for hotplug, unless
-//!   the VM forbids it. Everything else is part of the root complex, where no enumeration by the firmware can move it.
-//! - An address of the spec is used where it exists and is free.
+//! - Each kind of device has its own range. Its devices stand there by their position among those of the kind
+//! without an   address in the spec. So an appended device moves no other. - On q35 interfaces stand behind
+//! root ports: they can be unplugged while the guest runs, and the first is `enp1s0`, the   second `enp2s0`,
+//! as existing manifests expect. Root ports stand in order and at the end of no other range, so a further
+//! one changes no bus number. Some are always spare for hotplug, unless the VM forbids it. All other devices
+//! are part of   the root complex, where the firmware cannot move them. - An address of the spec is used if
+//! it exists and is free.
 
 use super::error::DomainError;
 use super::host_device::HostAddress;
@@ -35,9 +35,9 @@ use super::xml::Element;
 use api::machine::{Chipset, Machine, PciAddress};
 use std::collections::BTreeMap;
 
-/// Root ports of machine type q35 at most.
+/// Most root ports of machine type q35.
 pub(super) const PORTS: usize = 32;
-/// Root ports of every VM, after which those of devices of the node come; and the spare ones for hotplug.
+/// Root ports of every VM, before those of host devices; also the number of spare ones for hotplug.
 const USUAL: usize = 8;
 const SPARE: usize = 4;
 
@@ -101,14 +101,14 @@ impl Places {
         self.devices.keys().filter(|device| matches!(device, PciDevice::Port(_))).count()
     }
 
-    /// True if the slot of the device may hold others too (`multifunction`).
+    /// True if the slot of the device may hold other devices too (`multifunction`).
     pub(super) fn shares_slot(&self, device: PciDevice) -> bool {
         let Some(address) = self.get(device) else { return false };
         let others = PciAddress { function: 1, ..address }..=PciAddress { function: 7, ..address };
         address.function == 0 && (device.in_range() || self.taken.range(others).next().is_some())
     }
 
-    /// The `<address>` of a device, where the VM has it.
+    /// The `<address>` of a device, if the VM has it.
     pub(super) fn element(&self, device: PciDevice) -> Option<Element> {
         let element = element(self.get(device)?);
         Some(if self.shares_slot(device) { element.at("multifunction", "on") } else { element })
@@ -123,7 +123,7 @@ impl Places {
         Ok(())
     }
 
-    /// The slots that no kind of device has, in words.
+    /// The slots without a kind of device, for a message.
     fn free(&self) -> String {
         let has_vsock = self.get(PciDevice::Vsock).is_some();
         let host_devices = match self.chipset {
@@ -145,7 +145,7 @@ impl Places {
     }
 }
 
-/// The `<address>` of a place.
+/// The `<address>` element of a PCI address.
 pub(super) fn element(PciAddress { domain, bus, slot, function }: PciAddress) -> Element {
     Element::new("address")
         .at("type", "pci")
@@ -155,15 +155,15 @@ pub(super) fn element(PciAddress { domain, bus, slot, function }: PciAddress) ->
         .at("function", format!("0x{function:x}"))
 }
 
-/// An address on the bus that exists without ports.
+/// An address on the root bus.
 pub(super) fn on_root(slot: u8, function: u8) -> PciAddress {
     PciAddress { domain: 0, bus: 0, slot, function }
 }
 
-/// The chipset's own slots, with the number of functions of each.
+/// Slots of the chipset, with the number of functions of each.
 fn built_in(chipset: Chipset) -> [(u8, u8); 2] {
     match chipset {
-        // The further functions of the last slot are for more SATA controllers.
+        // The remaining functions of the last slot are for more SATA controllers.
         Chipset::Q35 => [(0, 8), (0x1f, 4)],
         Chipset::I440fx => [(0, 8), (1, 8)],
     }
@@ -195,7 +195,7 @@ fn ports(machine: &Machine) -> Result<usize, DomainError> {
                 on: machine_type(machine.chipset),
             });
         }
-        // Ports that no interface has are the spare ones.
+        // Ports without an interface are the spare ones.
         return Ok(USUAL.saturating_add(devices).max(buses).min(PORTS));
     }
     let needed = nics.max(buses);
@@ -209,16 +209,16 @@ fn machine_type(chipset: Chipset) -> &'static str {
     }
 }
 
-/// The address of a device by its position.
+/// The default address of a device, by its position.
 fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DomainError> {
     let q35 = chipset == Chipset::Q35;
     let pick = |q35_slot: u8, i440fx_slot: u8| if q35 { q35_slot } else { i440fx_slot };
     let no_room = |limit| DomainError::NoRoom { what: device.plural(), limit, on: machine_type(chipset) };
-    // The first slot, the limit of the kind, and the number of its devices in one slot.
+    // First slot, limit of the kind, and number of its devices in one slot.
     let (slot, limit, in_slot) = match device {
         PciDevice::Video => (pick(0x01, 0x02), 1, 1),
         PciDevice::Port(_) => (0x02, PORTS, 8),
-        // Behind a root port, or a slot of its own: a guest names an interface by its slot.
+        // Behind a root port, or in its own slot: a guest names an interface by its slot.
         PciDevice::Interface(n) if q35 => {
             return Ok(PciAddress { domain: 0, bus: n as u8 + 1, slot: 0, function: 0 });
         }
@@ -230,7 +230,7 @@ fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DomainError> 
         PciDevice::Rng => (pick(0x0a, 0x0f), 1, 1),
         PciDevice::Watchdog => (pick(0x0b, 0x10), 1, 1),
         PciDevice::Input(_) => (pick(0x0c, 0x11), 8, 8),
-        // After the chipset's own, since a guest finds disks in the order of the bus.
+        // After those of the chipset, since a guest finds disks in the order of the bus.
         PciDevice::Sata(n) if q35 && n < 4 => return Ok(on_root(0x1f, 4 + n as u8)),
         PciDevice::Sata(_) if q35 => return Err(no_room(30)),
         PciDevice::Sata(n) if n >= 8 => return Err(no_room(48)),

@@ -3,7 +3,8 @@
 use super::host_device::{self, HostAddress};
 use api::machine::{Bus, Chipset, Machine, Panic, PciAddress, Video};
 
-/// A device on the PCI bus. Numbers begin at 0; those of disks and interfaces are of the VM's own lists.
+/// A device on the PCI bus. Numbers begin at 0; those of disks and interfaces are positions in the VM's own
+/// lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PciDevice {
     Video,
@@ -28,23 +29,21 @@ pub(super) enum PciDevice {
 /// A device that needs an address.
 #[derive(Clone, Debug)]
 pub(super) struct PciRequest {
-    /// The device.
     pub device: PciDevice,
-    /// The same with its position among the devices of the kind without an address of their own.
+    /// The device with its position among the devices of the kind without an address in the spec.
     pub position: PciDevice,
-    /// The address of the spec.
+    /// Address in the spec.
     pub own: Option<PciAddress>,
-    /// The name in errors.
+    /// Name in errors.
     pub who: String,
-    /// The field of the address.
+    /// Path of the address field.
     pub field: String,
 }
 
-/// Drives of one SATA controller.
 pub(super) const SATA_DRIVES: usize = 6;
 
 impl PciDevice {
-    /// The number, for kinds that have more than one.
+    /// Number of the device, for kinds that have more than one.
     pub(super) fn number(self) -> usize {
         match self {
             PciDevice::Port(n)
@@ -60,8 +59,8 @@ impl PciDevice {
         }
     }
 
-    /// True if the kind shares slots. Each slot is marked so from the beginning, so that a further device leaves the first
-    /// alone.
+    /// True if the kind shares slots. Its slots are marked as shared from the start, so that a further device
+    /// does not change the first.
     pub(super) fn in_range(self) -> bool {
         match self {
             PciDevice::Port(_) | PciDevice::Input(_) | PciDevice::Sata(_) => true,
@@ -72,7 +71,7 @@ impl PciDevice {
         }
     }
 
-    /// The name of the kind in errors.
+    /// Name of the kind in errors.
     pub(super) fn plural(self) -> &'static str {
         match self {
             PciDevice::Interface(_) => "interfaces",
@@ -114,7 +113,8 @@ pub(super) fn requests(machine: &Machine, host_devices: &[Vec<HostAddress>]) -> 
     plain(machine.panics.contains(&Panic::Pvpanic), PciDevice::Panic, "the panic device");
     plain(machine.sound.is_some(), PciDevice::Sound, "the sound card");
     plain(machine.vsock, PciDevice::Vsock, "the VSOCK device");
-    // Also for one that turns out to be on USB: then the others keep their places when it goes.
+    // A request even for an entry that turns out to be on USB: so the others keep their addresses when it
+    // goes.
     for n in 0..machine.host_devices.len() {
         plain(true, PciDevice::HostDevice(n), "a device of the node");
     }
@@ -152,7 +152,8 @@ pub(super) fn requests(machine: &Machine, host_devices: &[Vec<HostAddress>]) -> 
     requests
 }
 
-/// SATA controllers that stand on the bus as devices of their own. The first of machine type q35 is part of its chipset.
+/// SATA controllers that stand on the bus as own devices. The first one of machine type q35 is part of its
+/// chipset.
 pub(super) fn sata_controllers(machine: &Machine) -> usize {
     let drives = machine.disks.iter().filter(|disk| disk.bus == Bus::Sata).count();
     let all = drives.div_ceil(SATA_DRIVES);
@@ -162,7 +163,7 @@ pub(super) fn sata_controllers(machine: &Machine) -> usize {
     }
 }
 
-/// True if there is a device of the spec for a USB controller.
+/// True if the spec has a device for a USB controller.
 fn has_usb(machine: &Machine) -> bool {
     machine.usb_redirection
         || machine.disks.iter().any(|disk| disk.bus == Bus::Usb)

@@ -1,10 +1,10 @@
-//! Arguments that go past libvirt to QEMU, and properties of libvirt's devices; and capabilities of QEMU that libvirt
-//! shall not use.
+//! Arguments that are passed to QEMU directly, properties of libvirt's devices, and capabilities of QEMU that
+//! libvirt must not use.
 
 use super::xml::Element;
 use serde_json::Value;
 
-/// The arguments past libvirt.
+/// Arguments that libvirt passes to QEMU unchanged.
 #[derive(Default)]
 pub(super) struct QemuArguments {
     args: Vec<String>,
@@ -18,18 +18,18 @@ impl QemuArguments {
         self.args.extend([option.to_string(), value]);
     }
 
-    /// A device of our own. In JSON as libvirt's are: QEMU makes those in their order, but those written the old way
-    /// before them, when the buses they stand on are not there yet.
+    /// A device of our own, in JSON, as libvirt's are: QEMU creates those in their order, but devices in the
+    /// old notation before them, when their buses do not exist yet.
     pub(super) fn device(&mut self, properties: &Value) {
         self.arg("-device", properties.to_string());
     }
 
-    /// A property of a device that libvirt makes.
+    /// A property of a device that libvirt creates.
     pub(super) fn property(&mut self, alias: String, name: &'static str, value: u64) {
         self.properties.push((alias, name, value));
     }
 
-    /// Hides a capability of QEMU, by libvirt's name for it.
+    /// Hides a capability of QEMU from libvirt, by libvirt's name for it.
     pub(super) fn without(&mut self, capability: &'static str) {
         self.unknown.push(capability);
     }

@@ -1,5 +1,6 @@
-//! Places for USB devices of clients: a socket each, on which QEMU waits for one client that brings its device (usbredir).
-//! They take the ports below those of the inputs. No device of a spec has a name with `_`.
+//! Ports for USB devices of clients: a socket each, on which QEMU waits for one client that brings its device
+//! (usbredir). They take the ports below those of the inputs. A device of a spec never has a name with `_`,
+//! so these aliases are unique.
 
 use super::controller::USB_PORTS;
 use super::error::DomainError;

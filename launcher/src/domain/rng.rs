@@ -1,4 +1,4 @@
-//! The source of random numbers.
+//! The random number generator.
 
 use super::Domain;
 use super::pci_devices::PciDevice;

@@ -1,5 +1,5 @@
-//! The serial console: a terminal of the host, whose name libvirt reports when the domain runs, and a log that QEMU writes
-//! itself, so that both outlive a launcher. Why a terminal: `console/line.rs`.
+//! The serial console: a terminal of the host, whose name libvirt reports when the domain runs, and a log
+//! that QEMU writes itself, so that both outlive a launcher. `console/line.rs` has the reason for a terminal.
 
 use super::error::DomainError;
 use super::xml::Element;

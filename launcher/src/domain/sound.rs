@@ -1,4 +1,4 @@
-//! The sound card. Nothing of it leaves QEMU: libvirt gives it the audio backend `none`.
+//! The sound card. libvirt gives it the audio backend `none`, so no sound leaves QEMU.
 
 use super::pci_devices::PciDevice;
 use super::xml::Element;

@@ -1,4 +1,4 @@
-//! System and chassis in the SMBIOS of the guest: the system as the cluster names it, the chassis as the VM does.
+//! System and chassis in the SMBIOS of the guest: the system from the cluster, the chassis from the VM.
 
 use super::Domain;
 use super::xml::Element;

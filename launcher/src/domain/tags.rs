@@ -1,5 +1,4 @@
-//! Devices that have tags, in the form in which OpenStack tells a guest of them: by its address a guest finds the device that
-//! somebody has called so.
+//! Devices with tags, in OpenStack's form: a guest finds a tagged device by its address.
 
 use super::disk::targets;
 use super::error::DomainError;
@@ -11,7 +10,8 @@ use api::machine::{Bus, Machine};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The devices of a VM that have tags; `links` are its interfaces' on this host, `host_devices` those of the host.
+/// The devices of a VM with tags. `links`: links of its interfaces on this host; `host_devices`: its host
+/// devices.
 pub fn tagged(
     machine: &Machine,
     links: &BTreeMap<String, Link>,
@@ -53,7 +53,7 @@ pub fn tagged(
     }
     for (n, host_device) in machine.host_devices.iter().enumerate() {
         let Some(tag) = &host_device.tag else { continue };
-        // A device on USB has no address that a guest would find it by.
+        // A device on USB has no address by which a guest could find it.
         let is_usb = matches!(host_devices.get(n).and_then(|all| all.first()), Some(HostAddress::Usb { .. }));
         let at = address(PciDevice::HostDevice(n)).filter(|_| !is_usb);
         devices.push(device("hostdev", if is_usb { "usb" } else { "pci" }, tag, [("address", at)]));

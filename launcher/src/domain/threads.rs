@@ -2,9 +2,11 @@
 //!
 //! | policy | a disk has |
 //! |---|---|
-//! | `shared`, `auto` | one of the pool, which is dealt out in turn; with `dedicatedIOThread` one behind the pool, alone |
-//! | `supplementalPool` | all of the pool, which share its queues; `dedicatedIOThread` adds none, as upstream |
-//! | the same, where a disk can have but one (`Host::iothread_mapping`) | as with `auto` |
+//! | `shared`, `auto` | one of the pool, assigned in turn; with `dedicatedIOThread` its own one after the
+//! pool |
+//! | `supplementalPool` | all of the pool, which share its queues; `dedicatedIOThread` adds none, as upstream
+//! |
+//! | the same, if a disk can have only one (`Host::iothread_mapping`) | as with `auto` |
 
 use super::host::Host;
 use super::xml::Element;
@@ -17,7 +19,7 @@ pub(super) struct Threads {
     of_disk: Vec<Share>,
 }
 
-/// What a disk has of them.
+/// IOThreads of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     None,
@@ -61,7 +63,7 @@ impl Threads {
         Threads { of_disk: of_disk.collect(), total: pool + dedicated }
     }
 
-    /// The one IOThread of a disk, by its position in the VM.
+    /// The only IOThread of a disk, by its position in the VM.
     pub(super) fn of_disk(&self, position: usize) -> Option<u32> {
         match self.of_disk.get(position) {
             Some(Share::One(thread)) => Some(*thread),
@@ -69,14 +71,14 @@ impl Threads {
         }
     }
 
-    /// The IOThreads of a disk that has several.
+    /// The IOThreads of a disk with several.
     pub(super) fn all_of_disk(&self, position: usize) -> Option<Element> {
         let has_all = self.of_disk.get(position) == Some(&Share::All);
         let thread = |id| Element::new("iothread").at("id", id);
         has_all.then(|| Element::new("iothreads").with((1..=self.total).map(thread)))
     }
 
-    /// How many there are.
+    /// Number of IOThreads of the VM.
     pub(super) fn total(&self) -> u32 {
         self.total
     }

@@ -1,5 +1,5 @@
-//! The TPM 2.0: a program of its own (swtpm), which libvirt starts beside QEMU and which ends with it. As upstream: one
-//! whose state is kept has the command response buffer (CRB), another the older interface (TIS).
+//! The TPM 2.0: swtpm, which libvirt starts beside QEMU and which ends with it. As upstream, a persistent TPM
+//! has the command response buffer (CRB), any other the older interface (TIS).
 
 use super::Domain;
 use super::xml::Element;

@@ -1,8 +1,8 @@
-//! A user-mode network of one guest, for hosts without the right to make a tap.
+//! A user-mode network of one guest, for hosts on which the launcher may not create a tap.
 //!
-//! libvirt 9.0 cannot express it (it knows too little of passt, and ignores forwards on its own user network), so both halves go past
-//! it: the network, and a device at a PCI address that libvirt does not use (behind a root port that is in the XML with no
-//! device on it, or a slot of its own).
+//! libvirt 9.0 cannot express it: it supports too little of passt, and ignores forwards on its own user
+//! network. So both halves are passed to QEMU directly: the network, and a device at a PCI address that
+//! libvirt does not use (behind a root port that is in the XML without a device, or in its own slot).
 //!
 //! ```text
 //!  127.0.0.1:2222 ──hostfwd──► [ .1 gateway   .2 guest   last: DNS ] ──► any address that this host may reach
@@ -11,8 +11,8 @@
 //! The gateway is the network's first address and the guest has the second, as behind a masquerade in a cluster, so the
 //! network settings of a seed are right in both places. IPv6 is off: a guest would try it first and wait.
 //!
-//! One queue: there is one thread behind it. Forwards are checked here although they come from our own side, because a
-//! comma in one would be an option of QEMU's.
+//! One queue, since one thread serves it. Forwards are checked here although they come from our own side,
+//! because a comma in one would start another option of QEMU.
 
 use super::Domain;
 use super::error::DomainError;
@@ -54,7 +54,7 @@ impl Domain<'_> {
             Err(why) => return refuse("masquerade", why),
         };
         net += &format!(",net={network}/{prefix},host={gateway},dhcpstart={guest},dns={dns}");
-        // QEMU takes names of 64 bytes at most here.
+        // QEMU accepts names of 64 bytes at most here.
         if let Some(hostname) = self.machine.hostname.get(..self.machine.hostname.len().min(63)) {
             net += &format!(",hostname={}", value(hostname));
         }

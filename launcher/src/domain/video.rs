@@ -1,5 +1,5 @@
-//! The screen, and the socket on which QEMU serves it (VNC). Under EFI the default is `bochs`, which leaves out the parts
-//! of VGA that such a guest would not use.
+//! The video device, and the socket on which QEMU serves it (VNC). Under EFI the default is `bochs`, without
+//! the parts of VGA that such a guest does not use.
 
 use super::error::DomainError;
 use super::pci_devices::PciDevice;

@@ -1,5 +1,6 @@
-//! The VSOCK device: sockets between the guest and its node, without a network. The guest's context ID (CID) is given, so that
-//! libvirt chooses none. It has no alias, which a disk of that name would have too.
+//! The VSOCK device: sockets between the guest and its node, without a network. The XML has the guest's
+//! context ID (CID), so that libvirt chooses none. The device has no alias, since a disk may have that name
+//! too.
 
 use super::pci_devices::PciDevice;
 use super::xml::Element;

@@ -1,11 +1,10 @@
-//! A small writer of XML. A tree is built without any thought of escaping, and written in one place that escapes
-//! everything; so no name, path or argument can become an element.
+//! A small writer of XML. A tree is built from unescaped texts, and escaped in one place when it is written.
+//! So no name, path or argument can become an element.
 //!
-//! XML 1.0 has no way to say most control characters. A tree that holds one is not written.
+//! XML 1.0 cannot express most control characters. A tree with one is an error.
 
 use std::fmt::{Display, Write};
 
-/// An element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     name: &'static str,
@@ -17,7 +16,7 @@ pub(super) struct Element {
 /// A character that XML cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unsayable {
-    /// The place in the tree: `disk/serial`, `target@dev` for an attribute.
+    /// Place in the tree: `disk/serial`, `target@dev` for an attribute.
     pub place: String,
     pub character: char,
 }
@@ -27,19 +26,19 @@ impl Element {
         Element { name, attributes: Vec::new(), children: Vec::new(), text: None }
     }
 
-    /// An element that holds nothing but a text.
+    /// An element with a text.
     pub(super) fn of(name: &'static str, text: impl Display) -> Element {
         Element { text: Some(text.to_string()), ..Element::new(name) }
     }
 
-    /// With an attribute.
+    /// Adds an attribute.
     #[must_use]
     pub(super) fn at(mut self, name: &'static str, value: impl Display) -> Element {
         self.attributes.push((name, value.to_string()));
         self
     }
 
-    /// With an attribute, where there is a value.
+    /// Adds an attribute, if it has a value.
     #[must_use]
     pub(super) fn maybe_at(self, name: &'static str, value: Option<impl Display>) -> Element {
         match value {
@@ -48,25 +47,25 @@ impl Element {
         }
     }
 
-    /// With elements in it: one, an `Option` of one, or many.
+    /// Adds child elements: one, an `Option` of one, or many.
     #[must_use]
     pub(super) fn with(mut self, children: impl IntoIterator<Item = Element>) -> Element {
         self.children.extend(children);
         self
     }
 
-    /// With one element in it.
+    /// Adds one child element.
     #[must_use]
     pub(super) fn and(self, child: Element) -> Element {
         self.with([child])
     }
 
-    /// True if it has elements or a text.
+    /// True if the element has neither children nor a text.
     pub(super) fn is_empty(&self) -> bool {
         self.attributes.is_empty() && self.children.is_empty() && self.text.is_none()
     }
 
-    /// The element as a text of whole lines.
+    /// The element as XML, in whole lines.
     pub(super) fn write(&self) -> Result<String, Unsayable> {
         let mut out = String::new();
         self.write_to(&mut out, 0)?;
@@ -101,7 +100,8 @@ impl Element {
     }
 }
 
-/// White space other than the blank is written by number: a parser would make blanks of it in an attribute.
+/// Escapes a text. White space other than the blank is written by number: a parser would turn it into blanks
+/// in an attribute.
 fn escape(out: &mut String, text: &str) -> Result<(), char> {
     for c in text.chars() {
         match c {

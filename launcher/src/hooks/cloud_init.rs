@@ -1,6 +1,6 @@
 //! The texts of cloud-init, in the two forms that hooks read and write.
 //!
-//! A hook may change user data and network data. The names and the keys beside them are shown to it; it may not change those.
+//! A hook may change user data and network data. It sees names and keys beside them, which it may not change.
 
 use super::plain;
 use super::wire::Texts;
@@ -8,20 +8,20 @@ use crate::error::{Error, Result};
 use crate::seed::cloud_init::{Given, Identity, LONGEST_TEXT, SeedFormat};
 use serde_json::{Map, Value, json};
 
-/// What is shown to it beside the texts, by its names.
+/// Fields of the data that a hook sees and may not change.
 const SHOWN: [&str; 2] = ["NoCloudMetaData", "ConfigDriveMetaData"];
 
-/// What a hook is told.
+/// Input of a hook.
 #[derive(Debug)]
 pub(super) struct Data(Value);
 
 impl Data {
-    /// The launcher's own form.
+    /// The data in the launcher's own form.
     pub(super) fn json(&self) -> Vec<u8> {
         self.0.to_string().into_bytes()
     }
 
-    /// The form of the API, which older hooks read.
+    /// The data in the form of the API, for older hooks.
     pub(super) fn no_cloud(&self) -> Vec<u8> {
         json!({"userData": self.0["UserData"], "networkData": self.0["NetworkData"]}).to_string().into_bytes()
     }
@@ -73,7 +73,7 @@ pub(super) fn data(
     })))
 }
 
-/// What a hook has made of the texts. A hook that knows only the older form answers in that.
+/// Texts of the hook's answer. A hook that knows only the older form answers in that.
 pub(super) fn changed(told: &Data, answer: &Texts, given: Given, hook: &str) -> Result<Given> {
     let refused = |why: String| Error::refused(format!("{hook} answered PreCloudInitIso with {why}"));
     let read = |bytes: &[u8], what: &str| match bytes {
@@ -82,7 +82,8 @@ pub(super) fn changed(told: &Data, answer: &Texts, given: Given, hook: &str) -> 
             .map_err(|e| refused(format!("a {what} that is not JSON: {}", plain(&e.to_string())))),
     };
     let data = read(&answer.data, "cloudInitData")?;
-    // Both forms may come, the one that the hook does not know with nothing in it. A volume may have no user data.
+    // Both forms may be in the answer; a hook leaves the one that it does not know empty. A volume may have
+    // no user data.
     let has_user_data = data["UserData"].as_str().is_some_and(|text| !text.is_empty());
     let is_whole =
         (has_user_data || answer.no_cloud.is_empty()) && SHOWN.iter().any(|name| data[name].is_object());
@@ -105,7 +106,7 @@ pub(super) fn changed(told: &Data, answer: &Texts, given: Given, hook: &str) -> 
             Err(refused(format!("a {name} of more than {LONGEST_TEXT} bytes")))
         }
         Value::String(text) if !text.is_empty() => Ok(Some(text.clone().into_bytes())),
-        // An empty text is none, unless it was an empty one before.
+        // An empty text counts as unset, unless it was empty before.
         Value::String(_) | Value::Null => Ok(before.filter(Vec::is_empty)),
         _ => Err(refused(format!("a {name} that is not text"))),
     };
@@ -116,7 +117,7 @@ pub(super) fn changed(told: &Data, answer: &Texts, given: Given, hook: &str) -> 
     })
 }
 
-/// An object without its empty fields, which writers of JSON leave out as they like.
+/// An object without its empty fields, which JSON writers may leave out.
 fn without_nothing(value: &Value) -> Map<String, Value> {
     let said = |value: &Value| match value {
         Value::Null => false,

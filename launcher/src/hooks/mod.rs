@@ -1,19 +1,24 @@
 //! Hooks: programs of the VM's owner that change its domain, or its texts of cloud-init, before it starts.
 //!
 //! ```text
-//!  Resolved::hooks ─► collect: a sidecar's socket ─Info─► its hook points, or a program of this host   (bounded waits)
+//!  Resolved::hooks ─► collect: a sidecar's socket ─Info─► its hook points, or a program of this host   (with
+//! time limits)
 //!        │
 //!        ├─ cloud_init   PreCloudInitIso   while the seeds are written
-//!        ├─ domain       OnDefineDomain    between the XML of the domain and libvirt: each gets what the one before wrote
+//!        ├─ domain       OnDefineDomain    between the XML of the domain and libvirt: each gets the output
+//! of the one before
 //!        └─ farewell     Shutdown          when the launcher ends
 //! ```
 //!
-//! gRPC, because KubeVirt defines the interface so (`kubevirt.hooks.*`); a script gets its inputs as arguments, as from
-//! upstream's sidecar-shim. A higher priority comes first, then the name, then the order of the annotation.
+//! KubeVirt defines the interface as gRPC (`kubevirt.hooks.*`). A script gets its inputs as arguments, like a
+//! script of upstream's sidecar-shim. A higher priority comes first, then the name, then the order of the
+//! annotation.
 //!
-//! **Trust:** a hook is the VM owner's own. What it writes runs with the rights of the launcher, which are those of the owner's
-//! pod or account. It may not give the domain another name, uuid or VSOCK device, because others know the VM by these (arguments of
-//! QEMU that it writes there are not read); its answers and its time are bounded, and what it does not do right is an error with its name.
+//! **Trust:** a hook belongs to the VM's owner. Its output runs with the permissions of the launcher, which
+//! are those of the
+//! owner's pod or account. A hook must not change the name, uuid or VSOCK device of the domain, since other
+//! components identify the VM by them (arguments of QEMU in its output are not read). Its answers and its
+//! time are bounded, and every mistake of it is an error with its name.
 
 mod cloud_init;
 mod outline;
@@ -36,13 +41,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wire::Point;
 
-/// The longest answer, in bytes. A domain with a hundred devices has less than a tenth of it.
+/// Longest answer, in bytes. A domain with a hundred devices takes less than a tenth of it.
 const LONGEST: usize = 1 << 20;
-/// The time that sidecars have to begin in, all together, after the launcher.
+/// Time for all sidecars to start in, after the launcher.
 const BEGIN: Duration = Duration::from_secs(60);
-/// The time of one answer.
+/// Time limit of one answer.
 const ANSWER: Duration = Duration::from_secs(60);
-/// The time that sidecars have to hear that the launcher ends, all together.
+/// Time for all sidecars to receive the message that the launcher ends.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The hooks of one start.
@@ -60,7 +65,7 @@ enum One {
 }
 
 impl Hooks {
-    /// Waits until each sidecar listens, and asks what it wants to be asked.
+    /// Waits until each sidecar listens, and reads its hook points.
     pub fn collect(hooks: &[Hook], vmi: &Value) -> Result<Hooks> {
         let until = Instant::now() + BEGIN;
         let one = |hook: &Hook| match hook {
@@ -72,7 +77,7 @@ impl Hooks {
         Ok(Hooks { hooks: found, vmi })
     }
 
-    /// The domain, as the hooks want it.
+    /// The domain after the changes of the hooks.
     pub fn domain(&self, mut xml: String) -> Result<String> {
         for hook in self.at(Point::OnDefineDomain) {
             let changed = match hook {
@@ -86,7 +91,7 @@ impl Hooks {
         Ok(xml)
     }
 
-    /// The texts of cloud-init of a volume, as the hooks want them.
+    /// The texts of cloud-init of a volume after the changes of the hooks.
     pub fn cloud_init(
         &self,
         volume: &str,
@@ -103,7 +108,7 @@ impl Hooks {
         Ok(given)
     }
 
-    /// Those that want to be asked at a point, in order.
+    /// Hooks with this hook point, in the order of their calls.
     fn at(&self, point: Point) -> Vec<&One> {
         let wanted = |hook: &One| match hook {
             One::Sidecar(sidecar) => {
@@ -118,7 +123,7 @@ impl Hooks {
 }
 
 impl One {
-    /// What people call it.
+    /// Name of the hook in messages.
     fn name(&self) -> String {
         match self {
             One::Sidecar(sidecar) => sidecar.called(),
@@ -127,7 +132,7 @@ impl One {
     }
 }
 
-/// Tells the sidecars of the networks of the pod: in a file of one folder that those who want to know see.
+/// Writes the networks of the pod to a file in a folder that is mounted in the sidecars that ask for it.
 pub fn tell_networks(info: Option<&str>, sockets: &Path) -> Result<()> {
     let Some(info) = info else { return Ok(()) };
     let folder = sockets.join(NETWORK_INFO);
@@ -137,7 +142,7 @@ pub fn tell_networks(info: Option<&str>, sockets: &Path) -> Result<()> {
         .map_err(|e| Error::io(format!("cannot tell hook sidecars of the networks in {}", path.display()), e))
 }
 
-/// Tells the sidecars that want to know that the launcher ends. It ends whatever they answer.
+/// Tells the sidecars with this hook point that the launcher ends. Their answers have no effect.
 pub fn farewell(hooks: &[Hook]) {
     let until = Instant::now() + FAREWELL;
     for hook in hooks {
@@ -157,7 +162,7 @@ pub fn farewell(hooks: &[Hook]) {
     }
 }
 
-/// Refuses a domain that is another one: libvirt would keep it beside ours, and nobody would find it.
+/// Refuses a domain with another identity: libvirt would keep it beside ours, and no component would find it.
 fn same_domain(hook: &One, before: &str, after: &str) -> Result<()> {
     let (before, after) = (outline::of(before), outline::of(after));
     let cids = |outline: &Outline| (!outline.cids.is_empty()).then(|| outline.cids.join(", "));
@@ -180,7 +185,7 @@ fn same_domain(hook: &One, before: &str, after: &str) -> Result<()> {
     Ok(())
 }
 
-/// The words of a hook, fit for a message: plain, and not many.
+/// Text of a hook for a message: without control characters, and shortened.
 fn plain(words: &str) -> String {
     let mut plain: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect();
     plain.truncate(plain.trim_end().len());

@@ -1,21 +1,22 @@
-//! Which domain an XML text is of. Not a parser: libvirt's is the one that counts, and what this misreads, libvirt refuses to
-//! start under the name that the launcher knows.
+//! Identity of the domain in an XML text. This is not a parser: libvirt's is authoritative. If this misreads
+//! a text, libvirt refuses to start the domain under the name that the launcher knows.
 
 use crate::xml_tags::{XmlTag, XmlTags};
 
-/// What a domain is known by.
+/// Identity of a domain.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outline {
     pub(super) name: Option<String>,
     pub(super) uuid: Option<String>,
-    /// Its context IDs of VSOCK, by their attributes: the node knows each VM by one.
+    /// VSOCK context IDs, with their attributes: the node knows each VM by one.
     pub(super) cids: Vec<String>,
 }
 
-/// The context ID of a device that has none written.
+/// The context ID of a device without one in the XML.
 const CHOSEN: &str = "chosen by libvirt";
 
-/// The texts of the elements `name` and `uuid` that are children of the root, and `cid` of each `vsock` of the devices.
+/// The texts of the elements `name` and `uuid` that are children of the root, and `cid` of each `vsock` of
+/// the devices.
 pub(super) fn of(xml: &str) -> Outline {
     let mut found = Outline::default();
     let mut tags = XmlTags::of(xml);
@@ -37,7 +38,7 @@ pub(super) fn of(xml: &str) -> Outline {
     found
 }
 
-/// Attributes as `name=value`, in the order of their names: a hook may write them in another one, and with other quotes.
+/// Attributes as `name=value`, sorted by name: a hook may write them in another order, and with other quotes.
 fn in_order(tag: &XmlTag<'_>) -> String {
     let mut all: Vec<String> = tag.attributes().map(|(name, value)| format!("{name}={value}")).collect();
     all.sort();

@@ -1,7 +1,7 @@
-//! A program as a hook: the VMI and the domain are its arguments, what it writes is the domain.
+//! A program as a hook. Its arguments are the VMI and the domain, its output is the changed domain.
 //!
-//! Its arguments are those of upstream's sidecar-shim, so that the same script serves here and in a sidecar. What it leaves running
-//! when it ends may go on, and is not waited for.
+//! Its arguments are those of upstream's sidecar-shim, so that the same script works here and in a sidecar.
+//! Processes that it leaves running may go on, and are not waited for.
 
 use super::{ANSWER, LONGEST, plain};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,14 +13,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The longest argument that Linux hands to a program.
+/// Longest argument that Linux passes to a program.
 const ARGUMENT: usize = (128 << 10) - 1;
-/// What is kept of its error output: the end.
+/// Bytes of the error output that are kept: the last ones.
 const ERRORS: usize = 500;
-/// The pause between two looks at it.
+/// Pause between two checks of the program.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The domain as the program wants it.
+/// The domain after the change by the program.
 pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<String> {
     let called = || format!("the hook {}", path.display());
     for (what, text) in [("VMI", vmi), ("domain", xml)] {
@@ -67,24 +67,25 @@ pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<Stri
     }
 }
 
-/// What a program wrote, and how it ended.
+/// Output of a program, and its end.
 #[derive(Default)]
 struct Written {
     output: Vec<u8>,
-    /// The end of its error output.
+    /// Last bytes of the error output.
     errors: Vec<u8>,
-    /// Nothing: it has not ended.
+    /// Exit status; `None` if the program has not ended.
     status: Option<ExitStatus>,
 }
 
-/// Waits for the end of the program, and reads meanwhile what it writes, so that a full pipe does not hold it up. Nothing is read
-/// that came later: what it left behind may keep the pipes open, and write as long as it likes.
+/// Waits for the end of the program, and reads its output meanwhile, so that a full pipe does not block it.
+/// Output after the end is not read: processes that it left running may keep the pipes open, and write
+/// without an end.
 fn wait(child: &mut Child, within: Duration) -> io::Result<Written> {
     let until = Instant::now() + within;
     let (mut output, mut errors) = (child.stdout.take(), child.stderr.take());
     let mut written = Written::default();
     loop {
-        // First this: what it wrote before its end is in the pipes then.
+        // Checked first: output before the end is then in the pipes.
         written.status = child.try_wait()?;
         let more = (waiting(output.as_mut())?, waiting(errors.as_mut())?);
         let is_idle = more.0.is_empty() && more.1.is_empty();
@@ -102,7 +103,7 @@ fn wait(child: &mut Child, within: Duration) -> io::Result<Written> {
     }
 }
 
-/// What waits in a pipe: no more than is there now, so that nobody is waited for.
+/// The bytes that are in a pipe now, without waiting for more.
 fn waiting(pipe: Option<&mut (impl Read + AsFd)>) -> io::Result<Vec<u8>> {
     let Some(pipe) = pipe else { return Ok(Vec::new()) };
     let count = rustix::io::ioctl_fionread(&*pipe)?;
@@ -111,11 +112,11 @@ fn waiting(pipe: Option<&mut (impl Read + AsFd)>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Ends it, and what it started.
+/// Kills the program and the processes that it started.
 fn kill(child: &mut Child) {
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     if let Some(group) = group {
-        // It may have ended at this moment.
+        // The program may have ended just now.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let _ = child.wait();

@@ -1,4 +1,4 @@
-//! One hook sidecar: its socket, what it wants to be asked, and the questions.
+//! Client of one hook sidecar: its socket, its hook points, and the calls.
 
 use super::cloud_init::Data;
 use super::wire::{self, Domain, Empty, Info, Point, Texts, VERSIONS};
@@ -12,11 +12,11 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 
-/// Room for what is in a message beside a text of [`LONGEST`] bytes.
+/// Room in a message beside a text of [`LONGEST`] bytes.
 const BESIDE: usize = 4096;
-/// The time of one answer about itself.
+/// Time limit of the call `Info`.
 const ABOUT: Duration = Duration::from_secs(10);
-/// The pause between two looks for its socket.
+/// Pause between two checks for the socket.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A sidecar that listens.
@@ -24,14 +24,14 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) struct Sidecar {
     container: String,
     socket: PathBuf,
-    /// What it calls itself.
+    /// Name in the sidecar's own `Info`.
     pub(super) name: String,
     version: &'static str,
     points: Vec<(Point, i32)>,
 }
 
 impl Sidecar {
-    /// Waits for its socket, and asks it about itself.
+    /// Waits for the socket of the sidecar, and reads its `Info`.
     pub(super) fn find(container: &str, folder: &Path, until: Instant) -> Result<Sidecar> {
         let called = format!("the hook sidecar {container}");
         loop {
@@ -81,17 +81,17 @@ impl Sidecar {
         Ok(Sidecar { container: container.to_owned(), socket, name: info.name.clone(), version, points })
     }
 
-    /// What people call it.
+    /// Name of the sidecar in messages.
     pub(super) fn called(&self) -> String {
         format!("the hook sidecar {} ({})", self.container, plain(&self.name))
     }
 
-    /// Its priority at a point at which it wants to be asked.
+    /// Priority of the sidecar at a hook point; `None` if it does not have the hook point.
     pub(super) fn priority(&self, wanted: Point) -> Option<i32> {
         self.points.iter().find(|(point, _)| *point == wanted).map(|(_, priority)| *priority)
     }
 
-    /// The domain as it wants it.
+    /// The domain after the change by the sidecar.
     pub(super) fn on_define_domain(&self, xml: &str, vmi: &str) -> Result<String> {
         let question = Domain { xml: xml.into(), vmi: vmi.into() };
         let answer: Domain = self.ask(Point::OnDefineDomain, question, ANSWER)?;
@@ -104,13 +104,13 @@ impl Sidecar {
         Ok(xml)
     }
 
-    /// The texts of cloud-init as it wants them.
+    /// The texts of cloud-init after the change by the sidecar.
     pub(super) fn pre_cloud_init_iso(&self, data: &Data, vmi: &str) -> Result<Texts> {
         let question = Texts { no_cloud: data.no_cloud(), vmi: vmi.into(), data: data.json() };
         self.ask(Point::PreCloudInitIso, question, ANSWER)
     }
 
-    /// Tells it that the launcher ends.
+    /// Tells the sidecar that the launcher ends.
     pub(super) fn shutdown(&self, within: Duration) -> Result<()> {
         self.ask::<Empty, Empty>(Point::Shutdown, Empty {}, within).map(drop)
     }
@@ -128,14 +128,14 @@ impl Sidecar {
     }
 }
 
-/// The one socket in a sidecar's folder, which the sidecar may fill as it likes.
+/// The only socket in a sidecar's folder. The sidecar may create any files there.
 fn socket(folder: &Path) -> std::result::Result<Option<PathBuf>, String> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(format!("cannot read {}: {e}", folder.display())),
     };
-    // A link is no socket: what it leads to is not the sidecar's.
+    // A link does not count as a socket: its target may belong to another program.
     let sockets =
         entries.take(1000).flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
     let sockets: Vec<PathBuf> = sockets.map(|entry| entry.path()).collect();
@@ -148,7 +148,7 @@ fn socket(folder: &Path) -> std::result::Result<Option<PathBuf>, String> {
     }
 }
 
-/// One question on a connection of its own. The error is a sentence for the end of another.
+/// Makes one call on its own connection. The error is the end of a sentence.
 fn ask<Q: prost::Message + 'static, A: prost::Message + Default + 'static>(
     socket: &Path,
     method: &str,
@@ -170,7 +170,7 @@ fn ask<Q: prost::Message + 'static, A: prost::Message + Default + 'static>(
             .map_err(|status| format!("{:?}: {}", status.code(), plain(status.message())))
     };
     let answer = runtime.block_on(async { tokio::time::timeout(within, call).await });
-    // What the connection still does must not hold up the start.
+    // Remaining work of the connection must not delay the start.
     runtime.shutdown_background();
     answer.unwrap_or_else(|_| Err(format!("no answer within {} s", within.as_secs_f32().ceil())))
 }

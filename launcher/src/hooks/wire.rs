@@ -1,28 +1,29 @@
-//! KubeVirt's words for hook sidecars: `kubevirt.hooks.info` and `kubevirt.hooks.v1alpha1` to `v1alpha3`.
+//! KubeVirt's protocol of hook sidecars: `kubevirt.hooks.info` and `kubevirt.hooks.v1alpha1` to `v1alpha3`.
 //!
-//! Written out by hand from the public interface: all versions have the same messages, and later ones have more methods.
+//! Written by hand from the public interface: all versions have the same messages, and later ones have more
+//! methods.
 
-/// `Info.Info`
+/// Path of the method `Info.Info`.
 pub(super) const INFO: &str = "/kubevirt.hooks.info.Info/Info";
-/// The versions of the callbacks, the newest first.
+/// Versions of the callbacks, the newest first.
 pub(super) const VERSIONS: [&str; 3] = ["v1alpha3", "v1alpha2", "v1alpha1"];
 
-/// When a sidecar is asked.
+/// Hook point: the time at which a sidecar is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Point {
-    /// The domain is to be defined.
+    /// Before the domain is defined.
     OnDefineDomain,
-    /// The texts of cloud-init are to be written.
+    /// Before the texts of cloud-init are written.
     PreCloudInitIso,
-    /// The launcher ends.
+    /// Before the launcher ends.
     Shutdown,
 }
 
 impl Point {
-    /// All of them.
+    /// All hook points.
     pub(super) const ALL: [Point; 3] = [Point::OnDefineDomain, Point::PreCloudInitIso, Point::Shutdown];
 
-    /// Its name, which is that of the method, too.
+    /// Name of the hook point, and of its method.
     pub(super) fn name(self) -> &'static str {
         match self {
             Point::OnDefineDomain => "OnDefineDomain",
@@ -31,7 +32,7 @@ impl Point {
         }
     }
 
-    /// A version of the callbacks has the method.
+    /// True if this version of the callbacks has the method.
     pub(super) fn is_in(self, version: &str) -> bool {
         match self {
             Point::OnDefineDomain => true,
@@ -46,11 +47,11 @@ pub(super) fn method(version: &str, point: Point) -> String {
     format!("/kubevirt.hooks.{version}.Callbacks/{}", point.name())
 }
 
-/// Nothing.
+/// A message without fields.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub(super) struct Empty {}
 
-/// What a sidecar says of itself.
+/// Name and hook points of a sidecar.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Info {
     #[prost(string, tag = "1")]
@@ -61,7 +62,7 @@ pub(super) struct Info {
     pub(super) versions: Vec<String>,
 }
 
-/// When it wants to be asked.
+/// A hook point of a sidecar, with its priority.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct HookPoint {
     #[prost(string, tag = "1")]
@@ -70,7 +71,7 @@ pub(super) struct HookPoint {
     pub(super) priority: i32,
 }
 
-/// The domain and the VMI; in the answer, the domain alone.
+/// The domain and the VMI; in the answer, only the domain.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Domain {
     #[prost(bytes = "vec", tag = "1")]
@@ -79,7 +80,7 @@ pub(super) struct Domain {
     pub(super) vmi: Vec<u8>,
 }
 
-/// The texts of cloud-init, in an old form and a new one, and the VMI; in the answer, the texts alone.
+/// The texts of cloud-init, in an old form and a new one, and the VMI; in the answer, only the texts.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct Texts {
     /// `CloudInitNoCloudSource` of the API, as JSON.
@@ -88,7 +89,7 @@ pub(super) struct Texts {
     /// The VMI, as JSON.
     #[prost(bytes = "vec", tag = "2")]
     pub(super) vmi: Vec<u8>,
-    /// The launcher's own form, as JSON.
+    /// Data in the launcher's own form, as JSON.
     #[prost(bytes = "vec", tag = "3")]
     pub(super) data: Vec<u8>,
 }

@@ -1,13 +1,15 @@
-//! libvirt's QEMU driver inside this process (`qemu:///embed?root=DIR`): its surroundings, made before it is opened.
+//! libvirt's QEMU driver inside this process (`qemu:///embed?root=DIR`): files and environment that it needs
+//! before it is opened.
 //!
 //! ```text
-//!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), the account libvirt insists on; swtpm's own settings
+//!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), libvirt's default account; swtpm's own
+//! settings
 //!  seed()   CACHE/<key>/*.xml ──► ROOT/cache/qemu/capabilities      before it is opened: no probe of QEMU
 //!  save()                     ◄──                                    after it: no probe at the next start either
 //! ```
 //!
-//! libvirt trusts a cached file only while the programs' ctimes are as they were, and makes it anew otherwise: a wrong
-//! cache costs time, never truth.
+//! libvirt trusts a cached file only while the ctimes of the programs are unchanged, and creates it again
+//! otherwise. So a wrong cache costs time, but has no other effect.
 
 use super::passt;
 use crate::root::Root;
@@ -24,13 +26,13 @@ use std::path::{Path, PathBuf};
 pub const ACCOUNT: &str = "libvirt looks up its default account before it reads any setting; as root: \
                            useradd --system --no-create-home --shell /usr/sbin/nologin --user-group libvirt-qemu";
 
-/// The program that certifies the keys of a new TPM.
+/// Program that certifies the keys of a new TPM.
 const CERTIFIER: &str = "/usr/bin/swtpm_localca";
 
-/// The folder of programs that come before those of the host, below the root.
+/// Folder of programs that come before those of the host in `PATH`, below the root.
 const PROGRAMS: &str = "programs";
 
-/// Programs and libraries whose change makes a cache old.
+/// Programs and libraries whose change makes a cache outdated.
 const KEY: &[&str] = &[
     "/usr/bin/qemu-system-x86_64",
     "/usr/lib/x86_64-linux-gnu/libvirt.so.0",
@@ -40,16 +42,17 @@ const KEY: &[&str] = &[
     "/dev/kvm",
 ];
 
-/// Characters that are escaped in a URI: all but its unreserved letters, and the slash.
+/// Characters that are not escaped in a URI: its unreserved characters, and the slash.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The URI of a driver in this process. The user chooses the folder's name: characters with a meaning in a URI are escaped.
+/// URI of a driver in this process. The user chooses the folder's name, so characters with a meaning in a URI
+/// are escaped.
 pub fn uri(root: &Root) -> String {
     let root = percent_encode(root.short().as_os_str().as_bytes(), PLAIN);
     format!("qemu:///embed?root={root}")
 }
 
-/// Variables this process must have: libvirt and QEMU look for their user's folders there.
+/// Environment variables that this process must have: libvirt and QEMU look for their user's folders there.
 pub fn environment(root: &Root) -> BTreeMap<&'static str, PathBuf> {
     let home = root.short().join("home");
     // libvirt starts passt by its name alone.
@@ -69,7 +72,8 @@ pub fn environment(root: &Root) -> BTreeMap<&'static str, PathBuf> {
 pub fn ready(root: &Root) -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
-    // A driver that is root's gives swtpm to an account of its own; another runs it as itself, and cannot do otherwise.
+    // A driver that runs as root starts swtpm under its own account; any other driver runs it under its own
+    // user.
     let swtpm_account = match user {
         0 => format!("swtpm_user = \"+{user}\"\nswtpm_group = \"+{group}\"\n"),
         _ => String::new(),
@@ -102,7 +106,7 @@ pub fn ready(root: &Root) -> io::Result<()> {
     Ok(())
 }
 
-/// This program is started in the place of another.
+/// Makes this program start in place of another.
 fn stand_before(root: &Root, name: &str) -> io::Result<()> {
     let folder = root.folder().join(PROGRAMS);
     fs::create_dir_all(&folder)?;
@@ -114,8 +118,8 @@ fn stand_before(root: &Root, name: &str) -> io::Result<()> {
     symlink(own, link)
 }
 
-/// The settings by which swtpm_setup makes a new TPM. Its endorsement key is certified by an authority that is made beside
-/// it: the system's own (`/var/lib/swtpm-localca`) belongs to root.
+/// Settings by which swtpm_setup creates a new TPM. A certificate authority beside it certifies the
+/// endorsement key: the system's own (`/var/lib/swtpm-localca`) belongs to root.
 fn swtpm(root: &Root) -> [(&'static str, String); 3] {
     let home = root.short().join("home");
     let (config, authority) = (home.join("config"), home.join("swtpm-localca"));
@@ -146,7 +150,7 @@ fn swtpm(root: &Root) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Where huge pages are mounted and may be written. libvirt looks by itself only where it is root.
+/// Mounts of hugetlbfs that this user may write to. libvirt searches by itself only if it is root.
 pub fn hugetlbfs() -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let may_write = |path: &String| {
@@ -155,7 +159,8 @@ pub fn hugetlbfs() -> Vec<String> {
     mounted_hugetlbfs(&mounts).into_iter().filter(may_write).collect()
 }
 
-/// The mounts of hugetlbfs. A name that the kernel or libvirt's settings would have to escape is nobody's for this.
+/// Mounts of hugetlbfs. A path with characters that the kernel or libvirt's settings would escape is left
+/// out.
 fn mounted_hugetlbfs(mounts: &str) -> Vec<String> {
     let path = |line: &str| {
         let mut words = line.split(' ').skip(1);
@@ -166,7 +171,7 @@ fn mounted_hugetlbfs(mounts: &str) -> Vec<String> {
     mounts.lines().filter_map(path).collect()
 }
 
-/// The folder of the cache for the programs installed now, under `cache`.
+/// Folder of the cache for the currently installed programs, below `cache`.
 pub fn cache_folder(cache: &Path) -> PathBuf {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut feed = |bytes: &[u8]| {
@@ -175,7 +180,7 @@ pub fn cache_folder(cache: &Path) -> PathBuf {
         }
     };
     for path in KEY {
-        // A device's ctime changes with every boot; only its presence counts.
+        // A device's ctime changes with every boot, so only its existence counts.
         if let Ok(found) = fs::metadata(path) {
             feed(path.as_bytes());
             if found.is_file() {
@@ -189,12 +194,12 @@ pub fn cache_folder(cache: &Path) -> PathBuf {
     cache.join(format!("{hash:016x}"))
 }
 
-/// Gives the findings of an earlier driver to this one. Returns the number of files.
+/// Copies the cache of an earlier driver to this one. Returns the number of files.
 pub fn seed(root: &Root, cache: &Path) -> io::Result<usize> {
     copy_new(&cache_folder(cache), &capabilities(root))
 }
 
-/// Keeps the driver's findings for the next one. Returns the number of files.
+/// Copies the cache of this driver for the next one. Returns the number of files.
 pub fn save(root: &Root, cache: &Path) -> io::Result<usize> {
     let into = cache_folder(cache);
     let copied = copy_new(&capabilities(root), &into)?;
@@ -208,7 +213,8 @@ fn capabilities(root: &Root) -> PathBuf {
     root.folder().join("cache/qemu/capabilities")
 }
 
-/// Copies the files that are not there yet. Each appears whole or not at all, even if two launchers copy at once.
+/// Copies the files that do not exist yet. Each appears complete or not at all, even if two launchers copy at
+/// once.
 fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(0) };
     fs::create_dir_all(to)?;
@@ -222,7 +228,7 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<usize> {
         }
         match fs::read(&path) {
             Ok(bytes) => write_whole(&new, &bytes)?,
-            // Another launcher may tidy up at the same time.
+            // Another launcher may clean up at the same time.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(e),
         }
@@ -236,7 +242,7 @@ fn newer(this: &Path, that: &Path) -> bool {
     time(this).is_some_and(|this| Some(this) >= time(that))
 }
 
-/// Caches of programs that are gone. Failing to remove one does no harm.
+/// Removes caches of programs that are gone. A failure does no harm.
 fn forget_old(cache: &Path, current: &Path) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -250,12 +256,13 @@ fn forget_old(cache: &Path, current: &Path) {
     }
 }
 
-/// Writes a file that appears whole or not at all. After a power cut it may be empty, where the file system keeps no order.
+/// Writes a file that appears complete or not at all. After a power cut it may be empty, if the file system
+/// keeps no order.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, |file| file.write_all(bytes))
 }
 
-/// The same, and a power cut leaves the file of before or the new one.
+/// Writes a file that is the old or the new one, complete, even after a power cut.
 pub fn write_durable(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, |file| file.write_all(bytes).and_then(|()| file.sync_all()))?;
     File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()

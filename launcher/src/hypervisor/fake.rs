@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Fake {
     inner: Mutex<Inner>,
-    /// Told when a verb goes on.
+    /// Notified when a verb is released.
     released: Condvar,
 }
 
@@ -27,7 +27,7 @@ struct Inner {
     agent: BTreeMap<String, String>,
     commands: Vec<String>,
     deaf: bool,
-    /// Verbs whose calls do not return, and the number of those calls.
+    /// Verbs that hang, and the number of their calls.
     hanging: BTreeSet<String>,
     hung: BTreeMap<String, usize>,
 }
@@ -38,7 +38,7 @@ impl Fake {
         self.lock().conversation.clone()
     }
 
-    /// All commands to guest agents so far, whole.
+    /// All commands to guest agents so far, complete.
     pub fn agent_commands(&self) -> Vec<String> {
         self.lock().commands.clone()
     }
@@ -48,28 +48,28 @@ impl Fake {
         self.lock().definition.clone()
     }
 
-    /// The next call of this verb fails.
+    /// Makes the next call of this verb fail.
     pub fn fail_next(&self, verb: &str, kind: ErrorKind, why: &str) {
         self.lock().failures.insert(verb.to_owned(), Error::new(kind, verb, why));
     }
 
-    /// Calls of this verb do not return from now on, until it is released.
+    /// Makes calls of this verb hang, until it is released.
     pub fn hang(&self, verb: &str) {
         self.lock().hanging.insert(verb.to_owned());
     }
 
-    /// Calls of this verb return again.
+    /// Lets calls of this verb return again.
     pub fn release(&self, verb: &str) {
         self.lock().hanging.remove(verb);
         self.released.notify_all();
     }
 
-    /// The number of calls of this verb that do not return: a thread each.
+    /// Number of hanging calls of this verb, each on a thread.
     pub fn hung(&self, verb: &str) -> usize {
         self.lock().hung.get(verb).copied().unwrap_or_default()
     }
 
-    /// Its guests do not react to the power button.
+    /// Makes the guests ignore the power button.
     pub fn deaf(&self) {
         self.lock().deaf = true;
     }
@@ -101,7 +101,7 @@ impl Fake {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call, and fails if the test asked for that.
+    /// Records a call, and fails if the test asks for it.
     fn said(&self, verb: &str, rest: &str) -> Result<()> {
         let mut inner = self.lock();
         inner.conversation.push(format!("{verb} {rest}").trim_end().to_owned());
@@ -114,7 +114,7 @@ impl Fake {
         inner.failures.remove(verb).map_or(Ok(()), Err)
     }
 
-    /// The condition of a domain that runs.
+    /// The condition of a running domain.
     fn running(&self, verb: &str, name: &str) -> Result<Condition> {
         self.said(verb, name)?;
         match self.lock().domains.get(name).copied() {
@@ -187,7 +187,7 @@ impl Hypervisor for Fake {
         Ok(())
     }
 
-    /// The other end is gone already: its guests write nothing.
+    /// The other end is closed: guests of the fake write nothing.
     fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
         self.running("line", name)?;
         let pair =

@@ -7,9 +7,9 @@
 //!
 //! **Owns** the types [`Condition`], [`End`], [`Event`], [`Error`]. No type of libvirt leaves its implementation. A domain
 //! is identified by its name; a missing one is [`ErrorKind::NotFound`], never a panic and never a text to search in.
-//! **Verbs block,** some without an end: libvirt waits for QEMU, and QEMU for its storage. Callers use a thread of its own
+//! **Verbs block,** some without an end: libvirt waits for QEMU, and QEMU for its storage. Callers use a
+//! separate thread
 //! (`launcher::threads`).
-//! **Both implementations pass one suite**: `launcher/tests/hypervisor/main.rs`.
 
 pub mod embed;
 mod error;
@@ -27,7 +27,7 @@ fn unsupported(name: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("show the domain {name}"), "this hypervisor cannot")
 }
 
-/// Runs domains.
+/// A hypervisor that runs domains.
 pub trait Hypervisor: Send + Sync + 'static {
     /// Version and URI.
     fn about(&self) -> Result<About>;
@@ -35,25 +35,27 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// True if a disk may have several IOThreads. May start QEMU to ask for its version.
     fn has_iothread_mapping(&self) -> Result<bool>;
 
-    /// Sends the events of the domain from now on. Called from a thread of the hypervisor's; must not block.
+    /// Registers the receiver of the domain's events. It is called from a thread of the hypervisor, and must
+    /// not block.
     fn watch(&self, name: &str, tell: Tell) -> Result<()>;
 
-    /// Defines a domain, or gives a defined one that does not run a new description.
+    /// Defines a domain, or changes the definition of one that does not run.
     fn define(&self, xml: &str) -> Result<()>;
 
     /// Removes the definition of a domain that does not run.
     fn undefine(&self, name: &str) -> Result<()>;
 
-    /// Starts a defined domain, with its vCPUs stopped: the serial console can be opened before the guest's first word.
+    /// Starts a defined domain with stopped vCPUs, so that the serial console can be opened before the
+    /// guest's first output.
     fn start(&self, name: &str) -> Result<()>;
 
-    /// Opens the serial console of a domain that runs, if it has one.
+    /// Opens the serial console of a running domain, if it has one.
     fn line(&self, name: &str) -> Result<Option<OwnedFd>>;
 
     /// The state of a domain.
     fn look(&self, name: &str) -> Result<Seen>;
 
-    /// Presses the power button: the guest is asked to shut down.
+    /// Presses the power button, which asks the guest to shut down.
     fn shutdown(&self, name: &str) -> Result<()>;
 
     /// Ends the domain at once.
@@ -68,22 +70,22 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// Stops the vCPUs.
     fn pause(&self, name: &str) -> Result<()>;
 
-    /// Lets the vCPUs run.
+    /// Resumes the vCPUs.
     fn resume(&self, name: &str) -> Result<()>;
 
-    /// Changes the media of a CD-ROM, or ejects them: `disk` is the new XML of the whole disk.
+    /// Changes the media of a CD-ROM, or ejects them. `disk`: new XML of the whole disk.
     fn change_media(&self, name: &str, disk: &str) -> Result<()>;
 
-    /// Takes the link of an interface down or up: `interface` is the new XML of the whole interface.
+    /// Takes the link of an interface down or up. `interface`: new XML of the whole interface.
     fn change_link(&self, name: &str, interface: &str) -> Result<()>;
 
-    /// Sends a command to the guest agent: JSON in, JSON out.
+    /// Sends a command to the guest agent, JSON in and out.
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String>;
 
-    /// Usage of a running domain since its start.
+    /// Resource usage of a running domain since its start.
     fn stats(&self, name: &str) -> Result<Stats>;
 
-    /// Facts of a defined domain, for `virsh`.
+    /// Data of a defined domain, for `virsh`.
     fn domain(&self, name: &str) -> Result<Domain> {
         Err(unsupported(name))
     }
@@ -99,7 +101,7 @@ pub trait Hypervisor: Send + Sync + 'static {
         Err(unsupported(name))
     }
 
-    /// Writes a screenshot: PNG where QEMU can (7.1 and later), else PPM.
+    /// Writes a screenshot: PNG if QEMU supports it (7.1 and later), else PPM.
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()>;
 }
 
@@ -109,67 +111,62 @@ pub type Tell = Box<dyn Fn(Event) + Send + Sync>;
 /// Version and URI of a hypervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Its version.
     pub version: String,
-    /// The URI.
     pub uri: String,
 }
 
 /// The state of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Running, paused or off.
     pub condition: Condition,
-    /// The process of QEMU.
+    /// Process ID of QEMU.
     pub pid: Option<u32>,
-    /// The start of that process, in clock ticks since boot.
+    /// Start time of that process, in clock ticks since boot.
     pub started: Option<u64>,
     /// True if the guest agent has opened its channel.
     pub agent: bool,
 }
 
-/// Running, paused or off.
+/// State of a domain's process and vCPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The vCPUs run.
     Running,
     /// The vCPUs are stopped.
     Paused(Pause),
-    /// The guest has shut down, its process still exists.
+    /// The guest has shut down, and its process still exists.
     Ending,
-    /// There is no process.
+    /// The process does not exist.
     Off(End),
 }
 
-/// The reason of stopped vCPUs.
+/// Reason why the vCPUs are stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// On request, or since the start.
+    /// A request, or the start.
     Asked,
-    /// A disk could not be read or written.
+    /// A read or write error of a disk.
     IoError,
-    /// The guest did not answer its watchdog.
+    /// A watchdog that the guest did not feed.
     Watchdog,
-    /// The guest has panicked.
+    /// A panic of the guest.
     Panicked,
-    /// A short pause of the hypervisor's own.
+    /// A short pause by the hypervisor itself.
     Passing,
 }
 
-/// The way in which a domain ended.
+/// Cause of a domain's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The guest switched itself off.
+    /// The guest shut down.
     Shutdown,
-    /// It was destroyed.
     Destroyed,
-    /// The process died, or the guest panicked.
+    /// The process crashed, or the guest panicked.
     Crashed,
-    /// It could not start.
+    /// The start failed.
     Failed,
-    /// It was saved or migrated away.
+    /// The domain was saved or migrated away.
     Left,
-    /// Unknown: it was never started, or ended while no launcher watched.
+    /// Unknown: never started, or ended while no launcher watched.
     Unknown,
 }
 
@@ -178,7 +175,7 @@ pub enum End {
 pub enum Event {
     /// The process has started.
     Started,
-    /// The vCPUs run.
+    /// The vCPUs were resumed.
     Resumed,
     /// The vCPUs were stopped.
     Paused(Pause),
@@ -188,26 +185,25 @@ pub enum Event {
     Panicked,
     /// The process has ended.
     Ended(End),
-    /// The guest rebooted.
     Rebooted,
-    /// A disk could not be read or written.
+    /// A disk had a read or write error.
     IoError {
-        /// The disk's name in the VM, where it has one.
+        /// Name of the disk in the VM, if it has one.
         disk: Option<String>,
-        /// The file or device.
+        /// Path of the file or device.
         path: String,
-        /// There is no space for the guest's writes.
+        /// True if the host has no space for the guest's writes.
         no_space: bool,
-        /// The domain is paused for it.
+        /// True if the domain is paused by the error.
         paused: bool,
     },
-    /// The guest did not answer its watchdog.
+    /// The guest did not feed its watchdog.
     Watchdog {
-        /// The domain is reset, and runs on.
+        /// True if the domain is reset, and runs on.
         reset: bool,
     },
-    /// The guest agent opened (or closed) its channel.
+    /// The guest agent opened (`true`) or closed its channel.
     Agent(bool),
-    /// The connection to the hypervisor is gone.
+    /// The connection to the hypervisor is lost, for this reason.
     Lost(String),
 }

@@ -1,15 +1,19 @@
-//! passt as libvirt starts it: this program stands before it in `PATH` (`embed`), confines itself, and becomes it.
+//! Start of passt by libvirt: this program stands before passt in `PATH` (`embed`), confines itself, and
+//! executes it.
 //!
 //! ```text
 //!  libvirt ── passt --socket … ──► virt-launcher, by that name ── Landlock, seccomp ──► /usr/bin/passt
 //! ```
 //!
-//! passt hears every packet that a guest makes up. By itself it goes into namespaces of its own, which the filter of a launcher
-//! pod forbids, and then it does not start. So files are kept from it here ([`guard::confine`]): it reads settings of the pod and
-//! makes its socket, and cannot look into QEMU. Its own filter of system calls it brings. A kernel without Landlock keeps no file
-//! from it: then the launcher says so in its log ([`unconfined`]), for nobody reads what libvirt's child prints.
+//! passt reads every packet that a guest sends, so it must be confined. It would enter new namespaces by
+//! itself, which the seccomp filter of a launcher pod forbids, and then it does not start. So Landlock
+//! restricts its file access here ([`guard::confine`]): it may read settings of the pod and create its
+//! socket, and has no access to QEMU. passt installs its own filter of system calls. A kernel without
+//! Landlock does not restrict its files. The launcher logs that ([`unconfined`]), since libvirt discards the
+//! child's output.
 //!
-//! One option is added: without it the address of the guest's router would lead to 127.0.0.1 of the pod, where sidecars listen.
+//! One option is added: without it the address of the guest's router would lead to 127.0.0.1 of the pod,
+//! where sidecars listen.
 
 use crate::error::Error;
 use guard::confine::{InForce, Process, Use};
@@ -18,22 +22,22 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// The name by which libvirt starts it.
+/// Name by which libvirt starts passt.
 pub const NAME: &str = "passt";
 const PROGRAM: &str = "/usr/bin/passt";
 const NO_WAY_TO_THE_POD: &str = "--no-map-gw";
-/// The program, and where its libraries are.
+/// The program, and the folders of its libraries.
 const RUNS: [&str; 4] = [PROGRAM, "/usr/lib", "/lib", "/lib64"];
-/// Resolvers, ports that are in use, its own limits.
+/// Files that passt reads: resolvers, used ports, its own limits.
 const READS: [&str; 2] = ["/etc", "/proc"];
 const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
 
-/// Whether this process was started in the place of passt: its first argument says so.
+/// True if this process was started in place of passt, by its first argument.
 pub fn is_meant(arguments: &[OsString]) -> bool {
     arguments.first().is_some_and(|name| Path::new(name).file_name() == Some(OsStr::new(NAME)))
 }
 
-/// Becomes passt, while this process has one thread. Returns only where it cannot: why.
+/// Executes passt, while this process has one thread. Returns only in case of an error.
 pub fn enter(arguments: &[OsString]) -> Error {
     let given = arguments.get(1..).unwrap_or_default();
     confined(given).before_exec();
@@ -41,13 +45,13 @@ pub fn enter(arguments: &[OsString]) -> Error {
     Error::io(format!("cannot start {PROGRAM}, which an interface with passtBinding needs"), failed)
 }
 
-/// What is to be told where files are not kept from it.
+/// The log message if files are not restricted.
 pub fn unconfined(landlock: &InForce) -> Option<String> {
     let told = || format!("passt can open every file that the launcher can: Landlock is {landlock}");
     (!landlock.in_force).then(told)
 }
 
-/// What it may reach: the folder of its socket to write in.
+/// Restrictions for passt: it may write only in the folder of its socket.
 fn confined(given: &[OsString]) -> Process {
     let uses = |process: Process, paths: &[&str], how: Use| {
         paths.iter().fold(process, |process, path| process.uses(path, how))

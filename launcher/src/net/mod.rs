@@ -1,4 +1,4 @@
-//! The guest's network on this side: DHCP servers that give the guest its addresses.
+//! The guest's network in the launcher: DHCP servers that give the guest its addresses.
 //!
 //! ```text
 //!  Lease (virt-handler) ┐
@@ -7,7 +7,7 @@
 //!                                     └─ serve ◄──────┘   UDP 67 on the bridge, for the one guest
 //! ```
 //!
-//! The same of IPv6: a `Lease6`, `dhcp6::answer`, UDP 547.
+//! IPv6 is the same with a `Lease6`, `dhcp6::answer` and UDP 547.
 //!
 //! A launcher without privileges can open these ports because virt-handler allows it to every process of the pod
 //! (`ip_unprivileged_port_start`), or because the program carries the capability.

@@ -1,16 +1,16 @@
-//! `/etc/resolv.conf`, as far as a guest needs it.
+//! Parser of `/etc/resolv.conf`, for the settings of a guest.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// More than resolvers use; further entries of the file are ignored.
+/// Most entries of a kind; further entries of the file are ignored.
 const MOST: usize = 32;
 
 /// Settings of a resolver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resolv {
-    /// Servers of IPv4.
+    /// IPv4 name servers.
     pub(super) servers: Vec<Ipv4Addr>,
-    /// Servers of IPv6 that a guest can reach: those of one link are the pod's alone.
+    /// IPv6 name servers that a guest can reach: link-local ones belong to the pod's link.
     pub(super) servers6: Vec<Ipv6Addr>,
     /// Domains that complete short names.
     pub(super) search: Vec<String>,
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str) -> Resolv {
     found
 }
 
-/// True if it can be written as labels of DNS.
+/// True if the text can be written as DNS labels.
 fn is_domain(domain: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())

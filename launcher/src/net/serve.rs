@@ -1,4 +1,4 @@
-//! The DHCP servers of one VM: a task per interface with a lease, as long as the value lives.
+//! The DHCP servers of one VM: a task for each interface with a lease, as long as the value lives.
 
 use super::dhcp::{DhcpSettings, answer};
 use super::dhcp6::{self, Dhcp6Settings};
@@ -23,14 +23,14 @@ const SERVER: u16 = 67;
 const CLIENT: u16 = 68;
 const SERVER6: u16 = 547;
 const CLIENT6: u16 = 546;
-/// Where a guest finds the servers of DHCPv6.
+/// Multicast address of all DHCPv6 servers.
 const EVERY_SERVER6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
-/// More than any request has.
+/// Size of the receive buffer, larger than any request.
 const LARGEST: usize = 2048;
-/// The pause before a socket that failed is tried again.
+/// Pause before another try after a socket error.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Servers; they end with this value.
+/// Servers, which end with this value.
 #[derive(Debug, Default)]
 pub struct Servers {
     tasks: Vec<JoinHandle<()>>,
@@ -44,7 +44,8 @@ impl Drop for Servers {
     }
 }
 
-/// Answers the guest on every interface whose link has a lease. Called inside a runtime of tokio, before the guest runs.
+/// Answers the guest on every interface whose link has a lease. Called inside a runtime of tokio, before the
+/// guest runs.
 pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
     let pod = Pod::look();
     let mut servers = Servers::default();
@@ -64,17 +65,17 @@ pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
     Ok(servers)
 }
 
-/// Faults that were told: each once, as a guest may bring it about with each packet.
+/// Faults that were logged. Each is logged once, as a guest may cause it with each packet.
 #[derive(Debug, Default)]
 pub(super) struct Told(BTreeSet<(&'static str, Option<i32>)>);
 
 impl Told {
-    /// Whether this one is new: what could not be done, and the number of the error or of the option.
+    /// True if this fault is new. `what`: the failed step; `number`: error number or option.
     fn is_new(&mut self, what: &'static str, number: Option<i32>) -> bool {
         self.0.insert((what, number))
     }
 
-    /// Tells of options that had no room in an answer, all in one line. How many do is the guest's to choose.
+    /// Logs the options that did not fit into an answer, in one line. The guest decides how many there are.
     pub(super) fn left_out(&mut self, protocol: &'static str, options: &[u16]) {
         let is_new = |option: &&u16| self.is_new(protocol, Some(i32::from(**option)));
         let new: Vec<&u16> = options.iter().filter(is_new).collect();
@@ -107,7 +108,7 @@ async fn answers(socket: UdpSocket, told: DhcpSettings) {
     }
 }
 
-/// Nothing but the bridge tells one guest from another here: it is alone there.
+/// Answers every DHCPv6 request on the bridge, where this guest is the only one.
 async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
     let (mut buffer, mut faults) = ([0; LARGEST], Told::default());
     loop {
@@ -134,13 +135,14 @@ async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
     }
 }
 
-/// Where an answer goes: to the client's port of an address of this link, whatever port the request came from.
+/// Destination of an answer: the client's port of an address of this link, whatever port the request came
+/// from.
 fn client6(from: SocketAddrV6) -> Option<SocketAddrV6> {
     let is_near = from.ip().is_unicast_link_local();
     is_near.then(|| SocketAddrV6::new(*from.ip(), CLIENT6, 0, from.scope_id()))
 }
 
-/// A socket on one device: requests of other devices do not arrive, no answer goes elsewhere.
+/// A socket on one device: requests from other devices do not arrive, and answers do not leave elsewhere.
 fn open(device: &str, port: u16, plain: impl FnOnce(&str) -> io::Result<OwnedFd>) -> Result<UdpSocket> {
     let failed = |e: io::Error| {
         let hint = match e.kind() {
@@ -161,7 +163,7 @@ fn open(device: &str, port: u16, plain: impl FnOnce(&str) -> io::Result<OwnedFd>
 
 fn plain(_device: &str) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    // One for each device, all on the same port.
+    // One socket for each device, all on the same port.
     set_socket_reuseaddr(&socket, true)?;
     set_socket_broadcast(&socket, true)?;
     no_sums(&socket)?;
@@ -178,8 +180,9 @@ fn plain6(device: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Answers without a checksum. Between bridge and guest checksums are left for a card to fill in, and there is none; a
-/// client that reads raw packets would drop them as broken. IPv4 allows packets without one.
+/// Disables checksums of answers. Between bridge and guest checksums are left for a card to fill in, and
+/// there is none; a client that reads raw packets would drop the packets as broken. IPv4 allows packets
+/// without one.
 #[allow(unsafe_code)] // this option of sockets has no safe function
 fn no_sums(socket: &OwnedFd) -> io::Result<()> {
     let on: libc::c_int = 1;

@@ -11,10 +11,10 @@ use std::fs;
 use std::io::Read as _;
 use std::net::Ipv4Addr;
 
-/// The size limit of the pod's files.
+/// Size limit of the pod's files.
 const LARGEST: u64 = 64 << 10;
 
-/// The pod's own settings.
+/// Resolver and host name of the pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pod {
     pub(super) resolv: Resolv,
@@ -22,7 +22,7 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    /// Reads them from the pod's files; a missing file gives nothing.
+    /// Reads the pod's files; a missing file gives empty settings.
     pub(super) fn look() -> Pod {
         Pod {
             resolv: read(&text("/etc/resolv.conf")),
@@ -33,7 +33,7 @@ impl Pod {
 
 fn text(path: &str) -> String {
     let mut bytes = Vec::new();
-    // An unreadable file gives nothing.
+    // An unreadable file gives empty settings.
     if let Ok(file) = fs::File::open(path) {
         drop(file.take(LARGEST).read_to_end(&mut bytes));
     }
@@ -79,7 +79,7 @@ pub(super) fn told(
     Ok(Some((lease.device.clone(), told)))
 }
 
-/// The same of DHCPv6.
+/// The DHCPv6 settings of the guest behind an interface. `None` for an interface without a lease.
 pub(super) fn told6(
     interface: &Interface,
     link: &Link,

@@ -1,19 +1,19 @@
-//! libvirt's descriptions of its own capabilities. Pure.
+//! Parser of libvirt's descriptions of its own capabilities. Pure.
 //!
-//! The texts come from the libvirt inside this process, so they are well formed; an element is found by its tag,
-//! and a missing one is empty.
+//! The texts come from the libvirt inside this process, so they are well formed; an element is found by its
+//! tag, and a missing one is empty.
 
 use api::launcher::Accelerator;
 use api::node::{Cpu, Tsc};
 
-/// From `virConnectGetCapabilities`: the part about guests of this architecture.
+/// The part about guests of this architecture, from `virConnectGetCapabilities`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// Machine types without aliases. The deprecated ones are among them: VMs that began with one go on with it.
+    /// Machine types without aliases, with the deprecated ones: VMs that began with one keep it.
     pub machine_types: Vec<String>,
-    /// Those of them that QEMU is about to give up.
+    /// Machine types that QEMU will drop.
     pub deprecated_machine_types: Vec<String>,
-    /// Accelerators that may run it.
+    /// Accelerators that may run the guest.
     pub accelerators: Vec<Accelerator>,
 }
 
@@ -47,7 +47,7 @@ pub fn guest(xml: &str, arch: &str) -> Guest {
     }
 }
 
-/// From `virConnectGetDomainCapabilities`: the CPU models of guests.
+/// The CPU models of guests, from `virConnectGetDomainCapabilities`.
 pub fn cpu(xml: &str) -> Cpu {
     let part = |text: &str, from: &str, to: &str| {
         text.split(from).nth(1).and_then(|rest| rest.split(to).next()).map(str::to_owned)
@@ -72,7 +72,7 @@ pub fn cpu(xml: &str) -> Cpu {
     }
 }
 
-/// From `virConnectGetDomainCapabilities`: Hyper-V enlightenments of guests, by the names of the API.
+/// Hyper-V enlightenments of guests, by the names of the API, from `virConnectGetDomainCapabilities`.
 fn hyperv(xml: &str) -> Vec<String> {
     let part = xml.split("<hyperv supported='yes'>").nth(1).and_then(|rest| rest.split("</hyperv>").next());
     let named = |(_, text): (&str, &str)| match text {
@@ -83,7 +83,7 @@ fn hyperv(xml: &str) -> Vec<String> {
     elements(part.unwrap_or_default(), "value").map(named).collect()
 }
 
-/// From `virConnectGetCapabilities`: the time stamp counter of the host.
+/// The time stamp counter of the host, from `virConnectGetCapabilities`.
 pub fn tsc(xml: &str) -> Option<Tsc> {
     let (counter, _) =
         elements(xml, "counter").find(|(attributes, _)| attribute(attributes, "name") == Some("tsc"))?;

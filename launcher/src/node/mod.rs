@@ -63,7 +63,7 @@ pub fn firmwares() -> Vec<Efi> {
     firmware::installed(None).map(efi).collect()
 }
 
-/// Files that VMs need: the name, any of the paths, the effect of their absence, the command that installs them.
+/// Files that VMs need: name, possible paths, effect of the absence, command that installs it.
 const NEEDED: &[(&str, &[&str], &str, &str)] = &[
     (
         "QEMU",
@@ -124,7 +124,7 @@ pub fn missing() -> Vec<Missing> {
         .filter(|(_, paths, ..)| !there(paths))
         .map(|(what, _, effect, mend)| entry(what, effect, mend))
         .collect();
-    // A directory service may know the account too; libvirt itself then reports whether it does.
+    // A directory service may have the account too; libvirt itself then reports whether it exists.
     let has_account = |text: String| {
         text.lines().any(|line| line.starts_with("libvirt-qemu:") || line.starts_with("qemu:"))
     };

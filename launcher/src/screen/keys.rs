@@ -1,53 +1,52 @@
-//! A viewer's side of RFB (RFC 6143, and QEMU's extensions), read as it passes: which of its messages type, and where each
-//! ends. Pure.
+//! A viewer's side of RFB (RFC 6143, and QEMU's extensions), parsed as it passes: the messages that type, and
+//! the end of each message. Pure.
 //!
 //! ```text
 //!  version ─► [security type] ─► share? ─► message, message, …
 //!                                  │           ├─ sees   pixel format, encodings, requests for updates, sound    passes
 //!                                  │           └─ types  keys, pointer, clipboard, size, power                   passes if it may
-//!                                  └ becomes 1: who shares a screen is not the viewer's to say
+//!                                  └ becomes 1: the viewer must not choose whether the screen is shared
 //! ```
 //!
-//! A viewer that is not permitted to type any more still lets go of what it holds down: releases of keys, and one of the
-//! pointer, pass.
+//! A viewer that may no longer type can still release keys and pointer buttons that it holds down.
 //!
-//! A message that is not known has no end that is known. Those of a viewer that may type pass from then on as they come, for
-//! QEMU to judge; one that may not is refused.
+//! An unknown message has an unknown end. From then on all bytes of a viewer that may type pass unchecked,
+//! and QEMU handles them. A viewer that may not type is refused.
 
-/// The longest head of a message: that of a key in QEMU's own words.
+/// Longest head of a message: that of a key in QEMU's extension.
 const HEAD: usize = 12;
-/// "RFB 003.008\n".
+/// Length of the version, "RFB 003.008\n".
 const VERSION: usize = 12;
 /// The security type of a screen without a password.
 const NO_PASSWORD: u8 = 1;
 
-/// Why a viewer is not served any more.
+/// Error of a viewer that sent an unknown message, and may not type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unknown;
 
-/// What comes next of a viewer.
+/// Next part of a viewer's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Version,
     Security,
     Share,
-    /// The head of a message.
+    /// Head of a message.
     Head,
-    /// So many bytes of a message.
+    /// Remaining bytes of a message.
     Rest {
         left: u64,
         passes: bool,
     },
-    /// Anything: an end of a message was not known.
+    /// Any bytes, since the end of a message was unknown.
     Blind,
 }
 
-/// A message, as far as its head tells.
+/// A message, as far as its head has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
-    /// More bytes are needed to tell.
+    /// The head needs more bytes.
     More,
-    /// One of so many bytes.
+    /// A message of this length.
     Whole {
         size: u64,
         does: Does,
@@ -55,14 +54,14 @@ enum Message {
     Unknown,
 }
 
-/// The effect of a message.
+/// Effect of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     See,
     Type,
-    /// A key goes up.
+    /// A key is released.
     Release,
-    /// The pointer moves or its buttons change; it has these down.
+    /// The pointer moves or its buttons change; these buttons are down.
     Point(u8),
 }
 
@@ -70,11 +69,11 @@ enum Does {
 #[derive(Debug)]
 pub(super) struct Keys {
     next: Next,
-    /// The bytes of a head that is not whole yet.
+    /// Bytes of an incomplete head.
     head: Vec<u8>,
-    /// It has typed.
+    /// True if the viewer has typed.
     typed: bool,
-    /// Buttons that it has down, as QEMU knows it.
+    /// Pointer buttons that are down, as QEMU has them.
     buttons: u8,
 }
 
@@ -83,7 +82,7 @@ impl Keys {
         Keys { next: Next::Version, head: Vec::with_capacity(HEAD), typed: false, buttons: 0 }
     }
 
-    /// Adds to `out` what passes of these bytes.
+    /// Adds the bytes that may pass to `out`.
     pub(super) fn pass(
         &mut self,
         mut bytes: &[u8],
@@ -143,7 +142,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The head of a message is whole.
+    /// Handles a complete head.
     fn begin(&mut self, size: u64, does: Does, may_type: bool, out: &mut Vec<u8>) {
         let passes = match does {
             Does::See => true,
@@ -170,12 +169,12 @@ impl Keys {
     }
 }
 
-/// In version 3.3, and what QEMU takes for it, the server alone chooses the security type.
+/// In version 3.3, and in versions that QEMU treats like it, the server alone chooses the security type.
 fn after_version(version: &[u8]) -> Next {
     match version {
         b"RFB 003.003\n" | b"RFB 003.004\n" | b"RFB 003.005\n" => Next::Share,
         b"RFB 003.007\n" | b"RFB 003.008\n" => Next::Security,
-        // QEMU refuses it.
+        // QEMU refuses the version.
         _ => Next::Blind,
     }
 }
@@ -199,17 +198,17 @@ fn message(head: &[u8]) -> Message {
         // KeyEvent, PointerEvent.
         [4, ..] => key(8, 1),
         [5, ..] => head.get(1).map(|buttons| whole(6, Does::Point(*buttons))),
-        // ClientCutText: a text, or, where its length is below zero, formats of an extended clipboard.
+        // ClientCutText: a text, or formats of an extended clipboard if the length is negative.
         [6, ..] => long(4).map(|length| {
             let length = length.cast_signed().unsigned_abs();
             whole(8 + u64::from(length), Does::Type)
         }),
         // xvp: the power of the VM.
         [250, ..] => Some(whole(4, Does::Type)),
-        // SetDesktopSize: 16 bytes a screen.
+        // SetDesktopSize: 16 bytes for each screen.
         [251, _, _, _, _, _, screens, ..] => Some(whole(8 + 16 * u64::from(*screens), Does::Type)),
         [251, ..] => None,
-        // QEMU's: a key with its scan code; sound.
+        // QEMU's extensions: a key with its scan code; sound.
         [255, 0, ..] => key(12, 3),
         [255, 1, ..] => short(2).map(|what| match what {
             0 | 1 => whole(4, Does::See),

@@ -3,14 +3,16 @@
 //! ```text
 //!  viewer ─► Screen::reserve ─► ViewerConnection ── a connection each ──► QEMU's VNC socket
 //!              │ seats: who types        │
-//!              │                         ├─ keys.rs   of a viewer that may not type, only what asks for pictures passes
+//!              │                         ├─ keys.rs   only requests for pictures pass, of a viewer that may
+//! not type
 //!              └─ gone: closed           └─ wake.rs   moves the pointer, for a screenshot
 //!  QEMU's screendump (PPM) ─► png::from_ppm ─► a PNG
 //! ```
 //!
-//! QEMU serves several viewers by itself, so no picture is shared here: each client has its own connection, and a slow
-//! reader slows only itself (QEMU sends a viewer the changes since its last request). QEMU would also close all viewers for
-//! one that wants the screen for itself; that is decided here ([`crate::seats`]), and no viewer can ask QEMU for it.
+//! QEMU itself serves several viewers, so no picture is shared here: each client has its own connection, and
+//! a slow reader slows only itself (QEMU sends a viewer the changes since its last request). QEMU would also
+//! close all viewers for one that asks for exclusive access. The launcher decides that instead
+//! ([`crate::seats`]), and no viewer can ask QEMU for it.
 //!
 //! Called by `server`, which reserves a [`ViewerConnection`] before it lets a stream leave HTTP.
 
@@ -31,13 +33,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::UnixStream;
 
-/// A connection to a unix socket is there at once, or QEMU is stuck with too many waiting clients.
+/// Time limit of connecting to QEMU's socket. It connects at once, or QEMU has too many waiting clients.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A screen is sent in pieces of this size, at most.
+/// Size of the pieces in which a screen is sent.
 const FROM_QEMU: usize = 64 << 10;
 const FROM_CLIENT: usize = 4 << 10;
 
-/// The VNC socket of a screen. Its clones count their clients together.
+/// The VNC socket of a screen. All clones share their clients' count.
 #[derive(Clone, Debug)]
 pub struct Screen {
     socket: PathBuf,
@@ -60,15 +62,16 @@ struct Seat {
 }
 
 impl Screen {
-    /// The screen whose VNC listens at `socket`, for so many clients at once.
+    /// The screen with the VNC socket `socket`, for this many clients at once.
     pub fn new(socket: PathBuf, most: usize) -> Result<Screen> {
         socket_path(&socket).map_err(|e| Error::refused("the screen cannot be shown").because(e))?;
         Ok(Screen { socket, seats: Arc::new(Mutex::new(Seats::new("screen", most))) })
     }
 
-    /// Connects, or returns the reason of a refusal: for a server that must answer before it gives its stream.
+    /// Connects to QEMU, or returns the reason of a refusal. For a server that must answer before it hands
+    /// its stream over.
     pub async fn reserve(&self, mode: Mode) -> Result<ViewerConnection> {
-        // First, so that nobody is closed for a client that finds no screen.
+        // Connects before it takes a seat, so that no other client is closed for one that finds no screen.
         let qemu = self.connect().await?;
         let entered = lock(&self.seats).enter(mode)?;
         let seat = Seat { seats: Arc::clone(&self.seats), id: entered.id };
@@ -90,7 +93,7 @@ impl Screen {
 }
 
 impl ViewerConnection {
-    /// Copies both ways until both sides have ended, one has broken off, or another client has the seat.
+    /// Copies both ways until both sides have ended, one has failed, or another client has taken the seat.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(self, client: S) {
         let ViewerConnection { qemu, seat, gone } = self;
         let (of_client, to_client) = split(client);
@@ -99,14 +102,14 @@ impl ViewerConnection {
             tokio::try_join!(keys(of_client, to_qemu, &seat), pictures(of_qemu, to_client)).map(drop)
         };
         tokio::select! {
-            // The client has gone, or QEMU has.
+            // The client or QEMU has ended the connection.
             done = both => tracing::debug!("a viewer of the screen: {done:?}"),
             _ = gone => tracing::info!("a viewer of the screen is closed: another client has opened it"),
         }
     }
 }
 
-/// A viewer's messages to QEMU, as far as it may send them.
+/// Passes a viewer's messages to QEMU, as far as it may send them.
 async fn keys(
     mut of: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -153,6 +156,6 @@ impl Drop for Seat {
 }
 
 fn lock(seats: &Mutex<Seats>) -> MutexGuard<'_, Seats> {
-    // No code of theirs panics half way through a change.
+    // No holder of the lock panics in the middle of a change.
     seats.lock().unwrap_or_else(PoisonError::into_inner)
 }

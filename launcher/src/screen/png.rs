@@ -1,7 +1,7 @@
-//! A screenshot: from PPM, which QEMU writes, to PNG.
+//! Conversion of a screenshot from PPM, which QEMU writes, to PNG.
 //!
-//! The PPM comes from QEMU, so it is bounded like any foreign input: 8 bits a colour, at most 16384 points a side and
-//! 2^25 in all (a screen of 8K).
+//! The PPM comes from QEMU, so it is bounded like any foreign input: 8 bits a colour, at most 16384 points a
+//! side and 2^25 in all (a screen of 8K).
 
 use crate::error::{Error, ErrorKind, Result};
 use flate2::Compression;
@@ -11,7 +11,7 @@ use std::io::Write;
 const LONGEST_SIDE: usize = 16_384;
 const MOST_POINTS: usize = 1 << 25;
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// Bytes of a point: red, green, blue.
+/// Bytes of a pixel: red, green, blue.
 const POINT: usize = 3;
 
 /// The PNG of a PPM (`P6`).
@@ -19,7 +19,7 @@ pub fn from_ppm(ppm: &[u8]) -> Result<Vec<u8>> {
     let picture = Picture::read(ppm)?;
     let mut png = SIGNATURE.to_vec();
     let mut header = Vec::with_capacity(13);
-    // Both fit: they are bounded.
+    // Both fit, since they are bounded.
     header.extend((picture.width as u32).to_be_bytes());
     header.extend((picture.height as u32).to_be_bytes());
     // 8 bits a colour, red-green-blue, deflate, filters by row, rows in order.
@@ -62,7 +62,7 @@ impl Picture<'_> {
                 "it has {width}x{height} points; at most {LONGEST_SIDE} a side and {MOST_POINTS} in all are supported"
             ));
         }
-        // One white space, then the points.
+        // One white space, then the pixels.
         let [b' ' | b'\t' | b'\r' | b'\n', points @ ..] = rest else {
             return refuse("its header does not end".to_owned());
         };
@@ -73,7 +73,7 @@ impl Picture<'_> {
         Ok(Picture { width, height, points })
     }
 
-    /// All rows, filtered and packed.
+    /// All rows, filtered and compressed.
     fn packed(&self) -> Result<Vec<u8>> {
         let row = self.width * POINT;
         let above = [&vec![0; row][..], self.points].concat();
@@ -86,7 +86,7 @@ impl Picture<'_> {
             left.extend(&line[..POINT]);
             left.extend(line[POINT..].iter().zip(line).map(|(byte, left)| byte.wrapping_sub(*left)));
             up.extend(line.iter().zip(above).map(|(byte, up)| byte.wrapping_sub(*up)));
-            // The usual guess: the row with the smallest differences packs best.
+            // The usual heuristic: the row with the smallest differences compresses best.
             let best = filtered.iter().min_by_key(|filtered| weight(filtered)).map_or(&[][..], Vec::as_slice);
             out.write_all(best).map_err(cannot_pack)?;
         }
@@ -102,7 +102,7 @@ fn weight(filtered: &[u8]) -> u64 {
     filtered.iter().map(|byte| u64::from(byte.cast_signed().unsigned_abs())).sum()
 }
 
-/// The next number of a header, and the bytes after it. Before it may be white space and comments.
+/// The next number of a header, and the bytes after it. White space and comments may stand before it.
 fn next_number(mut rest: &[u8]) -> Option<(usize, &[u8])> {
     loop {
         match rest {

@@ -1,7 +1,8 @@
-//! Moves the guest's pointer, so that a screen that sleeps is on a screenshot awake: as a viewer of QEMU's does it.
+//! Moves the guest's pointer as a VNC viewer does, so that a sleeping screen is awake on a screenshot.
 //!
-//! Two moves, for a mouse is told differences. QEMU answers in order: when the picture of one point has come that is asked
-//! for after the moves, the guest's devices have them. Then the guest has [`WAKES`] to draw.
+//! It makes two moves, since a mouse receives differences. QEMU answers in order: when the picture of one
+//! pixel that was requested after the moves has come, the guest's devices have the moves. Then the guest has
+//! [`WAKES`] to draw.
 
 use super::{PATIENCE, Screen};
 use crate::error::{Error, ErrorKind, Result};
@@ -9,16 +10,16 @@ use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The time that the guest has to draw.
+/// Time for the guest to draw.
 const WAKES: Duration = Duration::from_millis(300);
-/// The longest name of a screen that is read.
+/// Longest name of a screen that is read.
 const NAME: u64 = 4 << 10;
 const VERSION: &[u8; 12] = b"RFB 003.008\n";
 /// The security type of a screen without a password.
 const NO_PASSWORD: u8 = 1;
 
 impl Screen {
-    /// Moves the pointer. No viewer is closed for it, nor loses the keyboard.
+    /// Moves the pointer. Other viewers stay connected, and the one that types keeps typing.
     pub async fn wake(&self) -> Result<()> {
         let mut qemu = self.connect().await?;
         let shown = self.socket.display();
@@ -40,7 +41,7 @@ impl Screen {
     }
 }
 
-/// A viewer that comes, moves the pointer, sees that QEMU knows, and leaves.
+/// Connects as a viewer, moves the pointer, waits until QEMU has passed that on, and leaves.
 async fn nudge(qemu: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
     let other = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut version = [0; VERSION.len()];
@@ -58,7 +59,7 @@ async fn nudge(qemu: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<(
     if qemu.read_u32().await? != 0 {
         return Err(other("it lets no viewer in"));
     }
-    // Shared: the others stay.
+    // Shared access: other viewers stay.
     qemu.write_u8(1).await?;
     let (width, height) = (qemu.read_u16().await?, qemu.read_u16().await?);
     let mut format = [0; 16];

@@ -1,4 +1,4 @@
-//! cloud-init's inputs: the identity of the VM, the two texts, and SSH keys.
+//! The inputs of cloud-init: identity of the VM, user data, network data, and SSH keys.
 
 use super::folder::Folder;
 use crate::error::{Error, ErrorKind, Result};
@@ -6,33 +6,31 @@ use api::launcher::Resolved;
 use api::machine::volume::Text;
 use api::machine::{CloudInit, Credential, KeyDelivery, Machine};
 
-/// The size limit of a text in a secret: no secret holds more.
+/// Size limit of a text in a Secret; a Secret cannot be larger.
 pub const LONGEST_TEXT: u64 = 1 << 20;
 
 const USER_DATA: &[&str] = &["userdata", "userData"];
 const NETWORK_DATA: &[&str] = &["networkdata", "networkData"];
 
-/// The form of the seed.
+/// Format of the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeedFormat {
-    /// `cloudInitNoCloud`.
+    /// Data source NoCloud (`cloudInitNoCloud`).
     NoCloud,
-    /// `cloudInitConfigDrive`.
+    /// Data source ConfigDrive (`cloudInitConfigDrive`).
     ConfigDrive,
 }
 
 /// The identity of the VM.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// Its namespace.
     pub namespace: &'a str,
-    /// The uuid that its firmware shows.
+    /// UUID of the firmware.
     pub uuid: &'a str,
     /// The hostname of the guest.
     pub hostname: &'a str,
-    /// Its devices that have tags.
+    /// Devices with tags.
     pub devices: &'a [serde_json::Value],
 }
 
@@ -49,19 +47,17 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// The texts and keys.
+/// Texts and keys for cloud-init.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
-    /// User data.
     pub user_data: Option<Vec<u8>>,
-    /// Network data.
     pub network_data: Option<Vec<u8>>,
-    /// SSH public keys, a line each.
+    /// SSH public keys, one a line.
     pub keys: Vec<String>,
 }
 
 impl Given {
-    /// Reads the texts and keys in secrets.
+    /// Reads the texts and keys from the spec and from Secrets.
     pub fn gather(
         credentials: &[Credential],
         texts: &CloudInit,
@@ -90,7 +86,7 @@ impl Given {
         })
     }
 
-    /// The keys as cloud-init reads them from a seed: by number.
+    /// The keys in the form that cloud-init reads from a seed: by number.
     pub(crate) fn numbered_keys(&self) -> Option<serde_json::Value> {
         let numbered =
             self.keys.iter().enumerate().map(|(number, key)| (number.to_string(), key.as_str().into()));
@@ -111,7 +107,7 @@ fn read(text: &Text, what: &str, keys: &[&str], resolved: &Resolved) -> Result<V
     }
 }
 
-/// All keys of a secret. A key of the secret may hold several, a line each.
+/// All keys of a Secret. One entry of the Secret may hold several, one a line.
 pub(crate) fn ssh_keys(name: &str, resolved: &Resolved) -> Result<Vec<String>> {
     let mut keys = Vec::new();
     for (key, text) in secret(name, resolved)?.texts(LONGEST_TEXT)? {

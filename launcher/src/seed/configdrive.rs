@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// The volume label by which cloud-init finds the seed.
 pub const LABEL: &str = "config-2";
 
-/// The files.
+/// Files of the seed.
 pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
     let mut meta = Map::new();
     for (key, value) in [

@@ -1,4 +1,4 @@
-//! The keys of a config map or a secret as files.
+//! The keys of a ConfigMap or a Secret as files.
 
 use super::folder::Folder;
 use super::source_name;
@@ -9,7 +9,7 @@ use api::launcher::Source;
 /// The default volume label.
 pub const LABEL: &str = "cfgdata";
 
-/// The files of a volume; none where it is optional and not there.
+/// The files of a volume; empty if it is optional and does not exist.
 pub fn read(volume: &str, what: &str, source: Option<&Source>) -> Result<Files> {
     match source {
         Some(Source::Folder { path }) => Folder::open(path)?.files(),

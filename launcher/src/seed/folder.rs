@@ -1,8 +1,8 @@
-//! A folder of the host that holds a config map or a secret: one file a key.
+//! A folder of the host with the files of a ConfigMap or a Secret, one file for each key.
 //!
-//! Kubernetes lays such a folder out with links (`key -> ..data/key`, `..data -> ..2026_11_21…`), so that all keys change
-//! at once. Links are followed, but never out of the folder: the kernel sees to it (`RESOLVE_BENEATH`), because another
-//! tenant may fill the folder.
+//! Kubernetes uses links in such a folder (`key -> ..data/key`, `..data -> ..2026_11_21…`), so that all keys
+//! change at once. Links are followed, but never out of the folder, which the kernel ensures
+//! (`RESOLVE_BENEATH`), because another tenant may fill the folder.
 
 use super::tree::{Content, DEEPEST, File, Files, MOST_FILES, MOST_FOLDERS};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// An open folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    /// The base of all names: the folder, or the `..data` in it.
+    /// Base of all paths: the folder, or the `..data` in it.
     fd: Arc<OwnedFd>,
     path: PathBuf,
 }
@@ -30,7 +30,7 @@ pub(super) struct Held {
 }
 
 impl Folder {
-    /// Opens a folder. A `..data` in it is opened instead, once: all its keys are then of the same moment.
+    /// Opens a folder. A `..data` in it is opened instead, once: so all its keys are of the same moment.
     pub fn open(path: &Path) -> Result<Folder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let cannot = |e: Errno| Error::io(format!("cannot open the folder {}", path.display()), e);
@@ -82,7 +82,7 @@ impl Folder {
         Ok(files)
     }
 
-    /// The content of the first of `keys` that is there. More than `most` bytes are refused.
+    /// Content of the first of `keys` that exists. More than `most` bytes are refused.
     pub fn text(&self, keys: &[&str], most: u64) -> Result<Option<Vec<u8>>> {
         for key in keys {
             match self.beneath(key, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK) {
@@ -94,7 +94,7 @@ impl Folder {
         Ok(None)
     }
 
-    /// All keys of the folder and their contents, in order; none may have more than `most` bytes.
+    /// All keys of the folder and their contents, in order. More than `most` bytes of a key are refused.
     pub fn texts(&self, most: u64) -> Result<Vec<(String, Vec<u8>)>> {
         let mut texts = Vec::new();
         for name in self.names("")? {
@@ -149,7 +149,7 @@ impl Folder {
     }
 
     fn open_for_reading(&self, path: &str) -> Result<OwnedFd> {
-        // Nonblocking, so that a named pipe does not stop us; plain files do not mind.
+        // Nonblocking, so that opening a named pipe does not hang; it has no effect on plain files.
         self.beneath(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK)
             .map_err(|e| self.cannot_open(path, e))
     }
@@ -159,7 +159,7 @@ impl Folder {
         let mut tries = 0;
         loop {
             match openat2(&self.fd, path, flags, Mode::empty(), resolve) {
-                // A rename anywhere on the host at the same time: the kernel could not be sure.
+                // A rename on the host at the same time: the kernel could not exclude an escape.
                 Err(Errno::AGAIN) if tries < 100 => tries += 1,
                 done => return done,
             }
@@ -192,7 +192,7 @@ impl Held {
         self.size
     }
 
-    /// The file, from its beginning, and its name in errors.
+    /// Opens the file from its beginning, with its name for errors.
     pub(super) fn open(&self) -> Result<(std::fs::File, String)> {
         let fd = self.folder.open_for_reading(&self.path)?;
         Ok((fd.into(), self.folder.shown(&self.path)))

@@ -1,4 +1,5 @@
-//! An ISO image as a file: written under a temporary name, made durable, renamed. Only the owner may read it.
+//! An ISO image as a file: written under a temporary name, flushed to disk, renamed. Only the owner may read
+//! it.
 
 use super::{Seed, iso};
 use crate::error::{Error, Result};
@@ -8,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Writes the ISO image to `path`, in place of an existing one.
+/// Writes the ISO image to `path`, replacing an existing one.
 pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
     let partial = partial(path);
     let written = write_partial(seed, &partial, seconds).and_then(|()| {
@@ -16,8 +17,8 @@ pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
         fs::rename(&partial, path).map_err(cannot)
     });
     if written.is_err() {
-        // The file may hold secrets, and no later run looks for it. A failure to remove it matters less than the one
-        // above.
+        // The file may hold secrets, and no later run looks for it. A failure to remove it matters less than
+        // the failure above.
         let _ = fs::remove_file(&partial);
         return written;
     }
@@ -31,7 +32,7 @@ pub fn write(seed: &Seed, path: &Path, seconds: u64) -> Result<()> {
 }
 
 fn write_partial(seed: &Seed, partial: &Path, seconds: u64) -> Result<()> {
-    // The rest of an earlier run. The file must be new, so that its mode is ours and it is not a link.
+    // A leftover of an earlier run. The file must be new, so that its mode is right and it is not a link.
     match fs::remove_file(partial) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
             return Err(Error::io(format!("cannot remove {}, which is in the way", partial.display()), e));

@@ -1,4 +1,5 @@
-//! The small ISO images from which a guest reads its configuration. Written by our own code, without any other program.
+//! The small ISO images from which a guest reads its configuration. They are written by our own code, without
+//! any other program.
 //!
 //! ```text
 //!  Machine, Resolved                        texts and keys, from the spec or from folders of secrets
@@ -10,9 +11,9 @@
 //!      └─ sysprep      unattendCD           the same, with answers for Windows' setup   ┘                    renamed)
 //! ```
 //!
-//! Called by `vm::prepare`, once for each such volume before the VM starts. A folder may be filled by another person than
-//! the VM's owner: links are followed only inside the folder, and everything is bounded (see the constants of `tree`).
-//! Only the owner may read an image: it holds passwords.
+//! Called by `vm::prepare`, once for each such volume before the VM starts. A folder may be filled by another
+//! user than the VM's owner. So links are followed only inside the folder, and everything is bounded (see the
+//! constants of `tree`). Only the owner may read an image, since it holds passwords.
 
 pub mod cloud_init;
 pub mod configdrive;
@@ -33,19 +34,18 @@ use cloud_init::{Given, Identity, SeedFormat};
 use std::path::Path;
 use tree::Files;
 
-/// The contents of an ISO image.
+/// Contents of an ISO image.
 #[derive(Debug)]
 pub struct Seed {
-    /// The volume label.
+    /// Volume label.
     pub label: String,
-    /// Its files.
     pub files: Files,
 }
 
-/// Changes texts of cloud-init before they are written: the hooks of a VM do.
+/// A change of the texts of cloud-init before they are written, by the hooks of a VM.
 pub type Change<'a> = &'a dyn Fn(SeedFormat, &Identity<'_>, Given) -> Result<Given>;
 
-/// The seed of a volume, with its texts of cloud-init changed; none for volumes of other kinds.
+/// The seed of a volume, with changed texts of cloud-init; `None` for volumes of other kinds.
 pub fn of(
     identity: &Identity<'_>,
     credentials: &[Credential],
@@ -97,8 +97,8 @@ pub fn of(
     }
 }
 
-/// Makes the ISO image of a disk's volume at `path`, dated `seconds` after 1970. False for volumes of other kinds.
-/// `host_devices`: the VM's devices of this host.
+/// Creates the ISO image of a disk's volume at `path`, dated `seconds` after 1970. Returns false for volumes
+/// of other kinds. `host_devices`: host devices of the VM.
 pub fn make(
     machine: &Machine,
     Disk { name, volume, .. }: &Disk,
@@ -121,7 +121,7 @@ fn cannot(volume: &str, e: Error) -> Error {
     Error::new(e.kind(), format!("the ISO image of the volume {volume:?} cannot be made")).because(e)
 }
 
-/// The name of a source's kind in errors.
+/// Name of a source's kind in errors.
 fn source_name(source: &Source) -> &'static str {
     match source {
         Source::Image { .. } => "an image",

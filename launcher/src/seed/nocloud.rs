@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 /// The volume label by which cloud-init finds the seed.
 pub const LABEL: &str = "cidata";
 
-/// The files. `user-data` is always there: without it cloud-init does not take the image for a seed.
+/// Files of the seed. `user-data` always exists: without it cloud-init does not recognise the image as a
+/// seed.
 pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
     let mut meta = Map::new();
     meta.insert("instance-id".to_owned(), identity.uuid.into());

@@ -4,12 +4,13 @@ use super::tree::Files;
 use crate::error::{Error, ErrorKind, Result};
 use api::machine::volume::ConfigMapOrSecret;
 
-/// The volume label.
+/// Volume label.
 pub const LABEL: &str = "unattendCD";
 
 const ANSWERS: [&str; 2] = ["autounattend.xml", "unattend.xml"];
 
-/// One of the two answer files must be there, in any case: without it Windows Setup waits for a person.
+/// Checks that one of the two answer files exists, in any case: without it Windows Setup waits for user
+/// input.
 pub fn check(files: &Files, source: &ConfigMapOrSecret) -> Result<()> {
     if files.paths().any(|path| ANSWERS.iter().any(|name| path.eq_ignore_ascii_case(name))) {
         return Ok(());

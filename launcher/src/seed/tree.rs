@@ -4,17 +4,17 @@ use super::folder::Held;
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files of an image at most. A config map has a few; more files mean that the wrong folder was named.
+/// Most files of an image. A ConfigMap has a few; more files mean that the wrong folder was named.
 pub const MOST_FILES: usize = 10_000;
-/// Folders of an image at most.
+/// Most folders of an image.
 pub const MOST_FOLDERS: usize = 1_000;
-/// Names one below the other at most; ISO 9660 has room for eight.
+/// Most levels of folders; ISO 9660 has room for eight.
 pub const DEEPEST: usize = 8;
-/// Bytes of a name at most: Linux cuts a longer one, and a key of a config map has no more.
+/// Most bytes of a name: Linux cuts a longer one, and a key of a ConfigMap has no more.
 pub const LONGEST_NAME: usize = 253;
-/// Bytes of a file at most: its size has 32 bits in the image.
+/// Most bytes of a file: its size has 32 bits in the image.
 pub const LARGEST_FILE: u64 = u32::MAX as u64;
-/// Bytes of all files together at most.
+/// Most bytes of all files together.
 pub const LARGEST_DISC: u64 = 8 << 30;
 
 /// The files of an image, by their paths: `user-data`, `openstack/latest/user_data`.
@@ -25,18 +25,17 @@ pub struct Files {
     total: u64,
 }
 
-/// One file.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) content: Content,
-    /// The guest may run it.
+    /// True if the guest may run the file.
     pub(super) executable: bool,
 }
 
-/// The place of a file's bytes.
+/// Location of a file's bytes.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Here.
+    /// In memory.
     Bytes(Vec<u8>),
     /// In a folder of the host.
     Held(Held),
@@ -124,7 +123,7 @@ impl Files {
     }
 }
 
-/// The folders above a path, outermost first.
+/// The parent folders of a path, outermost first.
 fn folders_of(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }

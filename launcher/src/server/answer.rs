@@ -155,7 +155,7 @@ fn watched(mut state: watch::Receiver<State>) -> HttpResponse {
     answer
 }
 
-/// A call of the hypervisor, on a thread of its own.
+/// Calls the hypervisor on a separate thread.
 async fn ask<T: Send + 'static>(
     service: &Service,
     places: &Places,
@@ -169,7 +169,7 @@ async fn ask<T: Send + 'static>(
     places.ask(&doing, move || question(&*hypervisor, &name)).await.map_err(|e| theirs(&e))?
 }
 
-/// A call of the guest agent.
+/// Calls the guest agent.
 async fn call<T: Send + 'static>(
     service: &Service,
     doing: &str,
@@ -189,7 +189,7 @@ async fn guest<T: Serialize + Send + 'static>(
     Ok(say(StatusCode::OK, &call(service, doing, question).await?))
 }
 
-/// Runs a program in the guest. Between two questions it takes no place from others, however long it runs.
+/// Runs a program in the guest. Between two polls it does not occupy a slot, however long it runs.
 async fn run(service: &Service, exec: Exec) -> Result<Executed, Refused> {
     let mut program = call(service, "start a program in", move |guest| guest.begin(&exec)).await?;
     loop {
@@ -236,7 +236,7 @@ pub(super) fn refusal(error: String) -> Refusal {
     Refusal { error, faults: Vec::new(), hint: None }
 }
 
-/// A VM that was not taken: faults of its spec have a status of their own, since they alone are final.
+/// The answer for a VM that was refused: faults of its spec have their own status, since only they are final.
 fn not_taken(SyncError { faults, error }: SyncError) -> Refused {
     match faults.is_empty() {
         true => ours(&error),
@@ -244,7 +244,7 @@ fn not_taken(SyncError { faults, error }: SyncError) -> Refused {
     }
 }
 
-/// An error of ours, with its status.
+/// An error of the launcher, with its status.
 pub(super) fn ours(e: &Error) -> Refused {
     let status = match e.kind() {
         ErrorKind::Refused => StatusCode::BAD_REQUEST,

@@ -1,4 +1,5 @@
-//! Bodies: a request's is read whole and bounded, an answer's is whole or comes line by line.
+//! Bodies: those of requests are read completely and bounded, those of answers are complete or sent line by
+//! line.
 
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -19,7 +20,7 @@ pub(super) async fn read<T: DeserializeOwned>(body: Incoming) -> Result<T> {
     parse(&whole(body).await?)
 }
 
-/// The same; without a body, all is as it is by default.
+/// Reads a body as JSON; a missing body gives the default.
 pub(super) async fn read_or_default<T: DeserializeOwned + Default>(body: Incoming) -> Result<T> {
     let bytes = whole(body).await?;
     if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
@@ -46,9 +47,9 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 
 /// The body of an answer.
 pub(super) enum Out {
-    /// At once.
+    /// A complete body.
     Whole(Option<Bytes>),
-    /// As it comes.
+    /// A body that is sent line by line.
     Lines(mpsc::Receiver<Bytes>),
 }
 

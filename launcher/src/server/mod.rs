@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  socket ─► peer.rs    only root and our own user            route.rs  which request is which (pure)
-//!         ─► hyper ─► answer.rs    carries it out ─► body.rs    whole, or as it comes
+//!         ─► hyper ─► answer.rs    carries it out ─► body.rs    complete, or line by line
 //!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP (console, screen)
 //! ```
 //!
-//! The other end is the one client of ours, the package `launcher-client` in `lib/launcher-client`.
+//! The only client is the package `launcher-client` in `lib/launcher-client`.
 //!
-//! The socket appears under its name when everything behind it is ready. Bodies and connections are bounded.
+//! The socket appears under its name when all parts behind it are ready. Bodies and connections are bounded.
 
 mod answer;
 mod body;
@@ -42,15 +42,15 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-/// The most connections at once.
+/// Most connections at once.
 const CONNECTIONS: usize = 128;
-/// The most calls of the guest agent at once: each holds a thread.
+/// Most calls of the guest agent at once: each holds a thread.
 const AGENT_CALLS: usize = 4;
-/// The most other calls of the hypervisor at once.
+/// Most other calls of the hypervisor at once.
 const CALLS: usize = 2;
-/// Time that a client waits for its turn, and again for the call. Clients of ours leave before.
+/// Time for which a client waits for its turn, and again for the call. Our clients leave before.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The most viewers of the screen at once.
+/// Most viewers of the screen at once.
 const VIEWERS: usize = 16;
 /// The size limit of the serial console's log, and of its old file.
 const LOG: u64 = 4 << 20;
@@ -60,9 +60,9 @@ const LOG: u64 = 4 << 20;
 pub struct Service {
     pub(crate) handle: Handle,
     pub(crate) info: Arc<Info>,
-    /// Calls of the guest agent.
+    /// Slots for calls of the guest agent.
     pub(crate) agent: Places,
-    /// Other calls of the hypervisor: a guest agent that hangs does not keep them waiting.
+    /// Slots for other calls of the hypervisor: a guest agent that hangs does not block them.
     pub(crate) calls: Places,
     pub(crate) console: Relay,
     pub(crate) screen: Screen,
@@ -86,7 +86,7 @@ impl Service {
         Ok(Service { handle, info: Arc::new(info), agent, calls, console, screen, redirection, thaw })
     }
 
-    /// Gives the last bytes of the console to its readers.
+    /// Sends the last bytes of the console to its readers.
     pub async fn finish(&self) {
         self.console.finish().await;
     }
@@ -100,7 +100,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Begins to listen. A socket without a listener is replaced; one with a listener is refused.
+    /// Begins to listen. A leftover socket without a listener is replaced; one with a listener is refused.
     pub async fn bind(path: &Path) -> Result<Listener> {
         let cannot = || format!("cannot listen on {}", path.display());
         let mut name: OsString = path.into();
@@ -117,7 +117,7 @@ impl Listener {
                 _ => {}
             }
         }
-        // Gets its name only after its permissions are set.
+        // Renamed only after its permissions are set.
         let listener = UnixListener::bind(&early).map_err(|e| Error::io(cannot(), e))?;
         fs::set_permissions(&early, fs::Permissions::from_mode(0o600)).map_err(|e| Error::io(cannot(), e))?;
         fs::rename(&early, path).map_err(|e| Error::io(cannot(), e))?;
@@ -149,7 +149,7 @@ impl Listener {
                     async move { Ok::<_, Infallible>(answer::answer(&service, request).await) }
                 });
                 let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
-                // A client that goes away in the middle is not an error of the launcher.
+                // A client that disconnects in the middle is not an error of the launcher.
                 if let Err(e) = connection.with_upgrades().await {
                     tracing::debug!("a client: {e}");
                 }

@@ -1,4 +1,5 @@
-//! Authorization of the launcher's clients: its own user, and root. The kernel names the user on the other side.
+//! Authorization of the launcher's clients: its own user, and root. The kernel reports the user of the other
+//! side.
 
 use tokio::net::UnixStream;
 

@@ -1,4 +1,4 @@
-//! Finds the kind of a request. Pure.
+//! Maps a request to its kind. Pure.
 
 use crate::seats::Mode;
 use hyper::Method;
@@ -42,7 +42,7 @@ pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
         query.is_some_and(|query| query.split('&').any(|part| part.split('=').next() == Some(word)))
     };
     let mode = match () {
-        // Whoever knows no more than `take` takes the keyboard.
+        // An older client that sends only `take` takes over the typing.
         () if has("take") && has("alone") => Mode::Alone,
         () if has("take") => Mode::Take,
         () if has("write") => Mode::Write,

@@ -1,7 +1,7 @@
 //! Streams that leave HTTP: the serial console, the screen, and USB devices of clients.
 //!
-//! The console ends with the VM: a client that wants the next start's console asks again.
-//! A place is reserved before HTTP is left, so that a refusal is an HTTP answer.
+//! The console ends with the VM: a client that wants the next start's console connects again. A slot is
+//! reserved before HTTP is left, so that a refusal is an HTTP answer.
 
 use super::Service;
 use super::answer::{ours, refusal};
@@ -24,7 +24,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 type Refused = (StatusCode, Refusal);
 
-/// The serial console.
+/// Serves the serial console.
 pub(super) fn console(
     service: &Service,
     request: Request<Incoming>,
@@ -41,11 +41,11 @@ pub(super) fn console(
     }))
 }
 
-/// Waits until the VM has ended, QEMU's output is complete, and readers had time to read it. A VM that starts again at once
-/// goes on.
+/// Waits until the VM has ended, QEMU's output is complete, and readers had time to read it. If the VM starts
+/// again at once, the wait goes on.
 async fn over(mut state: watch::Receiver<State>, relay: Relay) {
     loop {
-        // Without a state the launcher ends, and the relay ends its readers itself.
+        // The state has no publisher, so the launcher is ending, and the relay itself ends its readers.
         if state.wait_for(|state| state.life.is_final()).await.is_err() {
             return pending().await;
         }
@@ -59,7 +59,7 @@ async fn over(mut state: watch::Receiver<State>, relay: Relay) {
     }
 }
 
-/// The screen.
+/// Serves the screen.
 pub(super) async fn vnc(
     service: &Service,
     request: Request<Incoming>,
@@ -70,7 +70,7 @@ pub(super) async fn vnc(
     Ok(switch(request, async move |client| connection.serve(client).await))
 }
 
-/// The USB device of a client.
+/// Serves the USB device of a client.
 pub(super) async fn usbredir(
     service: &Service,
     request: Request<Incoming>,
@@ -80,7 +80,7 @@ pub(super) async fn usbredir(
     Ok(switch(request, async move |client| place.serve(client).await))
 }
 
-/// Leaves HTTP, and serves the stream that is left.
+/// Leaves HTTP, and serves the remaining stream.
 fn switch<F>(
     mut request: Request<Incoming>,
     serve: impl FnOnce(TokioIo<Upgraded>) -> F + Send + 'static,

@@ -1,12 +1,13 @@
-//! `virt-launcher probe`: asks the guest for a probe of the pod. The kubelet runs it in the launcher's container.
+//! `virt-launcher probe`: asks the guest for a probe of the pod. The kubelet runs it in the launcher's
+//! container.
 //!
 //! ```text
 //!  kubelet ─exec─► virt-launcher probe ──socket──► the launcher ──► the guest agent: a ping, or a program in the guest
 //!     ▲                 │
-//!     └── exit code ────┘ the program's own; 1 where the guest could not be asked
+//!     └── exit code ────┘ the program's own; 1 if the guest agent did not answer
 //! ```
 //!
-//! The error becomes the text of an event: no times in it, so that the same trouble is the same event.
+//! The error becomes the text of an event. It has no times in it, so that equal events are counted as one.
 
 use crate::args;
 use api::launcher::{Exec, Executed};
@@ -14,7 +15,7 @@ use launcher_client::{Client, Error, wait};
 use std::io::{Write as _, stderr, stdout};
 use std::time::Duration;
 
-/// Time added to the guest's own, for the launcher's answer that the guest was late.
+/// Time added to the guest's own limit, so that the launcher can still answer that the guest was late.
 const BEYOND: Duration = Duration::from_millis(800);
 /// The limit of a program's output that is passed on; the kubelet keeps no more.
 const SAID: usize = 10 << 10;

@@ -1,4 +1,5 @@
-//! `virt-launcher console`: the VM's serial console, for `kubectl exec -it POD -c compute -- virt-launcher console`.
+//! `virt-launcher console`: the VM's serial console, for `kubectl exec -it POD -c compute -- virt-launcher
+//! console`.
 //!
 //! ```text
 //!  keys ──────► Ctrl-]? leave ──────► the launcher's stream ──► the guest
@@ -16,7 +17,7 @@ use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
 use std::io::{Read as _, Stdin, Stdout, Write as _, stdin, stdout};
 use std::os::unix::net::UnixStream;
 
-/// Ctrl-]
+/// The key Ctrl-], which ends the console.
 const LEAVE: u8 = 0x1d;
 
 pub(crate) fn run(args: &args::Console) -> Result<()> {
@@ -71,7 +72,7 @@ fn join(stream: &mut UnixStream, terminal: &Terminal, out: &mut Stdout) -> Resul
         if told.get(1) == Some(&true) {
             let count = match rustix::io::read(&terminal.input, &mut buffer[..]) {
                 Err(Errno::INTR) => continue,
-                // A terminal that was hung up.
+                // The terminal was hung up.
                 Err(Errno::IO) => return Ok(()),
                 done => done.map_err(|e| broken(e.into()))?,
             };
@@ -96,7 +97,7 @@ fn show(out: &mut Stdout, bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Error::io("cannot show the console", e))
 }
 
-/// The terminal, where there is one; its settings are restored when this value is dropped.
+/// The terminal of standard input, if it is one; its settings are restored when this value is dropped.
 struct Terminal {
     input: Stdin,
     before: Option<Termios>,

@@ -3,7 +3,7 @@
 //! ```text
 //!  PID 1 ──fork──► the launcher (libvirt, the socket)
 //!    ▲                └─► QEMU, which leaves its parent and becomes PID 1's child
-//!    └─ SIGCHLD: an ended child is reaped; was it the launcher, we end as it did
+//!    └─ SIGCHLD: an ended child is reaped; if it was the launcher, this process ends with the same result
 //! ```
 //!
 //! The launcher cannot be the first process itself: a process that reaps any child would take from libvirt the children
@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use std::io;
 use std::process::ExitCode;
 
-/// Forks where this is the first process. Returns the exit code in that process, and nothing in the launcher.
+/// Forks if this is the first process. Returns the exit code in that process, and `None` in the launcher.
 pub(crate) fn split() -> Result<Option<ExitCode>> {
     if std::process::id() != 1 {
         return Ok(None);
@@ -65,7 +65,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// Holds them back, so that none is lost between the fork and the first wait.
+    /// Blocks the signals, so that none is lost between the fork and the first wait.
     fn hold() -> Result<Signals> {
         // SAFETY: the sets are written by the calls before they are read.
         let held = unsafe {
@@ -96,7 +96,8 @@ impl Signals {
         }
     }
 
-    /// The next signal. A signal outside of the set interrupts the wait; that is treated as the end of a child.
+    /// The next signal. A signal outside of the set interrupts the wait; that is treated as the end of a
+    /// child.
     fn next(&self) -> i32 {
         // SAFETY: the set was written by `hold`; the null pointer asks for the signal's number alone.
         match unsafe { libc::sigwaitinfo(&raw const self.wanted, std::ptr::null_mut()) } {

@@ -36,7 +36,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if passt::is_meant(&words) {
-        // libvirt tells what a program says that does not start.
+        // libvirt reports the output of a program that fails to start.
         drop(writeln!(std::io::stderr(), "{}", passt::enter(&words).chain()));
         return ExitCode::FAILURE;
     }
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The environment of libvirt's driver in this process. Set before the first thread starts.
+/// Sets the environment of libvirt's driver in this process, before the first thread starts.
 #[allow(unsafe_code)] // the environment of this process
 fn surroundings(root: &Root) -> Result<()> {
     embed::ready(root).map_err(|e| Error::io("cannot write libvirt's settings", e))?;

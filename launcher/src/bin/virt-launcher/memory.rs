@@ -1,12 +1,12 @@
-//! Memory that a start has needed, given back to the kernel.
+//! Returns the memory of a start to the kernel.
 //!
 //! ```text
 //!  Preparing ─► Running: libvirt has read QEMU's capabilities (some thousand lines of XML) and built its command line
 //!                  └─► the C library gives the kernel back what is free by then
 //! ```
 //!
-//! The C library keeps freed memory, in an arena for each thread that ever allocated; of a launcher, whose VM then runs
-//! for weeks, that was the largest part of its private memory.
+//! The C library keeps freed memory, in an arena for each thread that ever allocated. The VM of a launcher
+//! runs for weeks, and that memory was the largest part of the launcher's private memory.
 #![allow(unsafe_code)] // a function of the C library that no crate here has
 
 use api::launcher::{Life, State};
@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn malloc_trim(pad: usize) -> std::ffi::c_int;
 }
 
-/// Gives free memory back after each start, as long as there is a VM's state to watch.
+/// Returns free memory after each start, until the VM's state has no publisher.
 pub(crate) async fn give_back(mut state: watch::Receiver<State>) {
     loop {
         if state.wait_for(|state| state.life == Life::Preparing).await.is_err()
@@ -30,7 +30,7 @@ pub(crate) async fn give_back(mut state: watch::Receiver<State>) {
     }
 }
 
-/// Gives free memory back. It takes locks of the allocator, a moment each.
+/// Returns free memory to the kernel. It takes each of the allocator's locks for a moment.
 pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: any thread may call it at any time; it takes the locks of the allocator itself.

@@ -82,7 +82,7 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
     Ok(())
 }
 
-/// A folder that goes with this value.
+/// A folder that is removed with this value.
 struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
@@ -96,7 +96,7 @@ impl TemporaryFolder {
 
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
-        // Files that cannot be removed stay in the folder for temporary files.
+        // A file that cannot be removed stays in the folder for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,8 +1,9 @@
-//! `virt-launcher freeze` and `thaw`: the guest's file systems, before and after a backup. Backup programs run them in the
-//! launcher's container (the annotations `pre.hook.backup.velero.io/*` of its pod).
+//! `virt-launcher freeze` and `thaw`: the guest's file systems, before and after a backup. Backup programs
+//! run them in the launcher's container (the annotations `pre.hook.backup.velero.io/*` of its pod).
 //!
-//! A guest without a guest agent cannot be asked: that is said, and is no failure, or else a backup of every guest without
-//! one would fail. Frozen file systems thaw by themselves, should the backup program be gone by then.
+//! A guest without a guest agent cannot be frozen. The command reports that and succeeds; otherwise the
+//! backup of every guest without an agent would fail. The launcher thaws frozen file systems by itself after
+//! a time, in case the backup program is gone by then.
 
 use crate::args;
 use api::launcher::Freeze;

@@ -1,9 +1,10 @@
-//! What libvirt has noted of a QEMU process that is gone.
+//! Removal of libvirt's files about a QEMU process that is gone.
 //!
-//! libvirt's driver takes over each domain of `ROOT/run/qemu/NAME.xml` when it is opened: it connects to QEMU's monitor for
-//! as long as a process has the number in `NAME.pid`, and ends that process where nothing answers. A zombie never goes away
-//! by that, and its domain is running for good. A number that was given to another process since would cost that one its
-//! life. Of both the notes are removed before the driver is opened; a number that no process has, libvirt handles well.
+//! libvirt's driver takes over each domain of `ROOT/run/qemu/NAME.xml` when it is opened. It connects to
+//! QEMU's monitor as long as a process has the ID in `NAME.pid`, and kills that process if the monitor does
+//! not answer. A zombie never goes away by that, so its domain would count as running for ever. If another
+//! process has the ID by now, that process would be killed. In both cases the files are removed before the
+//! driver is opened. libvirt itself handles an ID without a process.
 
 use api::launcher::State;
 use launcher::root::Root;
@@ -11,17 +12,17 @@ use launcher_client::process::Process;
 use std::fs;
 use std::path::Path;
 
-/// Removes libvirt's notes of a QEMU process that is gone.
+/// Removes libvirt's files about a QEMU process that is gone.
 pub(crate) fn clear(root: &Root) {
     let state: Option<State> =
         fs::read(root.state()).ok().and_then(|text| serde_json::from_slice(&text).ok());
     let known = state.and_then(|state| Some((state.qemu_pid?, state.qemu_started?)));
-    // Without the folder there are no notes.
+    // Without the folder there are no files.
     for entry in fs::read_dir(root.pids()).into_iter().flatten().flatten() {
         let path = entry.path();
         let notes = path.with_extension("xml");
         if path.extension().is_some_and(|extension| extension == "pid")
-            // The driver's own pid file has none.
+            // The driver's own pid file has no such XML file.
             && notes.exists()
             && let Some(why) = gone(&path, known)
         {
@@ -37,7 +38,8 @@ pub(crate) fn clear(root: &Root) {
     }
 }
 
-/// Why the process of a pid file is not the QEMU that libvirt started. `known`: number and start of the last one.
+/// Reason why the process of a pid file is not the QEMU that libvirt started; `None` if it may be. `known`:
+/// ID and start of the last QEMU.
 fn gone(file: &Path, known: Option<(u32, u64)>) -> Option<String> {
     let pid: u32 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     match (Process::of(pid), known) {

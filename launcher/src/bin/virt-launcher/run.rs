@@ -1,7 +1,8 @@
-//! `virt-launcher run`: connects the parts. All of them are made here, in this order, and handed on.
+//! `virt-launcher run`: creates all parts, in this order, and connects them.
 //!
 //! ```text
-//!  root (locked) ─► environment ─► cache seeded ─► notes of a dead QEMU removed ─► libvirt ─► driver ─► server
+//!  root (locked) ─► environment ─► cache seeded ─► files of a dead QEMU removed ─► libvirt ─► driver ─►
+//! server
 //!  the cache is saved when a VM has started
 //! ```
 
@@ -52,7 +53,7 @@ fn begin(args: &args::Run, termination: Option<&Termination>) -> Result<()> {
         .build()
         .map_err(|e| Error::io("cannot begin", e))?;
     let done = runtime.block_on(serve(args, root, cache.as_deref(), termination));
-    // A call that still blocks inside libvirt must not keep the process.
+    // A call that still blocks inside libvirt must not delay the end of the process.
     runtime.shutdown_background();
     done
 }
@@ -102,7 +103,7 @@ async fn serve(
             () = &mut serving => {}
             ended = &mut driver => {
                 leave(termination, &handle);
-                // Sidecars end by it, and so does the pod.
+                // The message ends the sidecars, and so the pod.
                 let told = tokio::task::spawn_blocking(move || farewell(&kept_in));
                 let last_words = tokio::time::timeout(LAST_WORDS, serving);
                 tokio::join!(service.finish(), async { last_words.await.ok() }, async { told.await.ok() });
@@ -129,14 +130,15 @@ async fn serve(
     }
 }
 
-/// Leaves how the VM has ended to the kubelet.
+/// Writes the end of the VM to the termination message, for the kubelet.
 fn leave(termination: Option<&Termination>, handle: &Handle) {
     if let Some(termination) = termination {
         termination.leave(&handle.state().borrow());
     }
 }
 
-/// Keeps libvirt's findings about this host for the next VM, as soon as they exist: libvirt looks when a VM is started.
+/// Saves libvirt's capabilities of this host for the next VM, as soon as they exist: libvirt reads them when
+/// a VM starts.
 async fn keep_findings(handle: Handle, root: Root, cache: PathBuf) {
     let began = |life| !matches!(life, Life::Empty | Life::Preparing);
     if handle.state().wait_for(|state| began(state.life)).await.is_ok() {
@@ -147,7 +149,7 @@ async fn keep_findings(handle: Handle, root: Root, cache: PathBuf) {
     }
 }
 
-/// The VM has ended.
+/// Waits for the end of the VM.
 async fn over(handle: &Handle) {
     // An error is the end of the driver; another task waits for it.
     if handle.state().wait_for(|state| Life::is_final(state.life)).await.is_err() {
@@ -155,7 +157,8 @@ async fn over(handle: &Handle) {
     }
 }
 
-/// True if the program that started us ended without handing a VM over: standard input is a pipe that only it can write to.
+/// True if the program that started this one ended without passing a VM: standard input is a pipe that only
+/// that program can write to.
 async fn abandoned(handle: &Handle) -> Result<bool> {
     let cannot = |e| Error::io("cannot watch the standard input (--lifeline wants a pipe)", e);
     let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?;
@@ -175,7 +178,7 @@ fn open_root(folder: &Path) -> Result<Root> {
         .map_err(|e| Error::refused(format!("the folder {} cannot be used", folder.display())).because(e))
 }
 
-/// Lets one launcher use the folder, as long as the file is open.
+/// Locks the folder for one launcher, as long as the file is open.
 fn lock(root: &Root) -> Result<File> {
     let path = root.folder().join("lock");
     let cannot = || format!("cannot lock {}", path.display());
@@ -195,7 +198,7 @@ fn connect(uri: Option<&str>, root: &Root, cache: Option<&Path>) -> Result<Libvi
     let failed =
         |e: launcher::hypervisor::Error| Error::new(ErrorKind::Failed, "libvirt cannot be used").because(e);
     let Some(uri) = uri else {
-        // A cache that cannot be used costs time, nothing else.
+        // A start without a cache takes longer, and works the same.
         if let Some(Err(e)) = cache.map(|cache| embed::seed(root, cache)) {
             tracing::warn!("the cache of libvirt's findings is not used: {e}");
         }
@@ -205,7 +208,7 @@ fn connect(uri: Option<&str>, root: &Root, cache: Option<&Path>) -> Result<Libvi
     Libvirt::open(uri, None).map_err(failed)
 }
 
-/// `$XDG_CACHE_HOME/coracle/libvirt`
+/// Default folder of the cache: `$XDG_CACHE_HOME/coracle/libvirt`.
 pub(crate) fn default_cache() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;

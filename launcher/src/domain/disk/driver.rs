@@ -1,10 +1,13 @@
 //! The `<driver>` of a disk: cache, I/O, discard, error policy, IOThreads, queues.
 //!
-//! | cache    | as the spec says; else `none` where the file can be opened past the host's cache, else `writethrough` |
-//! | io       | as the spec says; else `native` with cache `none` on a device or a file all of whose blocks are there  |
-//! | discard  | passed on, except to a file that was preallocated, and to CD-ROMs                                    |
+//! | cache    | that of the spec; else `none` if the file can be opened with O_DIRECT, else `writethrough`
+//! |
+//! | io       | that of the spec; else `native` with cache `none` on a device or a fully allocated file
+//! |
+//! | discard  | passed on, except to a preallocated file, and to CD-ROMs
+//! |
 //!
-//! For a CD-ROM `cache` and `io` come from the spec alone: libvirt changes neither with the media.
+//! A CD-ROM has `cache` and `io` from the spec alone, since libvirt cannot change them with the media.
 //! Settings that QEMU would refuse at its start are refused here, with the name of the field.
 
 use super::{Domain, field};

@@ -85,7 +85,7 @@ fn name(disks: &[Disk], position: usize) -> String {
     format!("{}{}", if virtio { "vd" } else { "sd" }, letters(before))
 }
 
-/// a, b, … z, aa, ab, …
+/// Letters of the target name of the `n`th disk: a, b, … z, aa, ab, …
 fn letters(mut n: usize) -> String {
     let mut letters = Vec::new();
     loop {
@@ -131,7 +131,7 @@ fn field(disk: &Disk, position: usize, name: &str) -> String {
     )
 }
 
-/// Faults of a disk that show only on this host.
+/// Checks a disk for faults that show only on this host.
 fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), DomainError> {
     let refused = |name: &str, why: &str| Err(DomainError::refused(field(disk, position, name), why));
     match (disk.target, place) {
@@ -167,7 +167,7 @@ fn blocks(disk: &Disk, place: &DiskLocation, qemu_arguments: &mut QemuArguments)
             DiskLocation::Nothing => return None,
         },
     };
-    // QEMU's SATA disks have no other sectors.
+    // QEMU's SATA disks support only sectors of 512 bytes.
     let matched = disk.block_size == Some(BlockSize::MatchVolume);
     let logical = if matched && disk.bus == Bus::Sata { 512 } else { logical };
     // libvirt has an element for it only since version 11.

@@ -1,5 +1,5 @@
-//! The source of a disk's bytes. Every backing file is named down to an end without one: libvirt (and QEMU through it)
-//! then opens these files and no others, whatever the header of an image names.
+//! Source of a disk's bytes. The whole chain of backing files is named, so libvirt (and QEMU through it)
+//! opens exactly these files, whatever the header of an image names.
 
 use super::driver::word_of_format;
 use crate::domain::error::DomainError;

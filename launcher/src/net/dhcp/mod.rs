@@ -1,12 +1,13 @@
-//! DHCP for one guest, without a pool, a clock or a memory: the same request always has the same answer. RFC 2131.
+//! DHCP for one guest, without a pool, a clock or a memory: the same request always has the same answer. RFC
+//! 2131.
 //!
 //! ```text
 //!  DISCOVER ─► OFFER      REQUEST ─► ACK, or NAK for another address      INFORM ─► ACK without an address
 //!  RELEASE, DECLINE, any other packet, any other client ─► nothing
 //! ```
 //!
-//! The guest writes the requests, so nothing in them is trusted; a request that is cut off or has false lengths is
-//! ignored. Answers go to everyone on the bridge unless the guest has its address already.
+//! The guest writes the requests, so nothing in them is trusted. A request that is truncated or has false
+//! lengths is ignored. Answers are broadcast on the bridge unless the guest has its address already.
 
 mod options;
 mod packet;
@@ -21,12 +22,12 @@ use std::net::Ipv4Addr;
 /// The lease time in seconds: 999 days.
 const LEASE: u32 = 86_313_600;
 
-/// An address of a network card.
+/// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Reads `02:00:00:00:00:01`.
+    /// Parses `02:00:00:00:00:01`.
     pub fn read(text: &str) -> Option<Mac> {
         let parts: Option<Vec<u8>> = text.split(':').map(|part| u8::from_str_radix(part, 16).ok()).collect();
         parts?.try_into().ok().map(Mac)
@@ -51,18 +52,18 @@ pub struct DhcpSettings {
     pub private: Vec<(u8, String)>,
 }
 
-/// An answer, and its receiver.
+/// An answer, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The guest's address, or everyone.
+    /// The guest's address, or the broadcast address.
     pub to: Ipv4Addr,
     /// The packet, from port 67 to port 68.
     pub bytes: Vec<u8>,
-    /// Numbers of the options that had no room.
+    /// Numbers of the options that did not fit.
     pub left_out: Vec<u16>,
 }
 
-/// The answer to a packet, if it has one.
+/// The answer to a packet; `None` if it gets none.
 pub fn answer(told: &DhcpSettings, bytes: &[u8]) -> Option<Reply> {
     let packet = Packet::read(bytes)?;
     if packet.mac != told.mac.0 || packet.relay != Ipv4Addr::UNSPECIFIED {

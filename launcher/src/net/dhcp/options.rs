@@ -1,4 +1,5 @@
-//! Options of DHCP: a number, a length, bytes. RFC 2132, long ones RFC 3396, search lists RFC 3397, routes RFC 3442.
+//! Options of DHCP: a number, a length, bytes. RFC 2132, long ones RFC 3396, search lists RFC 3397, routes
+//! RFC 3442.
 
 use super::DhcpSettings;
 use std::net::Ipv4Addr;
@@ -27,7 +28,7 @@ const BOOT_FILE: u8 = 67;
 const SEARCH: u8 = 119;
 const ROUTES: u8 = 121;
 
-/// The options in some bytes; `None` for one that is cut off.
+/// The options in some bytes; `None` for a truncated one.
 pub(super) fn read(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>> {
     std::iter::from_fn(move || {
         while bytes.first() == Some(&0) {
@@ -43,7 +44,7 @@ pub(super) fn read(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>
     })
 }
 
-/// Options that are being written. One that does not fit any more is left out, so the important ones come first.
+/// Options that are being written. One that does not fit is left out, so the important ones come first.
 pub(super) struct Options {
     bytes: Vec<u8>,
     room: usize,
@@ -76,12 +77,12 @@ impl Options {
         self.put(kind, &value.to_be_bytes());
     }
 
-    /// The options, and the numbers of those that had no room.
+    /// The options, and the numbers of those that did not fit.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<u16>) {
         (self.bytes, self.left_out)
     }
 
-    /// Every setting of the guest, the important first.
+    /// Writes every setting of the guest, the important ones first.
     pub(super) fn told(&mut self, told: &DhcpSettings) {
         let lease = &told.lease;
         let mask = u32::MAX.checked_shl(32 - u32::from(lease.prefix)).unwrap_or(0);
@@ -113,8 +114,8 @@ impl Options {
     }
 }
 
-/// All routes, the default route last: a client that reads this option ignores the router option. None where the router is
-/// the only one.
+/// All routes, the default route last: a client that reads this option ignores the router option. Empty if
+/// the default route is the only one.
 fn routes(told: &DhcpSettings) -> Vec<u8> {
     let lease = &told.lease;
     if lease.routes.is_empty() {
@@ -131,7 +132,7 @@ fn routes(told: &DhcpSettings) -> Vec<u8> {
     bytes
 }
 
-/// Domains as DNS writes them.
+/// Domains in the format of DNS.
 pub(in crate::net) fn search(domains: &[String]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for domain in domains {

@@ -5,14 +5,14 @@ use std::net::Ipv4Addr;
 
 const HEAD: usize = 236;
 const MAGIC: [u8; 4] = [99, 130, 83, 99];
-/// Every host accepts a packet of so many bytes with its headers of IP and UDP, which are 28.
+/// Size of a packet that every host accepts, with the 28 bytes of its IP and UDP headers.
 const LEAST: usize = 576;
 const HEADERS: usize = 28;
-/// More than fits on a link is not written, even if the guest accepts more.
+/// Largest packet that is written, since a larger one may not fit on a link.
 const MOST: usize = 1280;
 /// Old relays and firmware drop shorter packets.
 const SHORTEST: usize = 300;
-/// The guest wants the answer sent to everyone.
+/// Flag of a guest that wants a broadcast answer.
 const TO_EVERYONE: u16 = 0x8000;
 
 /// The kind of a request.
@@ -29,13 +29,13 @@ pub(super) enum Question {
 pub(super) struct Packet {
     pub(super) question: Question,
     pub(super) mac: [u8; 6],
-    /// The address that the guest has.
+    /// Current address of the guest.
     pub(super) client: Ipv4Addr,
-    /// The relay that passed it on.
+    /// Relay that passed the request on.
     pub(super) relay: Ipv4Addr,
-    /// The address that the guest wants.
+    /// Address that the guest wants.
     pub(super) wanted: Option<Ipv4Addr>,
-    /// The server that the guest has chosen.
+    /// Server that the guest has chosen.
     pub(super) server: Option<Ipv4Addr>,
     number: [u8; 4],
     flags: u16,
@@ -54,7 +54,7 @@ pub(super) struct Head<'a> {
 impl Packet {
     /// Reads a request; `None` for any other packet.
     pub(super) fn read(bytes: &[u8]) -> Option<Packet> {
-        // A request, on Ethernet, with an address of six bytes.
+        // The packet is a request, on Ethernet, with an address of six bytes.
         if bytes.get(..3)? != [1, 1, 6] || bytes.get(HEAD..HEAD + 4)? != MAGIC {
             return None;
         }
@@ -91,18 +91,18 @@ impl Packet {
         Some(packet)
     }
 
-    /// The room of an answer for options, in bytes.
+    /// Bytes of an answer that are free for options.
     pub(super) fn room(&self) -> usize {
         let id = self.id.as_ref().map_or(0, |id| id.len() + 2);
         (self.takes.clamp(LEAST, MOST) - HEADERS - HEAD - MAGIC.len()).saturating_sub(id + 1)
     }
 
-    /// An answer.
+    /// The bytes of an answer.
     pub(super) fn reply(&self, head: &Head<'_>, options: &[u8]) -> Vec<u8> {
         self.write(head, options, self.client, self.flags)
     }
 
-    /// A refusal: it gives no address, and goes to everyone.
+    /// The bytes of a refusal, which has no address and is broadcast.
     pub(super) fn refusal(&self, head: &Head<'_>, options: &[u8]) -> Vec<u8> {
         self.write(head, options, Ipv4Addr::UNSPECIFIED, self.flags | TO_EVERYONE)
     }
@@ -118,14 +118,14 @@ impl Packet {
         bytes.extend(self.mac);
         // The rest of the address, and the server's name.
         bytes.resize(108, 0);
-        // Its field has 128 bytes, of which the last is a zero; a longer name stands among the options alone.
+        // The field has 128 bytes, of which the last is a zero; a longer name stands only among the options.
         bytes.extend(head.file.filter(|file| file.len() < 128).unwrap_or_default().bytes());
         bytes.resize(HEAD, 0);
         bytes.extend(MAGIC);
         bytes.extend(options);
         if let Some(id) = &self.id {
             bytes.push(options::ID);
-            // It came as one option, so it goes as one.
+            // The identifier came as one option, so it is returned as one.
             bytes.push(u8::try_from(id.len()).unwrap_or(u8::MAX));
             bytes.extend(id);
         }

@@ -1,5 +1,5 @@
-//! The message of DHCPv6: a kind, three bytes of a number, options. An option is a kind and a length of two bytes each, and
-//! bytes; two of them have options of their own.
+//! The message of DHCPv6: a type, a number of three bytes, options. An option has a type and a length of two
+//! bytes each, and bytes; two of them contain options themselves.
 
 use super::Reply;
 use std::net::Ipv6Addr;
@@ -19,13 +19,13 @@ pub(super) const SEARCH: u16 = 24;
 pub(super) const SUCCESS: u16 = 0;
 pub(super) const NOT_ON_LINK: u16 = 4;
 
-/// The longest identifier of a client or a server: a kind of two bytes, and 128 more.
+/// Longest identifier of a client or a server: a type of two bytes, and 128 more.
 const LONGEST_ID: usize = 130;
 /// Bytes before the options of an association: its number and two times.
 const ASSOCIATION_HEAD: usize = 12;
 /// Bytes of an address and its two times.
 const ADDRESS_HEAD: usize = 24;
-/// Every link of IPv6 passes 1280 bytes on, of which the headers of IP and UDP are 48.
+/// Largest message: every link of IPv6 passes 1280 bytes, of which the headers of IP and UDP take 48.
 const MOST: usize = 1280 - 48;
 
 /// The kind of a request.
@@ -50,13 +50,13 @@ pub(super) struct Request<'a> {
     pub(super) client: Option<&'a [u8]>,
     /// The server that the guest has chosen.
     pub(super) server: Option<&'a [u8]>,
-    /// The first association that the guest wants an address for; others get none.
+    /// First association for which the guest wants an address; others get none.
     pub(super) association: Option<Association<'a>>,
-    /// The guest wants the address without asking twice.
+    /// The guest wants the address in one exchange (rapid commit).
     pub(super) is_quick: bool,
 }
 
-/// What the guest calls an address by.
+/// Identity association: the guest's name for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Association<'a> {
     pub(super) id: [u8; 4],
@@ -96,7 +96,7 @@ impl<'a> Request<'a> {
         Some(request)
     }
 
-    /// The addresses that the guest names in its association.
+    /// Addresses that the guest names in its association.
     pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv6Addr> {
         let all = self.association.iter().flat_map(|association| options(association.options)).flatten();
         all.filter(|(kind, _)| *kind == ADDRESS).filter_map(|(_, value)| {
@@ -116,7 +116,8 @@ impl<'a> Association<'a> {
     }
 }
 
-/// An answer that is being written. An option that does not fit any more is left out, so the important ones come first.
+/// An answer that is being written. An option that does not fit is left out, so the important ones come
+/// first.
 pub(super) struct Answer {
     bytes: Vec<u8>,
     left_out: Vec<u16>,
@@ -142,7 +143,7 @@ impl Answer {
         option(&mut self.bytes, kind, value);
     }
 
-    /// The same, unless there is nothing to say.
+    /// Adds an option, unless its value is empty.
     pub(super) fn put_some(&mut self, kind: u16, value: &[u8]) {
         if !value.is_empty() {
             self.put(kind, value);
@@ -154,7 +155,7 @@ impl Answer {
     }
 }
 
-/// Writes an option. One that is longer than its length can say is not written.
+/// Writes an option. A value longer than its length field allows is left out.
 pub(super) fn option(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     let Ok(length) = u16::try_from(value.len()) else { return };
     bytes.extend(kind.to_be_bytes());
@@ -162,7 +163,7 @@ pub(super) fn option(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
     bytes.extend(value);
 }
 
-/// The options in some bytes; `None` for one that is cut off, which is the last.
+/// The options in some bytes; the last one is `None` if it is truncated.
 pub(super) fn options(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u16, &[u8])>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {

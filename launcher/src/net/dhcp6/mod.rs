@@ -1,4 +1,5 @@
-//! DHCPv6 for one guest, without a pool, a clock or a memory: the same request always has the same answer. RFC 8415.
+//! DHCPv6 for one guest, without a pool, a clock or a memory: the same request always has the same answer.
+//! RFC 8415.
 //!
 //! ```text
 //!  SOLICIT ─► ADVERTISE, or REPLY where the guest wants it quickly      REQUEST, RENEW, REBIND ─► REPLY with the address
@@ -6,8 +7,8 @@
 //!  INFORMATION-REQUEST ─► REPLY without an address                      relayed, cut off, or for another server ─► nothing
 //! ```
 //!
-//! The guest writes the requests, so nothing in them is trusted. It gets an address, name servers and search domains, but no
-//! route: DHCPv6 has none. virt-handler advertises the router.
+//! The guest writes the requests, so nothing in them is trusted. It gets an address, name servers and search
+//! domains, but no route, which DHCPv6 does not have. virt-handler advertises the router.
 
 mod message;
 
@@ -18,7 +19,7 @@ use std::net::Ipv6Addr;
 
 /// The lifetime of the address in seconds: 999 days.
 const LEASE: u32 = 86_313_600;
-/// Our identifier, by our address on the link: that of the bridge, which no guest may have.
+/// Identifier of this server, from the bridge's MAC address on the link, which no guest may have.
 const SERVER: [u8; 10] = [0, 3, 0, 1, 2, 0, 0, 0, 0, 0];
 
 /// The settings of the guest.
@@ -34,11 +35,11 @@ pub struct Dhcp6Settings {
 pub struct Reply {
     /// The packet, from port 547 to port 546.
     pub bytes: Vec<u8>,
-    /// Numbers of the options that had no room.
+    /// Numbers of the options that did not fit.
     pub left_out: Vec<u16>,
 }
 
-/// The answer to a packet, if it has one.
+/// The answer to a packet; `None` if it gets none.
 pub fn answer(told: &Dhcp6Settings, bytes: &[u8]) -> Option<Reply> {
     let request = Request::read(bytes)?;
     let (known, ours) = (request.client.is_some(), request.server == Some(&SERVER));
@@ -55,7 +56,7 @@ pub fn answer(told: &Dhcp6Settings, bytes: &[u8]) -> Option<Reply> {
         Kind::Request | Kind::Renew if known && ours => Some(lease(told, &request, message::REPLY).finish()),
         Kind::Rebind if known && to_any => Some(lease(told, &request, message::REPLY).finish()),
         Kind::Confirm if known && to_any => {
-            // A question about no address has no answer.
+            // A question without an address gets no answer.
             let has = request.addresses().next().is_some();
             let right = request.addresses().all(|address| address == told.lease.address);
             let status = if right { message::SUCCESS } else { message::NOT_ON_LINK };
@@ -74,7 +75,7 @@ pub fn answer(told: &Dhcp6Settings, bytes: &[u8]) -> Option<Reply> {
 fn lease(told: &Dhcp6Settings, request: &Request<'_>, kind: u8) -> Answer {
     let mut answer = Answer::new(kind, request, &SERVER);
     if let Some(association) = &request.association {
-        // The guest chooses when it asks again: the two zeros.
+        // The two zeros let the guest choose the time of its next request.
         let mut value = association.id.to_vec();
         value.extend([0; 8]);
         let mut address = told.lease.address.octets().to_vec();
@@ -87,7 +88,7 @@ fn lease(told: &Dhcp6Settings, request: &Request<'_>, kind: u8) -> Answer {
     answer
 }
 
-/// What the guest is told beside its address.
+/// Adds name servers and search domains.
 fn more(told: &Dhcp6Settings, answer: &mut Answer) {
     let servers: Vec<u8> = told.dns.iter().flat_map(Ipv6Addr::octets).collect();
     answer.put_some(message::DNS, &servers);

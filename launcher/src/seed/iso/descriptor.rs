@@ -13,7 +13,7 @@ const JOLIET: &[u8] = b"%/E";
 /// The application that made the image.
 const APPLICATION: &str = "CORACLE";
 
-/// The contents of a descriptor.
+/// Contents of a descriptor.
 pub(super) struct Head<'a> {
     pub(super) tree: &'a Tree,
     pub(super) label: &'a str,
@@ -47,7 +47,7 @@ pub(super) fn volume(head: &Head<'_>, least_first: Extent, most_first: Extent) -
         put(at, &text(size, ""));
     }
     put(574, &text(128, APPLICATION));
-    // Made and changed; it never expires and was always in force.
+    // Dates of creation and change; it never expires and was always effective.
     put(813, &head.time.long());
     put(830, &head.time.long());
     for at in [847, 864] {
@@ -57,7 +57,7 @@ pub(super) fn volume(head: &Head<'_>, least_first: Extent, most_first: Extent) -
     out
 }
 
-/// The descriptor after the last one.
+/// The descriptor that ends the list.
 pub(super) fn end() -> Vec<u8> {
     begin(END)
 }
@@ -76,7 +76,7 @@ fn narrow(size: usize, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The same in UTF-16; a longer text is cut.
+/// The text in UTF-16; a longer one is cut.
 fn wide(size: usize, text: &str) -> Vec<u8> {
     let units = text.encode_utf16().chain(std::iter::repeat(u16::from(b' ')));
     let mut bytes: Vec<u8> = units.take(size / 2).flat_map(u16::to_be_bytes).collect();

@@ -1,5 +1,5 @@
-//! Writes a small ISO 9660 image with two trees of the same files: one with Rock Ridge, for Linux, and one with Joliet,
-//! for Windows.
+//! Writes a small ISO 9660 image with two trees of the same files: one with Rock Ridge, for Linux, and one
+//! with Joliet, for Windows.
 //!
 //! ```text
 //! block  0   system area, zeros
@@ -13,12 +13,13 @@
 //!        …   files, which both trees share
 //! ```
 //!
-//! The same files, label and time give the same bytes. Nothing is kept but the folders: the content of files streams
-//! through. Everything belongs to root; files are 0644, or 0755 where they may be run; folders are 0755.
+//! The same files, label and time give the same bytes. Only the folders are kept in memory: the content of
+//! files is streamed. Everything belongs to root; files are 0644, or 0755 if they are executable; folders are
+//! 0755.
 //!
-//! Names: Rock Ridge has them whole. Joliet has them in UCS-2, where `* / : ; ? \` and all beyond its 65536
-//! characters become `_`, and names longer than 103 characters are cut and numbered. The bare primary tree has capitals,
-//! digits and `_`. Names stay unique in each tree.
+//! Names: Rock Ridge has them complete. Joliet has them in UCS-2, where `* / : ; ? \` and all beyond its
+//! 65536 characters become `_`, and names longer than 103 characters are cut and numbered. The bare primary
+//! tree has capitals, digits and `_`. Names stay unique in each tree.
 
 mod descriptor;
 mod names;
@@ -40,7 +41,7 @@ const SYSTEM_AREA: usize = 16 * BLOCK;
 /// The first block after the descriptors.
 const FIRST: u64 = 19;
 
-/// The place of a file or folder in the image.
+/// Position of a file or folder in the image.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     block: u32,
@@ -54,7 +55,7 @@ pub fn write(files: &Files, label: &str, seconds: u64, out: &mut impl Write) -> 
     let mut primary = Tree::primary(files);
     let mut joliet = Tree::joliet(files);
 
-    // Lay out: everything has its size already, so each gets the next free block.
+    // Lay out: every size is known, so each gets the next free block.
     let mut next = Next(FIRST);
     let tables: Vec<Extent> = [&primary, &primary, &joliet, &joliet]
         .iter()
@@ -100,7 +101,7 @@ pub fn write(files: &Files, label: &str, seconds: u64, out: &mut impl Write) -> 
 struct Next(u64);
 
 impl Next {
-    /// Room for so many bytes.
+    /// Reserves room for this many bytes.
     fn take(&mut self, size: u64) -> Result<Extent> {
         let too_large = |_| Error::refused("the ISO image would have more than 2^32 blocks");
         let extent = Extent {
@@ -131,7 +132,7 @@ impl<W: Write> Sink<'_, W> {
         self.pad(bytes.len() as u64)
     }
 
-    /// Fills the last block up.
+    /// Fills the last block with zeros.
     fn pad(&mut self, written: u64) -> Result<()> {
         let over = (written % BLOCK as u64) as usize;
         self.bytes(&[0; BLOCK][..(BLOCK - over) % BLOCK])
@@ -146,7 +147,7 @@ impl<W: Write> Sink<'_, W> {
         let mut buffer = vec![0; 64 << 10];
         let mut left = held.size();
         loop {
-            // One byte more than is left, to see whether the file has grown.
+            // One byte more than is left, to detect a file that has grown.
             let want = usize::try_from(left + 1).unwrap_or(usize::MAX).min(buffer.len());
             let got =
                 file.read(&mut buffer[..want]).map_err(|e| Error::io(format!("cannot read {shown}"), e))?;
@@ -181,7 +182,7 @@ fn both16(number: u16) -> [u8; 4] {
     both
 }
 
-/// The same of 32 bits.
+/// A number of 32 bits with its least byte first, then again with its most byte first.
 fn both32(number: u32) -> [u8; 8] {
     let mut both = [0; 8];
     both[..4].copy_from_slice(&number.to_le_bytes());

@@ -1,10 +1,10 @@
-//! The names of files in each of the two trees. Within a folder all of them differ.
+//! The names of files in each of the two trees. They are unique within a folder.
 
 use std::collections::HashSet;
 
-/// Joliet's standard says 64 characters; programs that read it accept as many as a record has room for.
+/// Longest name: Joliet's standard allows 64 characters, but programs accept as many as fit into a record.
 const LONGEST_JOLIET: usize = 103;
-/// A name of the primary tree: 30 characters and a dot, as its second level allows.
+/// Longest name of the primary tree: 30 characters and a dot, as its second level allows.
 const LONGEST_PRIMARY: usize = 30;
 
 /// The names of one folder.
@@ -14,7 +14,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Capitals, digits and `_`, with a version where it is a file: `META_DATA.JSO;1`.
+    /// A name of capitals, digits and `_`, with a version if it is a file: `META_DATA.JSO;1`.
     pub(super) fn primary(&mut self, name: &str, is_folder: bool) -> Vec<u8> {
         let (stem, ending) = match name.rsplit_once('.') {
             Some((stem, ending)) if !is_folder && !stem.is_empty() => (plain(stem), plain(ending)),
@@ -30,12 +30,12 @@ impl Names {
         })
     }
 
-    /// UCS-2, most byte first.
+    /// A name in UCS-2, most byte first.
     pub(super) fn joliet(&mut self, name: &str) -> Vec<u8> {
         let barred =
             |c: char| c.is_control() || c.len_utf16() > 1 || matches!(c, '*' | '/' | ':' | ';' | '?' | '\\');
         let name: String = name.chars().map(|c| if barred(c) { '_' } else { c }).collect();
-        // A name that is cut keeps a short ending, by which Windows recognises its type.
+        // A cut name keeps a short extension, by which Windows recognises its type.
         let (stem, ending) = match name.rsplit_once('.') {
             Some((stem, ending)) if ending.len() <= 8 && !stem.is_empty() => (stem, format!(".{ending}")),
             _ => (name.as_str(), String::new()),
@@ -55,7 +55,8 @@ impl Names {
     }
 
     fn unique(&mut self, make: impl Fn(Option<usize>) -> Vec<u8>) -> Vec<u8> {
-        // Numbers begin where no earlier name can have one, so that a folder full of equal names costs no search.
+        // Numbers begin where no earlier name can have one, so that a folder full of equal names costs no
+        // search.
         let first = self.taken.len();
         let mut id = make(None);
         let mut number = first;

@@ -1,9 +1,9 @@
-//! One record of a folder, and Rock Ridge's fields in it.
+//! The record of a file in its folder, with Rock Ridge's fields.
 
 use super::time::Time;
 use super::{BLOCK, Extent, both16, both32};
 
-/// A record has one byte for its length, which is even.
+/// Longest record: its length has one byte, and is even.
 const LONGEST: usize = 254;
 const FOLDER: u8 = 2;
 const NAME_GOES_ON: u8 = 1;
@@ -17,7 +17,7 @@ pub(super) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The length without further fields.
+    /// Length without further fields.
     fn bare(&self) -> usize {
         (33 + self.id.len()).next_multiple_of(2)
     }
@@ -44,11 +44,11 @@ impl Record<'_> {
 
 /// The records of a folder.
 pub(super) struct Folder {
-    /// The records; none crosses from one block into the next.
+    /// Records; none crosses a block boundary.
     pub(super) records: Vec<u8>,
-    /// The fields that did not fit into them, in blocks that follow.
+    /// Fields that did not fit into the records, in the blocks that follow.
     pub(super) spill: Vec<u8>,
-    /// The first block of `spill`.
+    /// First block of `spill`.
     spill_at: u32,
 }
 
@@ -57,7 +57,7 @@ impl Folder {
         Folder { records: Vec::new(), spill: Vec::new(), spill_at }
     }
 
-    /// Adds a record. Where it has no room for `name`, that goes to the spill.
+    /// Adds a record. If it has no room for `name`, that goes to the spill.
     pub(super) fn add(&mut self, record: &Record<'_>, fields: &[u8], name: &[u8]) {
         let inline = [fields, name].concat();
         let bytes = if record.bare() + inline.len() <= LONGEST {
@@ -73,7 +73,7 @@ impl Folder {
         self.records.extend(bytes);
     }
 
-    /// Whole blocks: the records and their spill.
+    /// The records and their spill, as whole blocks.
     pub(super) fn whole(mut self) -> Vec<u8> {
         fill(&mut self.records);
         self.records.extend(self.spill);
@@ -81,19 +81,19 @@ impl Folder {
     }
 }
 
-/// Goes on to the next block where so many bytes do not fit into this one.
+/// Goes on to the next block if this many bytes do not fit into the current one.
 fn room(bytes: &mut Vec<u8>, size: usize) {
     if bytes.len() % BLOCK + size > BLOCK {
         fill(bytes);
     }
 }
 
-/// Zeros up to the end of the block.
+/// Fills the block with zeros.
 pub(super) fn fill(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
 }
 
-/// SP and ER: Rock Ridge's own announcement.
+/// SP and ER: the announcement of Rock Ridge.
 pub(super) fn introduction() -> Vec<u8> {
     let whose = b"RRIP_1991A";
     let mut bytes = vec![b'S', b'P', 7, 1, 0xbe, 0xef, 0];
@@ -102,13 +102,13 @@ pub(super) fn introduction() -> Vec<u8> {
     bytes
 }
 
-/// PX and TF: mode, links, owner (root), and when.
+/// PX and TF: mode, links, owner (root), and times.
 pub(super) fn attributes(mode: u32, links: u32, time: &Time) -> Vec<u8> {
     let mut bytes = vec![b'P', b'X', 36, 1];
     for number in [mode, links, 0, 0] {
         bytes.extend(both32(number));
     }
-    // Changed, read, and its attributes changed.
+    // Times of the last change, the last read, and the last change of attributes.
     bytes.extend([b'T', b'F', 26, 1, 2 | 4 | 8]);
     for _ in 0..3 {
         bytes.extend(time.short());
@@ -116,7 +116,7 @@ pub(super) fn attributes(mode: u32, links: u32, time: &Time) -> Vec<u8> {
     bytes
 }
 
-/// NM: the name, in as many pieces as it takes.
+/// NM: the name, in as many pieces as necessary.
 pub(super) fn name(name: &str) -> Vec<u8> {
     let mut pieces = name.as_bytes().chunks(250).peekable();
     let mut bytes = Vec::new();
@@ -128,7 +128,7 @@ pub(super) fn name(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// CE: more fields, elsewhere.
+/// CE: the position of more fields.
 fn continued(block: u32, offset: u32, size: u32) -> Vec<u8> {
     let mut bytes = vec![b'C', b'E', 28, 1];
     for number in [block, offset, size] {

@@ -1,4 +1,4 @@
-//! A moment, in the two forms of an image. Always UTC.
+//! A time in the two forms of an image, always UTC.
 
 use crate::error::{Error, Result};
 use jiff::Timestamp;
@@ -8,7 +8,8 @@ use jiff::tz::Offset;
 pub(super) struct Time(DateTime);
 
 impl Time {
-    /// A moment in seconds since 1970. Years go up to 2155: a record has one byte for them, counted from 1900.
+    /// The time in seconds since 1970. Years go up to 2155: a record has one byte for them, counted from
+    /// 1900.
     pub(super) fn of(seconds: u64) -> Result<Time> {
         let moment = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
         let moment =
@@ -20,7 +21,7 @@ impl Time {
         })
     }
 
-    /// In the form of a record.
+    /// The time in the form of a record.
     pub(super) fn short(&self) -> [u8; 7] {
         let part = i8::cast_unsigned;
         let at = self.0;
@@ -29,7 +30,7 @@ impl Time {
         [year, part(at.month()), part(at.day()), part(at.hour()), part(at.minute()), part(at.second()), 0]
     }
 
-    /// In the form of a volume.
+    /// The time in the form of a volume.
     pub(super) fn long(&self) -> [u8; 17] {
         let text = format!("{}00\0", self.0.strftime("%Y%m%d%H%M%S"));
         let mut long = [0; 17];

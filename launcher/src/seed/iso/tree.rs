@@ -1,4 +1,4 @@
-//! One of the two trees: its folders in the order of its path table, and their records.
+//! A tree of the image: its folders in the order of its path table, and their records.
 
 use super::names::Names;
 use super::record::{self, Record};
@@ -12,19 +12,18 @@ const FOLDER_MODE: u32 = 0o040_755;
 const FILE_MODE: u32 = 0o100_644;
 const PROGRAM_MODE: u32 = 0o100_755;
 
-/// A tree.
 pub(super) struct Tree {
-    /// The Joliet one; else the primary one, which has Rock Ridge.
+    /// True for the Joliet tree, false for the primary one, which has Rock Ridge.
     pub(super) is_joliet: bool,
-    /// Level by level, within one by parent and name. The first is the root.
+    /// Folders level by level, in a level by parent and name. The first is the root.
     folders: Vec<Folder>,
 }
 
 struct Folder {
-    /// Its name in the path table.
+    /// Name in the path table.
     id: Vec<u8>,
     parent: usize,
-    /// In the order of their names.
+    /// Children in the order of their names.
     children: Vec<Child>,
     extent: Extent,
 }
@@ -37,15 +36,15 @@ struct Child {
 
 #[derive(Clone, Copy)]
 enum EntryKind {
-    /// The folder's place in the tree.
+    /// Index of the folder in the tree.
     Folder(usize),
-    /// The file's place among all files.
+    /// Index of the file among all files.
     File { number: usize, executable: bool },
 }
 
-/// The places of files and folders, for the records.
+/// Positions of files and folders in the image, for the records.
 pub(super) struct Places<'a> {
-    /// By the number of the file.
+    /// Positions by the number of the file.
     pub(super) files: &'a [Extent],
     pub(super) time: &'a Time,
 }
@@ -83,7 +82,7 @@ impl Tree {
         let mut folders = vec![folder(vec![0], 0)];
         let mut plain = vec![&root];
         let mut at = 0;
-        // A folder's own folders go to the end of the list: level by level, as the path table wants them.
+        // The folders of a folder go to the end of the list: level by level, as the path table requires.
         while let Some(here) = plain.get(at).copied() {
             let mut names = Names::default();
             let mut id = |name: &str, is_folder| {
@@ -118,14 +117,14 @@ impl Tree {
         self.folders.len()
     }
 
-    /// The place of the root.
+    /// Position of the root in the image.
     pub(super) fn root(&self) -> Extent {
         self.folders[0].extent
     }
 
-    /// Gives each folder its blocks.
+    /// Assigns blocks to each folder.
     pub(super) fn lay_out(&mut self, next: &mut Next) -> Result<()> {
-        // Written once for its size alone, which does not depend on any place.
+        // Written once for its size, which does not depend on any position.
         let time = Time::of(0)?;
         let files = vec![Extent::default(); self.files()];
         let places = Places { files: &files, time: &time };
@@ -177,7 +176,7 @@ impl Tree {
         out
     }
 
-    /// The link count of a folder: its own name, its dot, and the two dots of those in it.
+    /// Link count of a folder: its own name, its dot, and the two dots of those in it.
     fn links(&self, folder: usize) -> u32 {
         let children = self.folders[folder].children.iter();
         2 + children.filter(|child| matches!(child.what, EntryKind::Folder(_))).count() as u32
@@ -187,7 +186,7 @@ impl Tree {
         self.folders.iter().map(|folder| 8 + folder.id.len().next_multiple_of(2)).sum()
     }
 
-    /// The path table, in one of the two orders of bytes.
+    /// The path table, in one of the two byte orders.
     pub(super) fn path_table(&self, long: fn(u32) -> [u8; 4], short: fn(u16) -> [u8; 2]) -> Vec<u8> {
         let mut table = Vec::with_capacity(self.path_table_size());
         for folder in &self.folders {

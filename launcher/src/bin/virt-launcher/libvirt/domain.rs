@@ -9,7 +9,7 @@ use virt::connect::Connect;
 use virt::domain::Domain;
 use virt::sys;
 
-/// Messages of a domain that are read at most.
+/// Most messages of a domain that are read.
 const MESSAGES: usize = 64;
 
 /// The facts of a domain.
@@ -64,7 +64,8 @@ fn messages(domain: &Domain) -> Vec<String> {
     }
     let mut found = Vec::new();
     for at in 0..usize::try_from(count).unwrap_or_default() {
-        // SAFETY: libvirt made a list of `count` texts and gave it away; each is freed once, after it was copied.
+        // SAFETY: libvirt made a list of `count` texts and gave it away; each is freed once, after it was
+        // copied.
         unsafe {
             let text = *list.add(at);
             if !text.is_null() {

@@ -23,8 +23,9 @@ pub(super) fn register(connection: &Connect, name: &str, tell: Tell) -> Result<(
         let name = CString::new(name).map_err(|e| Error::new(ErrorKind::Invalid, "watch", e.to_string()))?;
         let listener = Box::new(Listener { name, tell: Box::new(move |event| tell(event)) });
         let opaque = Box::into_raw(listener);
-        // SAFETY: the connection is open; `callback` has the signature that libvirt's table gives to `id`; `opaque` is a
-        // Listener that only `free` takes back, which libvirt calls once, after the last callback.
+        // SAFETY: the connection is open; `callback` has the signature that libvirt's table gives to `id`;
+        // `opaque` is a Listener that only `free` takes back, which libvirt calls once, after the last
+        // callback.
         let number = unsafe {
             sys::virConnectDomainEventRegisterAny(
                 connection.as_ptr(),
@@ -63,8 +64,8 @@ fn name_of(listener: *const Listener) -> String {
 }
 
 const CALLBACKS: &[(sys::virDomainEventID, sys::virConnectDomainEventGenericCallback)] = &[
-    // SAFETY of the transmutations: libvirt's one table of callbacks is typed by the first; it calls each with the
-    // arguments that its event has, which are those of our functions.
+    // SAFETY of the transmutations: libvirt's one table of callbacks is typed by the first; it calls each
+    // with the arguments that its event has, which are those of our functions.
     (sys::VIR_DOMAIN_EVENT_ID_LIFECYCLE, generic(lifecycle as *const ())),
     (sys::VIR_DOMAIN_EVENT_ID_REBOOT, generic(reboot as *const ())),
     (sys::VIR_DOMAIN_EVENT_ID_WATCHDOG, generic(watchdog as *const ())),
@@ -73,7 +74,8 @@ const CALLBACKS: &[(sys::virDomainEventID, sys::virConnectDomainEventGenericCall
 ];
 
 const fn generic(f: *const ()) -> sys::virConnectDomainEventGenericCallback {
-    // SAFETY: a pointer to a C function becomes a pointer to a C function, or none where it is null; see CALLBACKS.
+    // SAFETY: a pointer to a C function becomes a pointer to a C function, or none where it is null; see
+    // CALLBACKS.
     unsafe { std::mem::transmute::<*const (), sys::virConnectDomainEventGenericCallback>(f) }
 }
 
@@ -83,7 +85,7 @@ unsafe extern "C" fn free(opaque: *mut c_void) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(listener)));
 }
 
-/// Tells the listener, if the event is of its domain.
+/// Passes an event to the listener, if it is about the listener's domain.
 unsafe fn pass(domain: sys::virDomainPtr, opaque: *mut c_void, event: impl FnOnce() -> Option<Event>) {
     let _ = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: `opaque` is the Listener of `register`, which lives until `free`.

@@ -1,14 +1,14 @@
 //! libvirt: all of its calls are made here.
 //!
 //! ```text
-//!  Hypervisor verb ──► virDomain…  (blocking)   ──► words.rs: its numbers and sentences in our types
-//!                  ◄── records.rs: what it counts, in C structures
+//!  Hypervisor verb ──► virDomain…  (blocking)   ──► words.rs: libvirt's numbers and messages as our types
+//!                  ◄── records.rs: libvirt's statistics, from C structures
 //!  Tell            ◄── events.rs: callbacks     ◄── the thread "libvirt", which runs its event loop
 //! ```
 //!
-//! With `qemu:///embed?root=DIR` libvirt's QEMU driver runs in this process, so its event loop must be ours: it is
-//! registered before the first connection and runs until the process ends. A domain is looked up by name for every verb;
-//! nothing of libvirt's is kept but the connection.
+//! With `qemu:///embed?root=DIR` libvirt's QEMU driver runs in this process, so this process must run its
+//! event loop. It is registered before the first connection and runs until the process ends. A domain is
+//! looked up by name for every verb; only the connection is kept.
 
 mod domain;
 mod events;
@@ -32,7 +32,7 @@ use virt::sys;
 
 /// The size limit of a screenshot: 16 million points of 3 bytes, and a little.
 const LARGEST_SCREEN: usize = 48 << 20;
-/// The length of a guest agent's answer from which memory is given back after it.
+/// Length of a guest agent's answer after which freed memory is given back to the kernel.
 const LONG_ANSWER: usize = 1 << 20;
 
 /// The length limit of the answer of QEMU's monitor.
@@ -41,7 +41,7 @@ const LONGEST_MONITOR: usize = 2 << 20;
 /// The first versions of libvirt (10.0) and QEMU (9.0) that give a disk several IOThreads.
 const IOTHREAD_MAPPING: (u32, u32) = (10_000_000, 9_000_000);
 
-/// A connection.
+/// A connection to libvirt.
 pub(crate) struct Libvirt {
     connection: Connect,
     uri: String,
@@ -75,7 +75,7 @@ impl Libvirt {
         Domain::lookup_by_name(&self.connection, name).map_err(|e| words::error(doing, &e))
     }
 
-    /// One verb on one domain.
+    /// Carries out one verb on one domain.
     fn on<T>(&self, verb: &str, name: &str, f: impl FnOnce(&Domain) -> virt_result<T>) -> Result<T> {
         let doing = format!("{verb} {name}");
         let domain = self.domain(name, &doing)?;
@@ -87,7 +87,7 @@ impl Libvirt {
 #[allow(non_camel_case_types)]
 type virt_result<T> = std::result::Result<T, virt::error::Error>;
 
-/// The event loop, once in this process. It must be there before the first connection.
+/// Starts the event loop, once in this process. It must run before the first connection.
 fn start_event_loop() -> std::result::Result<(), String> {
     static STARTED: OnceLock<std::result::Result<(), String>> = OnceLock::new();
     let start = || {
@@ -108,7 +108,7 @@ fn start_event_loop() -> std::result::Result<(), String> {
     STARTED.get_or_init(start).clone()
 }
 
-/// A C string has no zero byte inside, and the bindings would panic on one.
+/// Checks that a text has no zero byte: the bindings panic on one.
 fn plain<'a>(text: &'a str, doing: &str) -> Result<&'a str> {
     match text.contains('\0') {
         true => Err(Error::new(ErrorKind::Invalid, doing, "there is a zero byte in the text")),
@@ -137,7 +137,7 @@ impl Hypervisor for Libvirt {
         let doing = "define the domain";
         let xml = plain(xml, doing)?;
         let define = || Domain::define_xml_flags(&self.connection, xml, 0).map(|_| ());
-        // On a host under load this failed once without a reason; libvirt had changed nothing.
+        // A host under load failed here once without a reason, and libvirt had changed nothing.
         let again = |e: virt::error::Error| match e.message().contains("the cause is unknown") {
             true => {
                 tracing::warn!("libvirt could not {doing} and gives no reason; it is tried once more");
@@ -150,7 +150,7 @@ impl Hypervisor for Libvirt {
     }
 
     fn undefine(&self, name: &str) -> Result<()> {
-        // What is kept of an earlier run, and what is not, `vm::prepare` has decided.
+        // `vm::prepare` decides which state of an earlier run is kept.
         let keep = sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | sys::VIR_DOMAIN_UNDEFINE_KEEP_TPM;
         self.on("undefine", name, |domain| domain.undefine_flags(keep))
     }
@@ -158,8 +158,8 @@ impl Hypervisor for Libvirt {
     fn start(&self, name: &str) -> Result<()> {
         let start = |domain: &Domain| domain.create_with_flags(sys::VIR_DOMAIN_START_PAUSED).map(|_| ());
         self.on("start", name, |domain| {
-            // libvirt 9.0 ends a domain that is being started when it hears only then that the domain's former QEMU has
-            // ended. It tells nobody of that end, and is done with it when the start has failed.
+            // libvirt 9.0 ends a starting domain if it learns only then that the domain's previous QEMU has
+            // ended. It does not report that end, and has handled it when the start fails.
             start(domain).or_else(|e| match e.message().contains("domain is no longer running") {
                 true => {
                     tracing::warn!(
@@ -252,7 +252,7 @@ impl Hypervisor for Libvirt {
         let answer = domain
             .qemu_agent_command(command, seconds, 0)
             .map_err(|e| words::agent_error(&doing, patience, &e))?;
-        // libvirt itself takes 10 MiB, and has parsed them into a tree that is many times as large.
+        // libvirt itself accepts 10 MiB, and its parsed tree is many times as large.
         if answer.len() > LONG_ANSWER {
             memory::trim();
         }

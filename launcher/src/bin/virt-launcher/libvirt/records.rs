@@ -1,4 +1,5 @@
-//! What libvirt counts of a domain's processors and disks, in one call: times, which the bindings do not give.
+//! libvirt's statistics of a domain's vCPUs and disks in one call, with times that the bindings do not
+//! return.
 #![allow(unsafe_code)] // C structures: the bindings leave them as they are.
 
 use super::words;
@@ -10,21 +11,22 @@ use std::ptr;
 use virt::domain::Domain;
 use virt::sys;
 
-/// vCPUs, and disks, that are looked for.
+/// Most vCPUs, and most disks, that are read.
 const MOST: u64 = 1024;
-/// What is asked for.
+/// Groups of statistics that are requested.
 const WHICH: sys::virDomainStatsTypes =
     sys::VIR_DOMAIN_STATS_CPU_TOTAL | sys::VIR_DOMAIN_STATS_VCPU | sys::VIR_DOMAIN_STATS_BLOCK | DIRTY_RATE;
 /// `VIR_DOMAIN_STATS_DIRTYRATE` of libvirt 7.2, which the bindings do not have.
 const DIRTY_RATE: sys::virDomainStatsTypes = 1 << 9;
-/// How long the dirty rate is measured, in seconds: QEMU compares a few pages of each GiB, which costs the guest nothing that it notices.
+/// Duration of a measurement of the dirty rate, in seconds. QEMU compares a few pages of each GiB, at no
+/// notable cost to the guest.
 const MEASURED_FOR: c_int = 1;
-/// States of that (`virDomainDirtyRateStatus`).
+/// States of the measurement (`virDomainDirtyRateStatus`).
 const MEASURING: u64 = 1;
 const MEASURED: u64 = 2;
 
 unsafe extern "C" {
-    /// Begins to measure the dirty rate, and returns at once. The bindings do not have it.
+    /// Starts a measurement of the dirty rate, and returns at once. The bindings do not have it.
     fn virDomainStartDirtyRateCalc(domain: sys::virDomainPtr, seconds: c_int, flags: c_uint) -> c_int;
 }
 
@@ -36,7 +38,8 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The fields of a domain. Its dirty rate is that of the time after the last question: it is measured anew for the next one.
+    /// Reads the fields of a domain. The dirty rate is that since the previous call: each call starts a
+    /// measurement for the next one.
     pub(super) fn of(domain: &Domain, doing: &str) -> Result<Records> {
         let mut records = Records::default();
         List::of(domain, WHICH, doing)?.each(|name, field| match value(field) {
@@ -44,7 +47,7 @@ impl Records {
             Some(Value::Text(text)) => drop(records.texts.insert(name, text)),
             None => {}
         });
-        // Nothing is told of it where QEMU cannot measure it.
+        // Not started if QEMU cannot measure it.
         if records.number("dirtyrate.calc_status").is_some_and(|status| status != MEASURING) {
             // SAFETY: the domain is held by the caller. A failure leaves the rate unknown.
             unsafe { virDomainStartDirtyRateCalc(domain.as_ptr(), MEASURED_FOR, 0) };
@@ -56,7 +59,7 @@ impl Records {
         self.numbers.get(name).copied()
     }
 
-    /// Time of all processors in user mode, and in system mode, in nanoseconds.
+    /// CPU time in user mode, and in system mode, in nanoseconds.
     pub(super) fn cpu(&self) -> (Option<u64>, Option<u64>) {
         (self.number("cpu.user"), self.number("cpu.system"))
     }
@@ -68,7 +71,7 @@ impl Records {
         mebibytes.checked_mul(1 << 20)
     }
 
-    /// The vCPUs that there are, by number.
+    /// The existing vCPUs, by number.
     pub(super) fn vcpus(&self) -> BTreeMap<u32, VcpuStats> {
         let all = self.number("vcpu.maximum").unwrap_or_default().min(MOST);
         let one = |id: u32| {
@@ -84,7 +87,7 @@ impl Records {
         (0..u32::try_from(all).unwrap_or_default()).filter_map(one).collect()
     }
 
-    /// The disks with a medium, by what the guest's driver calls them.
+    /// The disks with media, by target name.
     pub(super) fn disks(&self) -> BTreeMap<String, DiskStats> {
         let all = self.number("block.count").unwrap_or_default().min(MOST);
         let one = |at: u64| {
@@ -107,7 +110,7 @@ impl Records {
     }
 }
 
-/// What a field holds.
+/// Value of a field.
 enum Value {
     Number(u64),
     Text(String),
@@ -131,7 +134,8 @@ impl List {
     fn of(domain: &Domain, which: sys::virDomainStatsTypes, doing: &str) -> Result<List> {
         let mut domains = [domain.as_ptr(), ptr::null_mut()];
         let mut list: *mut sys::virDomainStatsRecordPtr = ptr::null_mut();
-        // SAFETY: `domains` ends with null, and its domain is held by the caller; `list` is set where the call succeeds.
+        // SAFETY: `domains` ends with null, and its domain is held by the caller; `list` is set where the
+        // call succeeds.
         let count = unsafe { sys::virDomainListGetStats(domains.as_mut_ptr(), which, &raw mut list, 0) };
         let list = List { all: list, count: usize::try_from(count).unwrap_or_default() };
         match count < 0 {
@@ -167,10 +171,11 @@ impl Drop for List {
     }
 }
 
-/// The value of a field; nothing where it is below zero, or of a kind that nobody asks for.
+/// The value of a field; `None` if it is negative or of a type that is not used here.
 fn value(field: &sys::virTypedParameter) -> Option<Value> {
     let kind = sys::virTypedParameterType::try_from(field.type_).ok()?;
-    // SAFETY: the kind says which member of the union was written; a text is a C string that is freed with the list.
+    // SAFETY: the kind says which member of the union was written; a text is a C string that is freed with
+    // the list.
     let number = unsafe {
         match kind {
             sys::VIR_TYPED_PARAM_INT => i128::from(field.value.i),
@@ -186,10 +191,11 @@ fn value(field: &sys::virTypedParameter) -> Option<Value> {
     u64::try_from(number).ok().map(Value::Number)
 }
 
-/// The value of a field as `virsh` writes it; nothing for an unknown kind.
+/// The value of a field as `virsh` writes it; `None` for an unknown type.
 fn written(field: &sys::virTypedParameter) -> Option<String> {
     let kind = sys::virTypedParameterType::try_from(field.type_).ok()?;
-    // SAFETY: the kind says which member of the union was written; a text is a C string that is freed with the list.
+    // SAFETY: the kind says which member of the union was written; a text is a C string that is freed with
+    // the list.
     unsafe {
         match kind {
             sys::VIR_TYPED_PARAM_INT => Some(field.value.i.to_string()),
@@ -206,7 +212,8 @@ fn written(field: &sys::virTypedParameter) -> Option<String> {
 
 /// A C string of libvirt's.
 fn text(from: *const c_char) -> String {
-    // SAFETY: called with the name of a field, which ends inside of its 80 bytes, or with a text that is not null.
+    // SAFETY: called with the name of a field, which ends inside of its 80 bytes, or with a text that is not
+    // null.
     unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned()
 }
 

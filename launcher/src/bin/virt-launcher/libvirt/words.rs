@@ -1,4 +1,4 @@
-//! libvirt's numbers and sentences in our types. Pure.
+//! libvirt's numbers and messages as our types. Pure.
 
 use api::launcher::{InterfaceStats, MemoryStats};
 use launcher::hypervisor::{Condition, End, Error, ErrorKind, Event, Pause};
@@ -6,7 +6,7 @@ use std::time::Duration;
 use virt::error::ErrorNumber;
 use virt::sys;
 
-/// A version as a text: libvirt counts millions and thousands.
+/// A version as a text: libvirt's number has millions and thousands.
 pub(super) fn version(number: u32) -> String {
     format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000)
 }
@@ -44,7 +44,7 @@ fn pause(reason: u32) -> Pause {
     }
 }
 
-/// An event of a domain's life, if it has a meaning for us.
+/// An event of a domain's lifecycle; `None` if the launcher does not use it.
 pub(super) fn lifecycle(event: i32, detail: i32) -> Option<Event> {
     let detail = u32::try_from(detail).unwrap_or_default();
     match u32::try_from(event).ok()? {
@@ -63,7 +63,8 @@ pub(super) fn lifecycle(event: i32, detail: i32) -> Option<Event> {
             sys::VIR_DOMAIN_EVENT_STOPPED_DESTROYED => End::Destroyed,
             sys::VIR_DOMAIN_EVENT_STOPPED_CRASHED => End::Crashed,
             sys::VIR_DOMAIN_EVENT_STOPPED_MIGRATED | sys::VIR_DOMAIN_EVENT_STOPPED_SAVED => End::Left,
-            // libvirt's word for a process that is suddenly gone. A failed start is reported by the call that started it.
+            // libvirt's name for a process that is suddenly gone. The call that started a domain reports a
+            // failed start.
             sys::VIR_DOMAIN_EVENT_STOPPED_FAILED => End::Crashed,
             _ => End::Unknown,
         })),
@@ -81,7 +82,7 @@ pub(super) fn closed(reason: i32) -> &'static str {
     }
 }
 
-/// The disk of an alias that the launcher gave.
+/// Name of the disk with an alias of ours.
 pub(super) fn disk_of(alias: &str) -> String {
     alias.strip_prefix("ua-").unwrap_or(alias).to_owned()
 }
@@ -174,7 +175,8 @@ pub(super) fn agent_error(doing: &str, patience: Duration, e: &virt::error::Erro
     }
 }
 
-/// libvirt puts the kind of a failure before the failure ("internal error: …"); our errors have a kind of their own.
+/// libvirt puts the kind of a failure before the failure ("internal error: …"); our errors have a kind of
+/// their own.
 fn sentence(message: &str) -> String {
     const PREFIXES: &[&str] = &[
         "internal error: ",

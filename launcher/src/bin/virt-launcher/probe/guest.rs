@@ -1,16 +1,16 @@
 //! The code that runs inside the probe's VM. Assembled with this program, copied into the guest's memory.
 //!
-//! It reports a finished step on port 0x10, and an exception on port 0x11. It runs at any address: every address that it
-//! uses is one of the constants below.
+//! It reports a finished step on port 0x10, and an exception on port 0x11. It runs at any address: every
+//! address that it uses is one of the constants below.
 #![allow(unsafe_code)] // the guest's code is assembler, and its bounds are two symbols
 
 use std::arch::global_asm;
 
-/// Steps come here.
+/// Port on which the guest reports a finished step.
 pub(super) const DONE: u16 = 0x10;
-/// An exception comes here.
+/// Port on which the guest reports an exception.
 pub(super) const FAULT: u16 = 0x11;
-/// A page without memory behind it yet: cmpxchg16b must work there first.
+/// Address of a page without memory behind it: cmpxchg16b must work there on the first access.
 pub(super) const FRESH: u64 = 0x10_0000;
 
 global_asm!(
@@ -20,7 +20,7 @@ global_asm!(
     ".hidden coracle_probe_begin, coracle_probe_timer, coracle_probe_fault, coracle_probe_end",
     ".balign 16",
     "coracle_probe_begin:",
-    // 1: here already.
+    // 1: the code runs.
     "mov al, 1",
     "out 0x10, al",
     // 2: CPUID has leaves.
@@ -42,7 +42,7 @@ global_asm!(
     "jne coracle_probe_fault",
     "mov al, 3",
     "out 0x10, al",
-    // 4: cmpxchg16b on memory that the host has not given yet.
+    // 4: cmpxchg16b on memory that the host has not allocated yet.
     "mov rdi, {fresh}",
     "xor eax, eax",
     "xor edx, edx",
@@ -98,7 +98,7 @@ unsafe extern "C" {
     static coracle_probe_end: u8;
 }
 
-/// The code, and where in it interrupts and faults go.
+/// The code, with the offsets of its handlers for interrupts and faults.
 pub(super) struct Code {
     pub(super) bytes: &'static [u8],
     pub(super) timer: u64,

@@ -5,8 +5,9 @@
 //!        ◄─a line a step──  kvm.rs builds a VM of 2 MiB; guest.rs is the code of its guest
 //! ```
 //!
-//! A `/dev/kvm` that opens proves little: nested and para-virtual hosts offer one that runs firmware and then fails in a
-//! kernel. So the guest takes the steps of a kernel. `full`: all steps. `limited`: some of them. `none`: not one.
+//! A `/dev/kvm` that opens proves little: nested and para-virtual hosts offer one that runs firmware and then
+//! fails in a kernel. So the guest takes the steps of a kernel. `full`: all steps. `limited`: some of them.
+//! `none`: no step.
 
 #[cfg(target_arch = "x86_64")]
 mod guest;
@@ -54,7 +55,7 @@ pub(crate) fn judge() -> Kvm {
     }
 }
 
-/// The child's output, and whether it ended by itself.
+/// The child's output, and true if it ended before the time limit.
 fn wait(mut child: Child) -> (String, bool) {
     let began = Instant::now();
     let mut in_time = true;
@@ -73,13 +74,13 @@ fn wait(mut child: Child) -> (String, bool) {
     }
     let mut said = String::new();
     if let Some(out) = child.stdout.take() {
-        // A few lines at most: the pipe holds them.
+        // A few lines at most: the pipe has room for them.
         let _ = out.take(4096).read_to_string(&mut said);
     }
     (said, in_time)
 }
 
-/// `step N` lines, and at the end `stopped WHY` if it did not come to the last step.
+/// Reads lines `step N`, and a last line `stopped WHY` if the guest did not reach the last step.
 fn verdict(said: &str, in_time: bool) -> Kvm {
     let last = said.lines().filter_map(|line| line.strip_prefix("step ")?.parse::<usize>().ok()).max();
     let why = said.lines().find_map(|line| line.strip_prefix("stopped "));

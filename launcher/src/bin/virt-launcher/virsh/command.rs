@@ -1,18 +1,15 @@
-//! The verbs, with their options and helps in the words of libvirt's program.
+//! The verbs of virsh, with options and help texts in the words of libvirt's program.
 
 use std::collections::BTreeSet;
 
-/// A verb.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    /// A few words.
     pub(super) says: &'static str,
     description: &'static str,
     options: &'static [Opt],
 }
 
-/// An option of a verb.
 #[derive(Debug)]
 struct Opt {
     name: &'static str,
@@ -22,11 +19,11 @@ struct Opt {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// `--name`
+    /// An option without a value: `--name`.
     Flag,
-    /// A word that must be there, with or without its name.
+    /// A required argument, with or without its name.
     Word,
-    /// Words, any number of them; the first must be there if it is wanted.
+    /// Any number of arguments; `wanted`: at least one is required.
     Words { wanted: bool },
 }
 
@@ -51,7 +48,7 @@ const fn flag(name: &'static str, says: &'static str) -> Opt {
 const DOMAIN: Opt = Opt { name: "domain", kind: Kind::Word, says: "domain name, id or uuid" };
 const INACTIVE: Opt = flag("inactive", "get inactive rather than running configuration");
 
-/// All verbs that are carried out.
+/// The verbs that this program carries out.
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "domblklist",
@@ -180,7 +177,7 @@ impl Command {
         COMMANDS.iter().find(|command| command.name == name)
     }
 
-    /// Reads what comes after the verb.
+    /// Parses the arguments of the verb.
     pub(super) fn given(&self, words: &[String]) -> Result<Arguments, String> {
         let name = self.name;
         let find = |wanted: &str| self.options.iter().find(|option| option.name == wanted);

@@ -1,16 +1,16 @@
-//! Verbs of libvirt's program that change a VM: what does the same where Kubernetes runs the VM.
+//! Replacements in Kubernetes for libvirt's verbs that change a VM.
 
-/// What to use instead of a verb.
+/// Replacement for a verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instead {
-    /// A command, with `{vm}` in the place of `NAME -n NAMESPACE`.
+    /// A command line, with `{vm}` in place of `NAME -n NAMESPACE`.
     command: &'static str,
 }
 
 /// Namespace and name of a VMI.
 pub(super) type Vm = (String, String);
 
-/// What to use instead of a verb of libvirt's; nothing for a verb that libvirt does not know either.
+/// The replacement for a verb of libvirt's; `None` if libvirt does not have the verb either.
 pub(super) fn of(verb: &str) -> Option<Instead> {
     let command = match verb {
         "start" | "create" | "restore" => "virtctl start {vm}",
@@ -93,7 +93,7 @@ pub(super) fn of(verb: &str) -> Option<Instead> {
 }
 
 impl Instead {
-    /// The lines of the refusal.
+    /// Lines of the error message.
     pub(super) fn lines(self, verb: &str, vm: Option<&Vm>) -> Vec<String> {
         let vm = match vm {
             Some((namespace, name)) => format!("{name} -n {namespace}"),

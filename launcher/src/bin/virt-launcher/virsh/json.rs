@@ -1,4 +1,4 @@
-//! A JSON text with lines and indents, its order kept, as libvirt's program prints it.
+//! Indented JSON with its order kept, as libvirt's program prints it.
 
 /// The same text, indented by two spaces.
 pub(super) fn indented(text: &str) -> String {
@@ -8,7 +8,7 @@ pub(super) fn indented(text: &str) -> String {
     let mut letters = text.chars().peekable();
     let newline = |out: &mut String, depth: usize| {
         out.push('\n');
-        // The depth of a text is bounded by its length; its indent is bounded here.
+        // The depth is bounded by the length of the text, and the indent is bounded here.
         out.push_str(&"  ".repeat(depth.min(64)));
     };
     while let Some(letter) = letters.next() {

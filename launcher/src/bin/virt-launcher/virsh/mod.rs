@@ -1,7 +1,8 @@
 //! `virsh` in a launcher pod: `kubectl exec POD -c compute -- virsh list`.
 //!
-//! There is no libvirt daemon that libvirt's own program could ask. This one asks the launcher by its socket, which the
-//! launcher opens to root and its own user alone, and prints what libvirt's program prints (version 9.0).
+//! A launcher pod has no libvirt daemon for libvirt's own program. This program asks the launcher on its
+//! socket, which the launcher opens to root and its own user, and prints the same output as libvirt's program
+//! (version 9.0).
 //!
 //! ```text
 //!  words ─► options of virsh ─► command.rs: a verb, its options ─┬─► show.rs: facts of the launcher as tables and lines
@@ -25,9 +26,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The name by which this program is virsh.
+/// Name by which this program runs as virsh.
 const NAME: &str = "virsh";
-/// The variable that names another socket.
+/// Environment variable with the path of another socket.
 const SOCKET: &str = "VIRT_LAUNCHER_SOCKET";
 const DEFAULT_SOCKET: &str = "/var/run/kubevirt/sockets/launcher-sock";
 
@@ -47,7 +48,7 @@ virsh [options]... <command> [args...]
          --version[=TYPE]   version, TYPE is short or long (default short)
 ";
 
-/// Options without and with a value that have no effect here.
+/// Options with and without a value that have no effect here.
 const IGNORED: [&str; 4] = ["-r", "--readonly", "-t", "--timing"];
 const IGNORED_VALUES: [(&str, &str); 6] = [
     ("-c", "--connect"),
@@ -58,23 +59,23 @@ const IGNORED_VALUES: [(&str, &str); 6] = [
     ("-l", "--log"),
 ];
 
-/// The texts for the standard output and the standard error.
+/// Texts for standard output and standard error.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Output {
     out: String,
     error: String,
 }
 
-/// A command that failed: its lines for the standard error.
+/// A failed command, with its lines for standard error.
 #[derive(Debug, PartialEq, Eq)]
 struct Failed {
     lines: Vec<String>,
-    /// libvirt's program ends what it has begun to carry out with an empty line.
+    /// The command had begun: libvirt's program then prints an empty line at the end.
     begun: bool,
 }
 
 impl Failed {
-    /// Nothing was begun.
+    /// A usage error, before the command began.
     fn usage(line: impl Into<String>) -> Failed {
         Failed { lines: vec![line.into()], begun: false }
     }
@@ -125,7 +126,7 @@ fn answer(words: &[String], client: &Client) -> (Output, bool) {
     (said, is_done)
 }
 
-/// One command.
+/// Carries out one command.
 fn one(words: &[String], client: &Client, quiet: bool, out: &mut String) -> Result<(), Failed> {
     let Some((name, rest)) = words.split_first() else { return Ok(()) };
     let Some(command) = Command::named(name) else {
@@ -146,7 +147,7 @@ fn one(words: &[String], client: &Client, quiet: bool, out: &mut String) -> Resu
     Ok(())
 }
 
-/// The command line, as its options ask.
+/// The command line after its options.
 enum Invocation {
     Usage,
     Version,
@@ -186,14 +187,14 @@ fn options(words: &[String]) -> Result<Invocation, String> {
                 "there is no interactive mode here; say a command, 'virsh help' lists them".to_owned()
             );
         }
-        // One argument is a line of commands.
+        // A single argument is a line of commands.
         [line] => lines(line)?,
         _ => vec![left],
     };
     Ok(Invocation::Commands { quiet, commands })
 }
 
-/// The commands of a line: words with quotes, and `;` between commands.
+/// Splits a line into commands: words with quotes, and `;` between commands.
 fn lines(line: &str) -> Result<Vec<Vec<String>>, String> {
     let (mut commands, mut words) = (Vec::new(), Vec::new());
     let mut word: Option<String> = None;
@@ -243,7 +244,7 @@ fn help_of_all() -> String {
     format!(" Domain of this pod:\n{}{rest}", lines.collect::<String>())
 }
 
-/// Texts of a guest or of QEMU reach the terminal without control characters.
+/// The text without control characters, since a guest or QEMU may have written it.
 fn printed(text: &str) -> String {
     let is_plain = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t' | '\r');
     text.chars().map(|letter| if is_plain(letter) { letter } else { '?' }).collect()

@@ -1,4 +1,4 @@
-//! The verbs that show something: the launcher's facts as libvirt's program prints them.
+//! The verbs that show something: data of the launcher, as libvirt's program prints it.
 
 use super::Failed;
 use super::command::Arguments;
@@ -9,7 +9,7 @@ use super::xml::devices;
 use api::launcher::{Domain, MonitorCommand};
 use launcher_client::{Client, Error, wait};
 
-/// Groups of statistics: the option, and how the names of its fields begin.
+/// Groups of statistics: the option, and the prefix of the names of its fields.
 const GROUPS: [(&str, &str); 11] = [
     ("state", "state."),
     ("cpu-total", "cpu."),
@@ -28,7 +28,7 @@ const RUNNING: u32 = 1;
 const PAUSED: u32 = 3;
 const SHUT_OFF: u32 = 5;
 
-/// What a verb prints.
+/// Output of a verb.
 pub(super) fn show(verb: &str, given: &Arguments, client: &Client, quiet: bool) -> Result<String, Failed> {
     match verb {
         "list" => Ok(list(given, there(client)?.as_ref(), quiet)),
@@ -62,7 +62,7 @@ pub(super) fn vm(client: &Client) -> Option<Vm> {
     domain.name.split_once('_').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
 }
 
-/// The version of libvirt in the launcher; of this program where no launcher answers.
+/// Version of libvirt in the launcher; that of this program if no launcher answers.
 pub(super) fn libvirt_version(client: &Client) -> String {
     wait(client.info()).map_or_else(|_| env!("CARGO_PKG_VERSION").to_owned(), |info| info.libvirt)
 }

@@ -1,6 +1,6 @@
 //! Tables as libvirt's program prints them.
 
-/// A table with these heads; in quiet mode without them.
+/// A table with these heads, which quiet mode leaves out.
 pub(super) fn table(heads: &[&str], rows: &[Vec<String>], quiet: bool) -> String {
     let width = |at: usize| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());

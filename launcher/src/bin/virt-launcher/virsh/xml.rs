@@ -1,4 +1,4 @@
-//! Devices in the XML of a domain. Reads what libvirt writes, and skips what it does not know.
+//! Devices in the XML of a domain. Unknown elements are skipped.
 
 use launcher::xml_tags::{XmlTag, XmlTags};
 
@@ -13,12 +13,12 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// An attribute of the device itself.
+    /// The value of an attribute of the device itself.
     pub(super) fn own(&self, name: &str) -> Option<&str> {
         first(&self.attributes, &[name])
     }
 
-    /// The first of these attributes of a child.
+    /// The value of the first of these attributes of a child element.
     pub(super) fn of(&self, child: &str, names: &[&str]) -> Option<&str> {
         let mut children = self.children.iter().filter(|(name, _)| name == child);
         children.find_map(|(_, attributes)| first(attributes, names))
