@@ -61,7 +61,7 @@ pub(crate) struct Freeze {
     /// Socket of the launcher
     #[arg(long, value_name = "PATH", default_value = "/var/run/kubevirt/sockets/launcher-sock")]
     pub(crate) socket: PathBuf,
-    /// Seconds after which the file systems thaw by themselves, should nobody thaw them
+    /// Seconds after which the launcher thaws the file systems by itself, if no thaw comes before
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) thaw_after: u64,
 }
