@@ -1,11 +1,11 @@
-//! What of a VM can be changed while it runs: the media of CD-ROM drives, and the links of interfaces on taps.
+//! Changes of a running VM: the media of CD-ROM drives, and the links of interfaces on taps.
 
 use super::handle::Known;
 use api::launcher::{Link, Request};
 use api::machine::Target;
 use std::collections::BTreeMap;
 
-/// Whether the VM has what a request is about; if not, why.
+/// Checks that the VM has the disk or interface of the request. An error is the reason for a refusal.
 pub(super) fn may(known: &Known, request: &Request) -> Result<(), String> {
     match request {
         Request::Eject { disk } | Request::Insert { disk, .. } => has_cdrom(known, disk),
@@ -14,7 +14,7 @@ pub(super) fn may(known: &Known, request: &Request) -> Result<(), String> {
     }
 }
 
-/// By interface that is on a tap: its cable is plugged in.
+/// State of the cable of each interface on a tap: true if it is plugged in.
 pub(super) fn links(known: &Known) -> BTreeMap<String, bool> {
     let is_tap = |name: &String| matches!(known.sync.resolved.interfaces.get(name), Some(Link::Tap { .. }));
     let taps = known.machine.interfaces.iter().filter(|interface| is_tap(&interface.name));

@@ -5,18 +5,17 @@ use std::path::{Path, PathBuf};
 /// A firmware: its code and its empty variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
-    /// The code.
     pub code: PathBuf,
-    /// The empty variables.
+    /// Template of empty variables.
     pub vars: PathBuf,
-    /// True if only signed loaders start.
+    /// Secure boot: only signed loaders start.
     pub secure: bool,
 }
 
-/// The files of a firmware: their folder, the code, the empty variables; whether only signed loaders start.
+/// Files of a firmware: folder, code, empty variables; true for secure boot.
 type Known = (&'static str, &'static str, &'static str, bool);
 
-/// In the order of preference. Debian, Fedora and its kin, Arch.
+/// Known firmware in the order of preference: Debian, Fedora and derivatives, Arch.
 const KNOWN: &[Known] = &[
     ("/usr/share/OVMF", "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd", false),
     ("/usr/share/edk2/ovmf", "OVMF_CODE.fd", "OVMF_VARS.fd", false),
@@ -28,7 +27,7 @@ const KNOWN: &[Known] = &[
     ("/usr/share/OVMF", "OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd", true),
 ];
 
-/// The installed firmware, the preferred one first; of this folder alone, where one is named.
+/// The installed firmware, the preferred one first; only that of `folder`, if one is named.
 pub fn installed(folder: Option<&Path>) -> impl Iterator<Item = Firmware> {
     let at = move |&(own, code, vars, secure): &Known| {
         let folder = folder.unwrap_or(Path::new(own));
@@ -37,7 +36,7 @@ pub fn installed(folder: Option<&Path>) -> impl Iterator<Item = Firmware> {
     KNOWN.iter().map(at).filter(|known| known.code.exists() && known.vars.exists())
 }
 
-/// The firmware for a VM.
+/// The preferred firmware for a VM.
 pub fn find(secure: bool, folder: Option<&Path>) -> Option<Firmware> {
     installed(folder).find(|known| known.secure == secure)
 }

@@ -1,31 +1,31 @@
-//! The time that a guest has to end. Pure.
+//! Grace period of a guest's shutdown. Pure.
 //!
-//! It is counted from the first request that reached the guest, by the monotonic clock: nobody sets that one. A later request
-//! brings the end nearer, and never puts it off.
+//! The grace period counts from the first request that reached the guest, by the monotonic clock, which is
+//! never set. A later request can bring the end nearer, but never puts it off.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest grace period, in seconds: a time that no clock overflows by.
+/// Longest grace period in seconds, so that no time overflows.
 const LONGEST: u64 = 1 << 30;
 
-/// The time that a guest has to end.
+/// Grace period of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grace {
     since: Instant,
     seconds: u64,
-    /// A request has reached the guest.
+    /// True after a request has reached the guest.
     reached: bool,
 }
 
 impl Grace {
-    /// A request begins at a time, beside those before it.
+    /// Starts a request at this time, with the grace period of those before it.
     pub(super) fn begin(before: Option<Grace>, seconds: u64, now: Instant) -> Grace {
         let grace = before.unwrap_or(Grace { since: now, seconds, reached: false });
         Grace { seconds: grace.seconds.min(seconds), ..grace }
     }
 
-    /// A request has reached the guest. The first one is what is counted from, however long the hypervisor took.
+    /// Records that a request has reached the guest. The first one counts, however long the hypervisor took.
     pub(super) fn reached(self, now: Instant) -> Grace {
         match self.reached {
             true => self,
@@ -33,7 +33,7 @@ impl Grace {
         }
     }
 
-    /// A request has failed: nothing is counted, unless one before it has reached the guest.
+    /// Records that a request has failed. Returns `None` unless one before it has reached the guest.
     pub(super) fn failed(self) -> Option<Grace> {
         self.reached.then_some(self)
     }
@@ -43,7 +43,7 @@ impl Grace {
         self.seconds
     }
 
-    /// When the guest is cut off.
+    /// Time at which the domain is destroyed.
     pub(super) fn end(self) -> Instant {
         self.since + Duration::from_secs(self.seconds.min(LONGEST))
     }

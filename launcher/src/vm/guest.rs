@@ -1,7 +1,7 @@
 //! Requests to the guest agent: JSON commands of qemu-guest-agent, answers in our types.
 //!
-//! The guest answers, so no answer is trusted: every field may be missing or of another kind, texts are bounded, and a
-//! command that never ends is given up.
+//! The guest writes the answers, so they are not trusted: every field may be missing or of another type,
+//! texts are bounded, and a command that never ends is given up.
 
 use crate::hypervisor::{Error, ErrorKind, Hypervisor, Result};
 use api::launcher::{
@@ -19,33 +19,32 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const EXEC: Duration = Duration::from_secs(60);
 /// Time limit of freezing file systems.
 const FREEZE: Duration = Duration::from_secs(30);
-/// The size limit of a program's output that is passed on.
+/// Most bytes of a program's output that are passed on.
 const OUTPUT: usize = 1 << 20;
-/// The length limit of an answer.
+/// Longest answer.
 const ANSWER: usize = 1 << 20;
-/// The same of an answer with the output of a program: libvirt gives up after as much.
+/// Longest answer with the output of a program: libvirt gives up at this length.
 const ANSWER_OF_PROGRAM: usize = 10 << 20;
-/// The limit of values in an answer: a parsed object takes 600 bytes, and seven in the answer.
+/// Most values in an answer: a parsed object takes 600 bytes of memory, and seven in the answer.
 const VALUES: usize = 1 << 15;
 
-/// The command that tells which operating system the guest runs.
+/// Command that returns the guest's operating system.
 const GET_SYSTEM: &str = "guest-get-osinfo";
-/// The command that tells how busy the guest is.
+/// Command that returns the guest's load.
 const GET_LOAD: &str = "guest-get-load";
-/// The command that gives a user SSH keys.
+/// Command that adds SSH keys of a user.
 const ADD_KEYS: &str = "guest-ssh-add-authorized-keys";
-/// Puts what it reads in the place of a user's keys, at once.
+/// Shell command that replaces the keys of a user by its input, in one step.
 const WRITE_KEYS: &str = "umask 077 && mkdir -p ~/.ssh && cat >~/.ssh/authorized_keys.new && \
     mv -f ~/.ssh/authorized_keys.new ~/.ssh/authorized_keys";
 
-/// The most facts of the operating system that are passed on; an agent reports nine.
+/// Most fields of the operating system that are passed on; an agent reports nine.
 const OS: usize = 64;
 
 /// Requests to the agent of one guest.
 pub struct Guest<'a> {
-    /// The hypervisor.
     pub hypervisor: &'a dyn Hypervisor,
-    /// The domain's name.
+    /// Name of the domain.
     pub name: &'a str,
 }
 
@@ -55,8 +54,8 @@ impl Guest<'_> {
         self.ask("guest-ping", None, PATIENCE).map(|_| ())
     }
 
-    /// The agent's facts about the guest. Facts that an older agent does not know stay empty. While file systems are frozen there
-    /// are none: the guest agent answers hardly anything, and says that it may do nothing.
+    /// Data about the guest. Fields that an older agent does not know stay empty. While file systems are
+    /// frozen all are empty: the guest agent then refuses nearly all commands.
     pub fn info(&self) -> Result<GuestInfo> {
         let about = self.ask("guest-info", None, PATIENCE)?;
         let commands: Vec<GuestCommand> =
@@ -75,7 +74,7 @@ impl Guest<'_> {
             os: os.as_object().into_iter().flatten().take(OS).filter_map(text).collect::<BTreeMap<_, _>>(),
             timezone: string(&maybe("guest-get-timezone")["zone"]),
             interfaces: list(&maybe("guest-network-get-interfaces")).iter().filter_map(interface).collect(),
-            // Most guest agents do not know it yet, and libvirt logs each refusal.
+            // Most guest agents do not have the command yet, and libvirt logs each refusal.
             load: commands
                 .iter()
                 .any(|one| one.name == GET_LOAD && one.enabled)
@@ -85,14 +84,15 @@ impl Guest<'_> {
         })
     }
 
-    /// Gives a user these SSH keys and no others: what is in their `authorized_keys` besides goes. Guest agents of QEMU 5.2 and
-    /// newer can.
+    /// Replaces the SSH keys of a user: other keys in `authorized_keys` are removed. Needs a guest agent of
+    /// QEMU 5.2 or newer.
     pub fn set_keys(&self, user: &str, keys: &[String]) -> Result<()> {
         let arguments = json!({"username": user, "keys": keys, "reset": true});
         self.ask(ADD_KEYS, Some(arguments), PATIENCE).map(drop)
     }
 
-    /// The guest agent has no command for keys, and may run programs: it is older than QEMU 5.2, or somebody forbade the command.
+    /// True if the guest agent has no command for keys, but may run programs: it is older than QEMU 5.2, or
+    /// the command is disabled.
     pub fn writes_keys_by_program(&self) -> bool {
         let Ok(about) = self.ask("guest-info", None, PATIENCE) else { return false };
         let all: Vec<GuestCommand> = list(&about["supported_commands"]).iter().filter_map(command).collect();
@@ -100,7 +100,8 @@ impl Guest<'_> {
         !has(ADD_KEYS) && has("guest-exec") && has("guest-exec-status")
     }
 
-    /// The same by a program, which runs as that user: root would follow a link that the user made.
+    /// Replaces the SSH keys of a user by a program that runs as that user: root would follow a link of the
+    /// user's.
     pub fn write_keys(&self, user: &str, keys: &[String]) -> Result<()> {
         let failed = |why: String| {
             let doing = format!("write the SSH keys of a user in {}", self.name);
@@ -122,7 +123,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Sets the password of a user. No error repeats it, whatever the guest says.
+    /// Sets the password of a user. No error repeats it, whatever the guest answers.
     pub fn set_password(&self, user: &str, password: &str) -> Result<()> {
         let encoded = STANDARD.encode(password);
         let arguments = json!({"username": user, "password": encoded, "crypted": false});
@@ -139,12 +140,12 @@ impl Guest<'_> {
         })
     }
 
-    /// The guest's file systems are frozen; no guest agent says so that does not know.
+    /// True if the guest's file systems are frozen. An agent that does not know counts as not frozen.
     pub fn is_frozen(&self) -> bool {
         self.freeze_status() == Some(Freezing::Frozen)
     }
 
-    /// What the guest agent says of its file systems; nothing where it does not know.
+    /// State of the guest's file systems; `None` if the guest agent does not know it.
     pub fn freeze_status(&self) -> Option<Freezing> {
         match self.ask("guest-fsfreeze-status", None, PATIENCE).ok()?.as_str()? {
             "frozen" => Some(Freezing::Frozen),
@@ -166,7 +167,7 @@ impl Guest<'_> {
         Ok(list(&answer).iter().filter_map(user).collect())
     }
 
-    /// Mounted file systems.
+    /// File systems that are mounted in the guest.
     pub fn filesystems(&self) -> Result<Vec<GuestFilesystem>> {
         let answer = self.ask("guest-get-fsinfo", None, PATIENCE)?;
         let filesystem = |found: &Value| {
@@ -202,7 +203,7 @@ impl Guest<'_> {
         }
     }
 
-    /// Starts a program.
+    /// Starts a program in the guest.
     pub fn begin(&self, exec: &Exec) -> Result<Program> {
         let limit = exec.timeout.map_or(EXEC, Duration::from_secs);
         let mut arguments = json!({"path": exec.command, "arg": exec.args, "capture-output": true});
@@ -236,7 +237,7 @@ impl Guest<'_> {
         self.ask_for(command, arguments, patience, ANSWER)
     }
 
-    /// The answer to a command, of at most so many bytes.
+    /// The answer to a command, of at most `most` bytes.
     fn ask_for(
         &self,
         command: &str,
@@ -264,7 +265,7 @@ impl Guest<'_> {
         result.ok_or_else(|| self.nonsense(command))
     }
 
-    /// Refuses an answer before it is parsed: a parsed one is many times as large.
+    /// Refuses a long answer before it is parsed: a parsed one is many times as large.
     fn is_bounded(&self, command: &str, text: &str, most: usize) -> Result<()> {
         let values = || text.bytes().filter(|byte| matches!(byte, b'{' | b'[' | b',')).count();
         let why = match text.len() {
@@ -295,16 +296,16 @@ pub struct Program {
     command: String,
     began: Instant,
     limit: Duration,
-    /// Time until it is asked for again.
+    /// Time until the next poll.
     pause: Duration,
 }
 
-/// The state of a program.
+/// State of a program.
 #[derive(Debug)]
 pub enum Progress {
-    /// It has ended.
+    /// The program has ended.
     Done(Executed),
-    /// It runs: the time until it is to be asked for again.
+    /// The program runs; time until the next poll.
     Runs(Duration),
 }
 
@@ -317,7 +318,7 @@ fn executed(status: &Value) -> Executed {
     };
     let output = |data: &str, cut: &str| {
         let encoded = status[data].as_str().unwrap_or_default();
-        // A little more than is passed on, so that a cut is seen; of four letters each.
+        // A little more than is passed on, so that a cut is noticed; in groups of four characters.
         let whole = encoded.get(..(OUTPUT / 3 + 1) * 4).unwrap_or(encoded);
         let bytes = STANDARD.decode(whole).unwrap_or_default();
         let whole = bytes.len() <= OUTPUT && !status[cut].as_bool().unwrap_or_default();
@@ -357,7 +358,7 @@ fn short(text: &str) -> String {
     text.chars().take(4096).collect()
 }
 
-/// At most so many things as a person reads.
+/// The first entries of a list, as many as are useful to a reader.
 fn list(value: &Value) -> &[Value] {
     let all = value.as_array().map(Vec::as_slice).unwrap_or_default();
     all.get(..1024).unwrap_or(all)
@@ -457,7 +458,8 @@ mod tests {
         }
     }
 
-    /// Else a backup would take the addresses of the guest out of its status, and call its guest agent too old.
+    /// Else a backup would take the addresses of the guest out of its status, and call its guest agent too
+    /// old.
     #[test]
     fn a_guest_that_is_frozen_tells_no_facts() {
         let forbidden = r#"{"return":{"supported_commands":[{"name":"guest-get-osinfo","enabled":false}]}}"#;

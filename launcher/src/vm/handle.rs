@@ -12,12 +12,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Media that are looked at at once.
+/// Media that are inspected at once.
 const LOOKS: usize = 2;
-/// Time for one look at media.
+/// Time limit of inspecting media.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Places for looks at media.
+/// Slots for inspecting media.
 pub(super) fn places() -> Places {
     Places::new("media", LOOKS, LOOK)
 }
@@ -28,9 +28,9 @@ pub enum Command {
     Sync(Box<Sync>, oneshot::Sender<Result<Answer, SyncError>>),
     /// A request to the VM.
     Request(Request, oneshot::Sender<Answer>),
-    /// How far its keys and passwords are in the guest.
+    /// Progress of the SSH keys and passwords into the guest.
     Credentials(Credentials),
-    /// File systems of the guest are frozen, or not any more.
+    /// File systems of the guest were frozen (`true`) or thawed.
     Frozen(bool),
     /// End the launcher: the VM is shut down first.
     End,
@@ -39,16 +39,15 @@ pub enum Command {
 /// A handle of the VM. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    /// To the loop.
+    /// Sender of commands to the loop.
     pub(super) commands: mpsc::Sender<Command>,
-    /// From the publisher.
+    /// Receiver of states from the publisher.
     pub(super) state: watch::Receiver<State>,
     /// The hypervisor, for calls that change nothing.
     pub hypervisor: Arc<dyn Hypervisor>,
-    /// The VM's folder.
     pub root: Root,
     pub(super) name: Arc<OnceLock<String>>,
-    /// Looks at media that are to be inserted.
+    /// Slots for inspecting media that are to be inserted.
     pub(super) media: Places,
 }
 
@@ -56,12 +55,13 @@ impl Handle {
     /// Runs this VM.
     pub async fn sync(&self, sync: Sync) -> Result<Answer, SyncError> {
         let (tell, told) = oneshot::channel();
-        // From a loop that is gone the command comes back, and with it what would answer: to be dropped.
+        // A loop that has ended returns the command, with the sender of the answer, which is dropped.
         drop(self.commands.send(Command::Sync(Box::new(sync), tell)).await);
         told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Ending, ENDING).into()))
     }
 
-    /// Sends a request to the VM. Media are looked at before, not by the loop: storage that is gone gives no answer.
+    /// Sends a request to the VM. Media are inspected before that, not by the loop: unreachable storage does
+    /// not answer.
     pub async fn request(&self, request: Request) -> Result<Answer, Refusal> {
         if let Request::Insert { path, format, .. } = &request {
             let (path, format) = (path.clone(), *format);
@@ -80,15 +80,15 @@ impl Handle {
         told.await.map_err(|_| ending())
     }
 
-    /// Says how far the keys and passwords are in the guest.
+    /// Reports the progress of the keys and passwords into the guest.
     pub(super) async fn credentials(&self, told: Credentials) {
-        // A loop that is gone has nobody to tell it.
+        // If the loop has ended, there is no receiver.
         let _ = self.commands.send(Command::Credentials(told)).await;
     }
 
-    /// Says that file systems of the guest are frozen, or that none are any more. Blocks.
+    /// Reports that file systems of the guest were frozen or thawed. Blocks.
     pub(super) fn frozen(&self, frozen: bool) {
-        // A loop that is gone has nobody to tell it.
+        // If the loop has ended, there is no receiver.
         let _ = self.commands.blocking_send(Command::Frozen(frozen));
     }
 
@@ -98,12 +98,12 @@ impl Handle {
         let _ = self.commands.send(Command::End).await;
     }
 
-    /// The state, and its changes.
+    /// Receiver of the state and its changes.
     pub fn state(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    /// The domain's name, once there is a VM.
+    /// Name of the domain, once there is a VM.
     pub fn name(&self) -> Option<&str> {
         self.name.get().map(String::as_str)
     }
@@ -115,17 +115,17 @@ fn ending() -> Refusal {
     Refusal { error: ENDING.into(), faults: Vec::new(), hint: None }
 }
 
-/// Why a VM was not taken.
+/// Error of a VM that was refused.
 #[derive(Debug)]
 pub struct SyncError {
-    /// The faults of its spec. They alone are final: the VM cannot run as it is.
+    /// Faults of its spec. Only they are final: the VM cannot run as it is.
     pub faults: Vec<Fault>,
-    /// What failed: of a host that is full, or has a broken disk, it may be tried again.
+    /// Failure of the host, for example a full or broken disk. Another try may help.
     pub error: Error,
 }
 
 impl SyncError {
-    /// A spec has these faults.
+    /// The error of a spec with these faults.
     pub(super) fn of_faults(faults: Vec<Fault>) -> SyncError {
         let what = match faults.as_slice() {
             [one] => one.to_string(),
@@ -147,6 +147,6 @@ pub(super) struct Known {
     pub(super) sync: Sync,
     pub(super) machine: api::machine::Machine,
     pub(super) name: String,
-    /// The locations of its parts, once they were found.
+    /// Locations of its parts, once they were found.
     pub(super) host: Option<Host>,
 }

@@ -1,11 +1,13 @@
-//! The devices of the host that are this VM's, from the variables that device plugins set in the launcher's container, and from
-//! the status of the VMI where they are of ResourceClaims.
+//! Host devices of this VM, from the environment variables that device plugins set in the launcher's
+//! container, and from the status of the VMI for devices of ResourceClaims.
 //!
-//! Nothing of an address is taken from the spec. Each entry of a list has one PCI or mediated device; of USB devices, as many as
-//! the selectors of its resource, so the addresses of one resource are shared out evenly among its entries, in order.
+//! No address comes from the spec. Each entry of a list has one PCI or mediated device, or as many USB
+//! devices as its resource has selectors. So the addresses of one resource are divided evenly among its
+//! entries, in order.
 //!
-//! A device of a ResourceClaim is looked at twice: it is an address or a UUID, and the kubelet has given the container the device
-//! file of its IOMMU group ([`Given`]). What a DRA driver writes into a ResourceSlice is not believed beyond that.
+//! A device of a ResourceClaim is checked twice: its address or UUID must be valid, and the kubelet must have
+//! given the container the device file of its IOMMU group ([`DeviceFiles`]). The ResourceSlice of a DRA
+//! driver is not trusted beyond that.
 
 use crate::domain::host_device::HostAddress;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,11 +18,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// The longest variable that is read, and the most addresses in one.
+/// Longest variable that is read, and most addresses in one.
 const LONGEST: usize = 16 << 10;
 const MOST: usize = 256;
 
-/// By the position in the VM's list, its devices on this host.
+/// Host devices of the VM, by the position in its list.
 pub(crate) fn host_devices(
     machine: &Machine,
     value: impl Fn(&str) -> Option<String>,
@@ -66,7 +68,7 @@ fn shown(address: &HostAddress) -> String {
     }
 }
 
-/// Where the host shows which IOMMU group a device is in, and which device files this container has.
+/// Folders with the IOMMU groups of devices, and with the device files of this container.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     sys: PathBuf,
@@ -74,12 +76,13 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Of this container.
+    /// The folders of this container.
     pub(crate) fn here() -> Given {
         Given { sys: "/sys/bus".into(), vfio: "/dev/vfio".into() }
     }
 
-    /// Why the device is not this container's: the file of its IOMMU group is not among those that the kubelet has given it.
+    /// Reason why the device is not this container's: the kubelet has not given it the file of the IOMMU
+    /// group. `None` if it has.
     fn lacks(&self, address: &HostAddress) -> Option<String> {
         let place = match address {
             HostAddress::Pci(address) => format!("pci/devices/{address}"),
@@ -101,7 +104,7 @@ impl Given {
     }
 }
 
-/// The device of a ResourceClaim, as the status of the VMI says it.
+/// The device of a ResourceClaim, from the status of the VMI.
 fn of_claim(device: &HostDevice, claimed: &Claimed, given: &Given) -> Result<HostAddress> {
     let Claimed { claim, request, pci_address, mediated } = claimed;
     let what = format!(
@@ -113,7 +116,7 @@ fn of_claim(device: &HostDevice, claimed: &Claimed, given: &Given) -> Result<Hos
         let shown: String = text.chars().take(64).collect();
         Error::refused(format!("{what}: {field} {shown:?} in the status of the VMI is not an address"))
     };
-    // A device that is part of another may say where that is, too.
+    // A device that is part of another may have the address of that, too.
     let address = match (mediated, pci_address) {
         (Some(uuid), _) => HostAddress::mediated(uuid).ok_or_else(|| odd("mDevUUID", uuid))?,
         (None, Some(text)) => HostAddress::pci(text).ok_or_else(|| odd("pciAddress", text))?,
@@ -132,7 +135,7 @@ fn of_claim(device: &HostDevice, claimed: &Claimed, given: &Given) -> Result<Hos
     }
 }
 
-/// The devices of each of `entries` entries that have one resource.
+/// Devices of each of the `entries` entries with one resource.
 fn shares(
     resource: &str,
     entries: usize,
@@ -155,7 +158,7 @@ fn shares(
     Ok(single)
 }
 
-/// The addresses of a variable; none where it is not set. An address that is there twice is an error of who set it.
+/// Addresses in a variable; empty if it is not set. A duplicate address is an error of the device plugin.
 fn read(
     name: &str,
     parse: fn(&str) -> Option<HostAddress>,
@@ -203,16 +206,17 @@ fn too_few(resource: &str, entries: usize, single: usize, usb: usize) -> Error {
     )
 }
 
-/// Begins the name of the variable with the addresses of virtual functions of cards.
+/// Prefix of the variables with the addresses of virtual functions.
 const FUNCTIONS: &str = "PCIDEVICE";
-/// What the class of a network device begins with, and no more than is read of it.
+/// Prefix of the PCI class of network devices; no more of the class is read.
 const NETWORK: &str = "0x02";
 const CLASS: u64 = 16;
-/// The variable with the resource of a network, before the network's name.
+/// Prefix of the variable with the resource of a network, before the network's name.
 const RESOURCE_OF: &str = "KUBEVIRT_RESOURCE_NAME_";
 
-/// Refuses a virtual function that the device plugin of its network has not given to the pod, where that one tells of them. (One
-/// that does not tells Multus alone; the kubelet keeps the launcher from others.)
+/// Refuses a virtual function that the device plugin of its network has not given to the pod, if the plugin
+/// sets variables. (A plugin without variables tells only Multus; the kubelet then keeps other devices from
+/// the launcher.)
 pub(super) fn is_given(network: &str, address: &str, value: impl Fn(&str) -> Option<String>) -> Result<()> {
     let resource = value(&format!("{RESOURCE_OF}{network}"));
     let Some(variable) = resource.map(|resource| variable(FUNCTIONS, &resource)) else { return Ok(()) };
@@ -226,8 +230,9 @@ pub(super) fn is_given(network: &str, address: &str, value: impl Fn(&str) -> Opt
     )))
 }
 
-/// Refuses as a virtual function what is no network device: whoever writes the NetworkAttachmentDefinition names any resource of the
-/// node there, and which devices VMIs may have by theirs is `permittedHostDevices`' to say. `sysfs`: what stands for `/sys`.
+/// Refuses a virtual function that is not a network device. The author of a NetworkAttachmentDefinition can
+/// name any resource of the node there, but other devices of VMIs must be permitted by
+/// `permittedHostDevices`. `sysfs`: path of `/sys`.
 pub(super) fn is_of_network(network: &str, address: &str, sysfs: &Path) -> Result<()> {
     let refused = |why: String| {
         let address: String = address.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -281,7 +286,8 @@ mod tests {
         Given { sys: "/nowhere".into(), vfio: "/nowhere".into() }
     }
 
-    /// A host with a mediated device in the group 7, and a card in the group 12. The container has these files.
+    /// A host with a mediated device in the group 7, and a card in the group 12. The container has these
+    /// files.
     fn tree(root: &Path, files: &[&str]) -> Given {
         let given = Given { sys: root.join("sys"), vfio: root.join("vfio") };
         std::fs::create_dir(&given.vfio).unwrap();

@@ -9,17 +9,17 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Keeps the VM to run. The folder is ours alone: there are passwords in it.
+/// Writes the VM to run. Only our own user can read the folder: the file holds passwords.
 pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
     let cannot = || format!("cannot keep the VM in {}", root.vm().display());
     let text = serde_json::to_vec(sync).map_err(|e| Error::new(ErrorKind::Failed, cannot()).because(e))?;
-    // Without it no launcher begins again.
+    // Without the file a new launcher could not continue.
     write_durable(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
 }
 
 /// The VM of an earlier launcher, if there was one.
 pub(super) fn kept(root: &Root) -> Result<(Option<Sync>, Option<State>)> {
-    // The state is a memory; a broken one is treated as missing.
+    // The state is only a record, so a broken one is treated as missing.
     let state = read(&root.state()).unwrap_or_else(|e| {
         tracing::warn!("{}", e.chain());
         None

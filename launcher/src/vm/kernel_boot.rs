@@ -1,4 +1,4 @@
-//! Checksums of the kernel that a container image has: they tell which one a VMI has booted.
+//! Checksums of the kernel from a container image, which show the kernel that a VMI has booted.
 
 use api::launcher::{Kernel, KernelChecksums};
 use std::fs::File;

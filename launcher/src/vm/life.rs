@@ -1,4 +1,4 @@
-//! The outcome of a VM, with KubeVirt's reasons. Pure.
+//! Outcomes of a VM, with KubeVirt's reasons. Pure.
 //!
 //! ```text
 //!  crashed, panicked                      Failed
@@ -14,11 +14,10 @@ use api::launcher::{Life, START_FAILED};
 /// A life with its reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The life.
     pub life: Life,
-    /// The reason: one word, KubeVirt's where it has one.
+    /// CamelCase reason, KubeVirt's if it has one.
     pub reason: &'static str,
-    /// The message: a sentence.
+    /// Human-readable message.
     pub message: String,
 }
 
@@ -32,15 +31,15 @@ impl Standing {
 /// Events before an end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
-    /// The guest has ACPI, so it could react to the power button.
+    /// True if the guest has ACPI, so it could react to the power button.
     pub acpi: bool,
-    /// The guest reported a panic.
+    /// True if the guest reported a panic.
     pub panicked: bool,
-    /// The guest did not answer its watchdog.
+    /// True if the guest did not feed its watchdog.
     pub watchdog: bool,
-    /// The grace period in seconds, if it is over.
+    /// Grace period in seconds, if it is over.
     pub grace_over: Option<u64>,
-    /// The last line of QEMU's log.
+    /// Last line of QEMU's log.
     pub last_words: Option<String>,
 }
 
@@ -81,14 +80,14 @@ pub fn ended(end: End, before: &Before) -> Standing {
     }
 }
 
-/// An error of a disk.
+/// An I/O error of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskError {
-    /// The disk's name in the VM.
+    /// Name of the disk in the VM.
     pub disk: Option<String>,
-    /// The file or device.
+    /// Path of the file or device.
     pub path: String,
-    /// There is no space for the guest's writes.
+    /// True if the host has no space for the guest's writes.
     pub no_space: bool,
 }
 

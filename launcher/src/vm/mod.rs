@@ -15,12 +15,13 @@
 //!                └──────► Stopping ─► Succeeded | Failed ─► (Start) Preparing
 //! ```
 //!
-//! Frozen file systems of the guest thaw by an alarm of their own (`thaw`); a guest that wants to know is told metrics
-//! (`metrics`); its guest agent is given keys and passwords, as often as their Secrets change (`credentials`).
+//! Frozen file systems of the guest thaw by their own alarm (`thaw`). A guest that asks for metrics gets them
+//! (`metrics`). Its guest agent sets keys and passwords, as often as their Secrets change (`credentials`).
 //!
-//! Blocking work (disks, libvirt) runs on threads of its own, one piece at a time (`work`); the loop itself never waits for it,
-//! so an event or the end of a grace period is never late. A forced end does not wait for work that hangs. A launcher that was killed loses nothing: the next one on the
-//! same folder reads the files of `keep` and takes the running VM over.
+//! Blocking work (disks, libvirt) runs on its own threads, one piece at a time (`work`). The loop itself
+//! never waits for it, so an event or the end of a grace period is never late. A forced end does not wait for
+//! hanging work. A killed launcher loses nothing: the next one on the same folder reads the files of `keep`
+//! and takes the running VM over.
 
 mod changeable;
 pub(crate) mod credentials;

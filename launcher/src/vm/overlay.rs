@@ -1,4 +1,4 @@
-//! Disks that the launcher makes itself: overlays over read-only disks, and empty ones.
+//! Disks that the launcher creates: overlays over read-only disks, and empty ones.
 
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Format;
@@ -11,10 +11,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Lays a fresh overlay over `base` at `path`. The guest's writes go there.
+/// Creates an overlay over `base` at `path`, for the guest's writes.
 pub(super) fn over(base: &Path, format: Format, path: &Path) -> Result<()> {
     let size = virtual_size(base, format)?;
-    // A name that does not begin with a slash may be a protocol or a description to QEMU: `nbd:…`, `json:{…}`.
+    // A name without a leading slash may be a protocol or a description to QEMU: `nbd:…`, `json:{…}`.
     let base = &std::path::absolute(base)
         .map_err(|e| Error::io(format!("cannot find the disk {}", base.display()), e))?;
     let name = base.to_str().ok_or_else(|| {
@@ -24,22 +24,22 @@ pub(super) fn over(base: &Path, format: Format, path: &Path) -> Result<()> {
     write(path, Options { backing: Some(backing), ..Options::new(size) })
 }
 
-/// Makes an empty disk at `path`.
+/// Creates an empty disk at `path`.
 pub(super) fn blank(capacity: u64, path: &Path) -> Result<()> {
     write(path, Options::new(whole_blocks(capacity)))
 }
 
-/// A size that disks with any blocks can have: QEMU writes past the host's cache in whole blocks alone.
+/// The size rounded up to the largest block size: with O_DIRECT QEMU writes only whole blocks.
 pub(super) fn whole_blocks(size: u64) -> u64 {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 
-/// The size that the guest sees. A qcow2 image that refers to another file is refused: a guest may have written the
-/// reference.
+/// Size of the disk that the guest sees. A qcow2 image that refers to another file is refused: a guest may
+/// have written the reference.
 pub(super) fn virtual_size(path: &Path, format: Format) -> Result<u64> {
     let cannot = || format!("cannot open the disk {}", path.display());
     let mut file = File::open(path).map_err(|e| Error::io(cannot(), e))?;
-    // A block device tells its size only at its end.
+    // A block device reports its size only by a seek to its end.
     let length = file.seek(SeekFrom::End(0)).map_err(|e| Error::io(cannot(), e))?;
     match format {
         Format::Raw => Ok(length.next_multiple_of(512)),
@@ -60,7 +60,7 @@ fn name_of(format: Format) -> &'static str {
     }
 }
 
-/// Makes a disk that appears whole or not at all.
+/// Creates a disk that appears complete or not at all.
 fn write(path: &Path, options: Options) -> Result<()> {
     let partial = path.with_extension("partial");
     let cannot = || format!("cannot make the disk {}", path.display());

@@ -1,15 +1,17 @@
-//! The CPUs of a VM that has CPUs of its own (`dedicatedCpuPlacement`): which of them each vCPU gets.
+//! Dedicated CPUs of a VM (`dedicatedCpuPlacement`), and their assignment to vCPUs.
 //!
 //! ```text
-//!  /proc/self/status ─────────────► the CPUs and NUMA nodes that this launcher has ─┐
-//!  /sys/devices/system/{cpu,node} ► core and NUMA node of each CPU ─────────────────┴─► pin (pure) ─► Pinning
+//!  /proc/self/status ─────────────► CPUs and NUMA nodes of this launcher ───────────┐
+//!  /sys/devices/system/{cpu,node} ► core and NUMA node of each CPU ─────────────────┴─► pin (pure) ─►
+//! Pinning
 //! ```
 //!
-//! The kubelet gives whole CPUs to the launcher's container (CPU manager, policy `static`), and the launcher finds itself on
-//! them. vCPUs are laid on them core by core: the threads of a guest's core are those of one core of the host, as far as
-//! there are whole ones. The last CPU is that of the emulator, where it has one of its own.
+//! The kubelet gives whole CPUs to the launcher's container (CPU manager, policy `static`), and the launcher
+//! runs on them. vCPUs are assigned core by core: the threads of a guest's core are those of one core of the
+//! host, as far as there are whole cores. The last CPU is that of the emulator threads, if they have their
+//! own.
 //!
-//! Without a kubelet (`coracle run`) these are CPUs that others use, too.
+//! Without a kubelet (`coracle run`) other processes use these CPUs too.
 
 use crate::domain::host::{Cell, Pinning};
 use crate::error::{Error, Result};
@@ -19,14 +21,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Where the kernel shows CPUs and NUMA nodes.
+/// Folder in which the kernel lists CPUs and NUMA nodes.
 const SYSTEM: &str = "/sys/devices/system";
-/// What the kernel says of this process.
+/// File with the CPUs and NUMA nodes of this process.
 const STATUS: &str = "/proc/self/status";
-/// The field of the spec.
+/// Field of the spec.
 const FIELD: &str = "spec.domain.cpu.dedicatedCpuPlacement";
 
-/// A CPU of the host, in the order in which CPUs are given to vCPUs.
+/// A CPU of the host, in the order in which CPUs are assigned to vCPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cpu {
     node: u32,
@@ -35,7 +37,7 @@ struct Cpu {
     number: u32,
 }
 
-/// The CPUs of a VM's vCPUs; nothing for a VM that shares CPUs with others.
+/// CPUs of a VM's vCPUs; `None` for a VM that shares CPUs with others.
 pub(super) fn pinning(machine: &Machine) -> Result<Option<Pinning>> {
     if !machine.cpu.dedicated {
         return Ok(None);
@@ -48,14 +50,14 @@ pub(super) fn pinning(machine: &Machine) -> Result<Option<Pinning>> {
     pin(machine, &places, &list("Mems_allowed_list:").unwrap_or_default()).map(Some)
 }
 
-/// Threads of this process may have real-time priority.
+/// True if threads of this process may have real-time priority.
 pub(super) fn may_be_realtime() -> bool {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Rtprio).current;
-    // No number is no limit.
+    // A missing number means no limit.
     rustix::process::geteuid().is_root() || limit.is_none_or(|limit| limit > 0)
 }
 
-/// Where the CPUs are. What the kernel does not say counts as core and node of its own, and as node 0.
+/// Core and NUMA node of each CPU. A CPU that the kernel does not list has its own core, and node 0.
 fn places(system: &Path, own: &BTreeSet<u32>) -> Vec<Cpu> {
     let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in fs::read_dir(system.join("node")).into_iter().flatten().flatten() {
@@ -81,7 +83,7 @@ fn places(system: &Path, own: &BTreeSet<u32>) -> Vec<Cpu> {
     found
 }
 
-/// Gives the CPUs to the vCPUs. `cpus`: in order. `memories`: the NUMA nodes whose memory this process may have.
+/// Assigns CPUs to the vCPUs. `cpus`: in order. `memories`: NUMA nodes whose memory this process may have.
 fn pin(machine: &Machine, cpus: &[Cpu], memories: &BTreeSet<u32>) -> Result<Pinning> {
     let needed = machine.cpu.dedicated_count();
     let mut order = in_order(cpus, machine.cpu.threads).into_iter();
@@ -97,7 +99,7 @@ fn pin(machine: &Machine, cpus: &[Cpu], memories: &BTreeSet<u32>) -> Result<Pinn
     let emulator = order.next().filter(|_| machine.cpu.isolated_emulator).map(|cpu| cpu.number);
     let cells = if machine.cpu.numa_of_host { cells(machine, &vcpus)? } else { Vec::new() };
     let nodes: BTreeSet<u32> = cells.iter().map(|cell| cell.node).collect();
-    // Where the kernel gives memory of these nodes alone and there is one, nothing has to be bound.
+    // If the kernel permits memory of these nodes only, and there is one, nothing has to be bound.
     let bound = nodes.len() > 1 || memories.iter().any(|node| !nodes.contains(node));
     Ok(Pinning {
         vcpus: vcpus.iter().map(|cpu| cpu.number).collect(),
@@ -107,7 +109,7 @@ fn pin(machine: &Machine, cpus: &[Cpu], memories: &BTreeSet<u32>) -> Result<Pinn
     })
 }
 
-/// Whole cores first, as far as a guest's core has more than one thread.
+/// The CPUs in the order of whole cores first, if a guest's core has more than one thread.
 fn in_order(cpus: &[Cpu], threads: u32) -> Vec<Cpu> {
     let threads = usize::try_from(threads.max(1)).unwrap_or(1);
     let (mut whole, mut rest) = (Vec::new(), Vec::new());
@@ -119,13 +121,13 @@ fn in_order(cpus: &[Cpu], threads: u32) -> Vec<Cpu> {
     whole.into_iter().chain(rest).copied().collect()
 }
 
-/// The guest's NUMA cells: one for each node of its CPUs, with an equal part of the memory.
+/// NUMA cells of the guest: one for each node of its CPUs, with an equal part of the memory.
 fn cells(machine: &Machine, vcpus: &[Cpu]) -> Result<Vec<Cell>> {
     let mut of_node: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (vcpu, cpu) in (0..).zip(vcpus) {
         of_node.entry(cpu.node).or_default().push(vcpu);
     }
-    // vCPUs that come with hotplug have no CPU yet, and no cell of their own.
+    // vCPUs that are hotplugged later have neither a CPU nor their own cell.
     if let Some((_, last)) = of_node.iter_mut().next_back() {
         last.extend(machine.cpu.count()..machine.cpu.max_count());
     }
@@ -165,7 +167,8 @@ mod tests {
         Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap()
     }
 
-    /// Two nodes of two cores of two threads: node 0 has the CPUs 0, 1, 4 and 5; 0 and 4 are threads of one core.
+    /// Two nodes of two cores of two threads: node 0 has the CPUs 0, 1, 4 and 5; 0 and 4 are threads of one
+    /// core.
     fn host(own: &[u32]) -> Vec<Cpu> {
         let system = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {

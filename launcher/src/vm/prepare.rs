@@ -1,14 +1,16 @@
-//! Finds the parts of a VM on this host, and makes missing ones: the input of the domain.
+//! Finds the parts of a VM on this host, and creates missing ones: the input of the domain.
 //!
 //! ```text
-//!  Source::Image    ─► an overlay of ours over it          Empty      ─► an empty disk of ours
-//!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, made where it may be
-//!  Folder, Absent   ─► a small ISO image of ours (seed)    a CD-ROM   ─► its media, or none
-//!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher begins at the same time
+//!  Source::Image    ─► an overlay over it                  Empty      ─► an empty disk
+//!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, created if the spec
+//! allows it
+//!  Folder, Absent   ─► a small ISO image (seed)            a CD-ROM   ─► its media, or none
+//!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher starts at the same
+//! time
 //!  EFI variables, TPM ─► see `state`
 //! ```
 //!
-//! A launcher that takes a running VM over only looks: nothing is made anew under a guest.
+//! A launcher that takes a running VM over only finds them: nothing is created under a running guest.
 
 use super::{firmware, host_devices, metrics, overlay, pinning, state, users};
 use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Pinning};
@@ -29,22 +31,22 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where the kernel shows the devices of the node.
+/// Folder in which the kernel lists the devices of the node.
 const SYSFS: &str = "/sys";
-/// The time that the containers of file systems have to begin in, after the launcher.
+/// Time for the containers of file systems to start, after the launcher.
 const SERVED: Duration = Duration::from_secs(60);
 
-/// The treatment of files that the launcher makes itself.
+/// Treatment of files that the launcher creates.
 #[derive(Clone, Copy, Debug)]
 pub enum How<'a> {
-    /// Make them anew: the VM starts, as its hooks want it.
+    /// Create them again: the VM starts, with these hooks.
     Fresh(&'a Hooks),
     /// Leave them: the VM runs.
     AsItIs,
 }
 
 impl How<'_> {
-    /// The VM starts.
+    /// True if the VM starts.
     pub fn is_fresh(self) -> bool {
         matches!(self, How::Fresh(_))
     }
@@ -109,7 +111,7 @@ struct Preparing<'a> {
 }
 
 impl Preparing<'_> {
-    /// The devices of this host that device plugins and DRA drivers have given to the pod.
+    /// Host devices that device plugins and DRA drivers have given to the pod.
     fn host_devices(&mut self) {
         let value = |name: &str| std::env::var(name).ok();
         match host_devices::host_devices(self.machine, value, &host_devices::Given::here()) {
@@ -118,7 +120,7 @@ impl Preparing<'_> {
         }
     }
 
-    /// The CPUs of its vCPUs. A VM that runs has them.
+    /// Dedicated CPUs of the vCPUs. A running VM has them already.
     fn pinning(&mut self) -> Option<Pinning> {
         if !self.how.is_fresh() {
             return None;
@@ -136,7 +138,7 @@ impl Preparing<'_> {
         })
     }
 
-    /// Huge pages are files, which somebody must have given a place.
+    /// Checks that hugetlbfs is mounted: huge pages are files.
     fn memory(&mut self) {
         if self.machine.memory.hugepage.is_some() && self.how.is_fresh() && embed::hugetlbfs().is_empty() {
             self.faults.push(Error::refused(
@@ -197,7 +199,7 @@ impl Preparing<'_> {
         }
     }
 
-    /// A read-only disk, under an overlay of ours.
+    /// A read-only disk, under an overlay.
     fn over(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         let (base, format) = match source {
             Source::Image { path, format } | Source::File { path, format, .. } => (path, *format),
@@ -217,7 +219,7 @@ impl Preparing<'_> {
         let mut place = file(path, Format::Qcow2);
         if let DiskLocation::File { backing, direct, .. } = &mut place {
             backing.push((base.clone(), format));
-            // One policy for the chain: the base is opened as the overlay is.
+            // One policy for the chain: the base is opened like the overlay.
             *direct = *direct && opens_direct(base);
         }
         Ok(place)
@@ -229,7 +231,8 @@ impl Preparing<'_> {
             Source::Image { .. } => self.over(disk, source),
             Source::File { path, format, preallocated } => {
                 self.free(disk, path, !disk.readonly)?;
-                // A qcow2 with a backing file that was added later would let its guest read any file of ours.
+                // A qcow2 image with a backing file that was added later would let its guest read any file of
+                // the launcher.
                 overlay::virtual_size(path, *format)?;
                 let mut place = file(path.clone(), *format);
                 if let DiskLocation::File { preallocated: mark, .. } = &mut place {
@@ -246,7 +249,7 @@ impl Preparing<'_> {
         }
     }
 
-    /// A file of the host, made where it may be.
+    /// A file of the host, created if the spec allows it.
     fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
         match (fs::metadata(path), create) {
             (Ok(found), _) if found.file_type().is_block_device() => {
@@ -394,7 +397,7 @@ impl Preparing<'_> {
     }
 }
 
-/// The location of media that are inserted while the VM runs.
+/// Location of media that are inserted while the VM runs.
 pub fn media(path: &Path, format: Format) -> Result<DiskLocation> {
     overlay::virtual_size(path, format)?;
     Ok(file(path.to_owned(), format))
@@ -408,7 +411,7 @@ fn file(path: PathBuf, format: Format) -> DiskLocation {
     let found = fs::metadata(&path).ok();
     let blocks =
         found.and_then(|found| u32::try_from(found.blksize()).ok()).map(|size| size.clamp(512, 4096));
-    // QEMU does not write past the host's cache to a raw file that ends within a block.
+    // With O_DIRECT QEMU cannot write to a raw file that ends within a block.
     let whole = fs::metadata(&path).is_ok_and(|found| found.len() == overlay::whole_blocks(found.len()));
     let direct = (format == Format::Qcow2 || whole) && opens_direct(&path);
     DiskLocation::File {
@@ -437,11 +440,12 @@ fn block(path: &Path) -> Result<DiskLocation> {
     })
 }
 
-/// What a device discards at once, as the kernel says; nothing where it discards nothing, or QEMU would refuse the size.
+/// Unit of discards of a device, from the kernel; `None` if it discards nothing, or QEMU would refuse the
+/// size.
 fn discarded(device: &fs::File, logical: u32) -> Option<u32> {
     let number = device.metadata().ok()?.rdev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    // A part of a disk has no queue of its own.
+    // A partition has no queue of its own.
     let text = ["queue", "../queue"].iter().find_map(|queue| {
         fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{queue}/discard_granularity")).ok()
     })?;
@@ -449,7 +453,7 @@ fn discarded(device: &fs::File, logical: u32) -> Option<u32> {
     (size != 0 && size.is_multiple_of(logical.max(1))).then_some(size)
 }
 
-/// Waits for a socket. It is not tried: virtiofsd ends with its first client.
+/// Waits for a socket to exist. It does not connect, since virtiofsd ends with its first client.
 fn is_served(socket: &Path, until: Instant) -> bool {
     loop {
         if fs::metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
@@ -462,13 +466,13 @@ fn is_served(socket: &Path, until: Instant) -> bool {
     }
 }
 
-/// True if the file can be opened past the host's cache (tmpfs cannot).
+/// True if the file can be opened with O_DIRECT (tmpfs cannot).
 fn opens_direct(path: &Path) -> bool {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).is_ok()
 }
 
-/// Makes a sparse file, which has its name only once it has its size: a shorter one would be the guest's disk at the next start.
-/// Nothing is replaced.
+/// Creates a sparse file, which gets its name only after its size: a shorter one would be the guest's disk at
+/// the next start. An existing file is not replaced.
 fn sized(path: &Path, size: u64) -> std::io::Result<()> {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
@@ -476,7 +480,7 @@ fn sized(path: &Path, size: u64) -> std::io::Result<()> {
     let made = options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW).open(&partial);
     let named = made.and_then(|made| made.set_len(size).and_then(|()| made.sync_all())).and_then(|()| {
         match renameat_with(CWD, &partial, CWD, path, RenameFlags::NOREPLACE) {
-            // Not on NFS, which has links.
+            // NFS does not support this kind of rename, but has links.
             Err(Errno::INVAL) => fs::hard_link(&partial, path),
             other => Ok(other?),
         }

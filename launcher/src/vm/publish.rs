@@ -1,7 +1,7 @@
-//! The state of the VM, for its watchers: one writer, any number of readers, a number that rises.
+//! The state of the VM, for its watchers: one writer, any number of readers, a rising number.
 //!
-//! An equal state is not published again. The last state is kept in the VM's folder too, so that a new launcher
-//! (and a person) can read how it ended.
+//! An equal state is not published again. The last state is also stored in the VM's folder, so that a new
+//! launcher (and an administrator) can read the end of the VM.
 
 use crate::hypervisor::embed::write_whole;
 use api::launcher::{Life, State};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::sync::watch;
 
-/// The one writer.
+/// The only writer of the state.
 #[derive(Debug)]
 pub struct Publisher {
     sender: watch::Sender<State>,
@@ -18,23 +18,23 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Goes on from the last state, or begins. `clock` gives RFC 3339.
+    /// Continues with the last state, or begins. `clock` returns RFC 3339.
     pub fn new(last: Option<State>, file: PathBuf, clock: fn() -> String) -> Publisher {
         let state = last.unwrap_or_else(|| empty(clock()));
         Publisher { sender: watch::Sender::new(state), file, clock }
     }
 
-    /// A reader.
+    /// A new reader.
     pub fn reader(&self) -> watch::Receiver<State> {
         self.sender.subscribe()
     }
 
-    /// The state as it is.
+    /// The current state.
     pub fn state(&self) -> State {
         self.sender.borrow().clone()
     }
 
-    /// Changes it, and publishes the new state if it differs.
+    /// Changes the state, and publishes it if it differs.
     pub fn change(&self, change: impl FnOnce(&mut State)) {
         let before = self.state();
         let mut state = before.clone();
@@ -66,7 +66,7 @@ impl Publisher {
     }
 }
 
-/// A state at the begin of a new life.
+/// The state at the beginning of a new life.
 pub(super) fn emptied(state: &State) -> State {
     State {
         reason: None,

@@ -1,5 +1,5 @@
-//! Whole lives with a hypervisor that runs nothing: its calls in order (`golden/`; `UPDATE_GOLDEN=1` rewrites them), and
-//! the published states.
+//! Whole lives with a hypervisor that runs nothing: its calls in order (`golden/`; `UPDATE_GOLDEN=1` rewrites
+//! them), and the published states.
 
 use super::{Handle, Parts, drive};
 use crate::hypervisor::fake::Fake;
@@ -103,7 +103,7 @@ impl Scene {
     }
 }
 
-/// One thread, as in the program.
+/// Runs a scene on one thread, as in the program.
 fn play(scene: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(scene);
 }
@@ -415,7 +415,7 @@ fn a_forced_end_does_not_wait_for_a_request_that_hangs() {
     });
 }
 
-/// Its time is counted, though the guest was not asked yet.
+/// The grace period counts, though the guest was not asked yet.
 #[test]
 fn a_shutdown_behind_a_request_that_hangs_ends_the_vm_in_time() {
     play(async {
@@ -447,7 +447,7 @@ fn nothing_is_begun_before_a_forced_end_beside_a_request_is_done() {
         scene.until(|state| state.life.is_final()).await;
         assert_eq!(scene.ask(Request::Start).await, Answer::Queued);
         scene.until(|state| state.life == Life::Running).await;
-        // A second end of the former run is as good; of the next one there is none.
+        // A second end of the previous run is acceptable, but none of the next run.
         let said = scene.said();
         let (former, next) = said.rsplit_once("start ").expect("it was started anew");
         assert!(former.contains("destroy") && !next.contains("destroy"), "{said}");

@@ -1,15 +1,16 @@
-//! What may outlive a VM beside its disks: the variables of its EFI firmware, and the state of its TPM.
+//! State that may outlive a VM beside its disks: the variables of its EFI firmware, and the state of its TPM.
 //!
-//! | | of a VM that starts | lies in |
+//! | | when the VM starts | location |
 //! |---|---|---|
-//! | persistent, with a place (`Resolved::state`) | is used, or made there | the place; libvirt's folder of the TPM is a link to it |
-//! | persistent, without one | is used, or made | the launcher's own folder |
-//! | not persistent | is made anew | the launcher's own folder |
+//! | persistent, with a path (`Resolved::state`) | used, or created there | the path; libvirt's folder of the
+//! TPM is a link to it |
+//! | persistent, without one | used, or created | the launcher's own folder |
+//! | not persistent | created again | the launcher's own folder |
 //!
-//! A place may be a volume that others write to: what is not a plain file or folder there is refused, for QEMU and swtpm
-//! would follow a link. Whether its folder is another user's, whoever names the place knows: `coracle run` refuses one that
-//! is, and virt-handler names folders on a volume of the VM's namespace, which has a user and a group of its own. libvirt has
-//! swtpm_setup make the TPM where its folder is empty.
+//! The path may be on a volume that other pods write to. So only plain files and folders are accepted there,
+//! since QEMU and swtpm would follow a link. The caller must check the owner of the folder. `coracle run`
+//! refuses a folder of another user. virt-handler names folders on a volume of the VM's namespace, which has
+//! its own user and group. libvirt lets swtpm_setup create the TPM if its folder is empty.
 
 use super::firmware::Firmware;
 use super::prepare::How;
@@ -22,12 +23,13 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The programs of a TPM, which libvirt looks for on the path.
+/// Programs of a TPM, which libvirt finds by `PATH`.
 const PROGRAMS: [&str; 3] = ["swtpm", "swtpm_setup", "swtpm_ioctl"];
 /// libvirt's name for the state of a TPM 2.0 in the folder of a TPM.
 const TPM2: &str = "tpm2";
 
-/// The file with the variables of the firmware; libvirt makes it from the firmware's own where it is missing.
+/// The file with the variables of the firmware. libvirt creates it from the firmware's template if it is
+/// missing.
 pub(super) fn variables(
     machine: &Machine,
     resolved: &Resolved,
@@ -69,7 +71,7 @@ pub(super) fn variables(
     Ok(path)
 }
 
-/// Makes the state of the TPM ready, where the VM has one.
+/// Prepares the state of the TPM, if the VM has one.
 pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>) -> Result<()> {
     let Some(Tpm { persistent }) = machine.tpm else { return Ok(()) };
     if !how.is_fresh() {
@@ -112,7 +114,7 @@ fn place(resolved: &Resolved) -> Option<&StatePlace> {
     resolved.state.as_ref()
 }
 
-/// What is there, never followed.
+/// Metadata of a path, without following a link; `None` if it does not exist.
 fn look(path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
@@ -121,7 +123,7 @@ fn look(path: &Path) -> Result<Option<Metadata>> {
     }
 }
 
-/// Refuses a link, too.
+/// Checks that the path is a folder. A link is refused.
 fn is_folder(path: &Path, what: &str) -> Result<()> {
     match look(path)?.is_some_and(|found| found.is_dir()) {
         true => Ok(()),
@@ -132,7 +134,7 @@ fn is_folder(path: &Path, what: &str) -> Result<()> {
     }
 }
 
-/// Makes a folder for our own user alone.
+/// Creates a folder for the own user only.
 fn make(folder: &Path) -> Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|e| {
@@ -140,7 +142,7 @@ fn make(folder: &Path) -> Result<()> {
     })
 }
 
-/// Removes a folder; a link in it goes, and what it leads to stays.
+/// Removes a folder. A link in it is removed, and its target stays.
 fn remove(folder: &Path) -> Result<()> {
     fs::remove_dir_all(folder).map_err(|e| Error::io(format!("cannot remove {}", folder.display()), e))
 }

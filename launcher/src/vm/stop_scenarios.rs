@@ -1,4 +1,5 @@
-//! Stops of guests that do not react: when they are cut off, whatever clocks do and whoever asks again.
+//! Stops of guests that do not react: the time at which they are destroyed does not depend on the wall clock,
+//! or on further requests.
 
 use super::{Handle, Parts, drive};
 use crate::hypervisor::fake::Fake;
@@ -19,7 +20,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A VM that runs, and whose guest does not react to the power button.
+    /// A running VM whose guest does not react to the power button.
     async fn deaf(clock: fn() -> String) -> Scene {
         let folder = tempfile::tempdir().unwrap();
         let fake = Arc::new(Fake::default());
@@ -52,7 +53,7 @@ impl Scene {
         state.expect("a minute is enough").expect("the driver lives").clone()
     }
 
-    /// Asks for the end, and waits until the guest was asked.
+    /// Sends a shutdown, and waits until the guest was asked.
     async fn stop(&self, grace: Option<u64>) {
         let asked = self.presses();
         assert_eq!(self.handle.request(Request::Shutdown { grace }).await.unwrap(), Answer::Queued);
@@ -78,7 +79,7 @@ fn play(scene: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(scene);
 }
 
-/// The wall clock jumps by ten minutes at every look, forwards and backwards.
+/// A wall clock that jumps by ten minutes at every read, forwards and backwards.
 fn jumps() -> String {
     static LOOKS: AtomicUsize = AtomicUsize::new(0);
     let times = ["2026-11-21T10:00:00Z", "2026-11-21T10:10:00Z", "2026-11-21T09:50:00Z"];

@@ -1,5 +1,5 @@
-//! File systems of the guest that thaw by themselves when the time of their freeze is over: whoever has them frozen may be
-//! gone by then, and a guest whose file systems stay frozen hangs.
+//! Automatic thaw of the guest's file systems when the time of their freeze is over. The client of the freeze
+//! may be gone by then, and a guest whose file systems stay frozen hangs.
 //!
 //! ```text
 //!  freeze(after) ─► guest agent ─► alarm ─── time is over ──► guest agent: thaw ── fails ──► again, every 5 s for 10 min
@@ -8,13 +8,14 @@
 //!  frozen ─── every 5 s ──► guest agent: is it still? ──► State.frozen
 //! ```
 //!
-//! A freeze of a guest that is frozen, and a thaw of one that is not, are done already, as in KubeVirt: the guest agent would
-//! refuse the one, and run the hooks of the other again. A freeze with a time sets the alarm anew; one without leaves it.
+//! A freeze of a frozen guest, and a thaw of one that is not frozen, succeed without a command, as in
+//! KubeVirt: the guest agent would refuse the first, and run the hooks of the second again. A freeze with a
+//! time sets the alarm again; one without leaves it.
 //!
-//! The alarm is set on the thread that asks the guest agent, so that no client that leaves meanwhile prevents it. One
-//! freeze or thaw is asked for at a time, with what becomes of the alarm: an alarm that rang while file systems were frozen
-//! anew looks at its time again, and leaves them frozen. An alarm outlives its VM; a guest that has ended, or runs anew, has
-//! nothing frozen, and takes no harm.
+//! The alarm is set on the thread that calls the guest agent, so that a client that leaves cannot prevent it.
+//! Each freeze or thaw is done together with its change of the alarm, one at a time. An alarm that rings
+//! while file systems are frozen again checks its time once more, and leaves them frozen. An alarm outlives
+//! its VM; a guest that has ended, or was restarted, has nothing frozen, and a thaw does no harm.
 
 use super::guest::{Freezing, Guest};
 use super::handle::Handle;
@@ -34,12 +35,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// From one try to thaw to the next …
+/// Pause between two attempts to thaw …
 const AGAIN: Duration = Duration::from_secs(5);
-/// … and how often.
+/// … and their number.
 const TRIES: u32 = 120;
 
-/// Freezes and thaws. Its clones have one alarm.
+/// Freezes and thaws file systems. All clones share one alarm.
 #[derive(Clone)]
 pub(crate) struct Thaw {
     alarm: Arc<Alarm>,
@@ -48,7 +49,7 @@ pub(crate) struct Thaw {
 struct Alarm {
     file: PathBuf,
     due: watch::Sender<Option<Due>>,
-    /// Held while the guest agent is asked to freeze or thaw, until the alarm is set. It blocks.
+    /// Held from the call of the guest agent to freeze or thaw until the alarm is set. It blocks.
     asks: Mutex<()>,
     handle: Handle,
 }
@@ -60,10 +61,10 @@ struct Due {
     tries: u32,
 }
 
-/// The same in the file, for a new launcher.
+/// The time to thaw in the file, for a new launcher.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
-    /// RFC 3339.
+    /// Time in RFC 3339.
     at: String,
 }
 
@@ -80,12 +81,12 @@ pub(crate) fn after(freeze: &Freeze) -> Result<Option<Duration>> {
 }
 
 impl Thaw {
-    /// Goes on with the alarm of an earlier launcher. Called inside a runtime of tokio.
+    /// Continues with the alarm of an earlier launcher. Called inside a runtime of tokio.
     pub(crate) fn start(handle: Handle) -> Thaw {
         Thaw::start_at(AGAIN, handle)
     }
 
-    /// The same with another time from one try to the next.
+    /// The same with another pause between two attempts.
     pub(crate) fn start_at(again: Duration, handle: Handle) -> Thaw {
         let file = handle.root.thaw();
         let due = kept(&file).unwrap_or_else(|e| {
@@ -98,7 +99,8 @@ impl Thaw {
         Thaw { alarm }
     }
 
-    /// Freezes the guest's file systems, for so long or until they are thawed. Returns their number. Blocks.
+    /// Freezes the guest's file systems, for this time or until they are thawed. Returns their number.
+    /// Blocks.
     pub(crate) fn freeze(&self, guest: &Guest<'_>, after: Option<Duration>) -> hypervisor::Result<u64> {
         let _asks = self.alarm.asks();
         if guest.is_frozen() {
@@ -114,7 +116,8 @@ impl Thaw {
                 self.alarm.set(after);
                 self.alarm.handle.frozen(true);
             }
-            // The guest agent may be at it still. One that says no has frozen nothing, or had before.
+            // After a timeout the guest agent may still be freezing. A refusal means that it froze nothing,
+            // or had frozen before.
             Err(e) if e.kind() == ErrorKind::TimedOut && after.is_some() => self.alarm.set(after),
             Err(_) => {}
         }
@@ -139,7 +142,8 @@ impl Alarm {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Thaws, and sets the alarm for the next try where that fails; nothing, where the alarm is another by now. Blocks.
+    /// Thaws, and sets the alarm for the next attempt if that fails. Does nothing if the alarm has changed.
+    /// Blocks.
     fn rings(&self, was: Due, again: Duration) {
         let _asks = self.asks();
         if *self.due.borrow() != Some(was) {
@@ -166,7 +170,7 @@ impl Alarm {
         self.due.send_replace(next);
     }
 
-    /// Asks whether file systems are still frozen: those of Windows thaw by themselves. Blocks.
+    /// Updates whether file systems are still frozen: those of Windows thaw by themselves. Blocks.
     fn look(&self) {
         let _asks = self.asks();
         let Some(name) = self.handle.name() else { return };
@@ -202,7 +206,7 @@ fn kept(file: &PathBuf) -> io::Result<Option<Due>> {
         text => text?,
     };
     let at: Timestamp = serde_json::from_slice::<Kept>(&text)?.at.parse().map_err(io::Error::other)?;
-    // A clock that was set meanwhile does not make it longer.
+    // A changed wall clock must not prolong the freeze.
     let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
     Ok(Some(Due { at: Instant::now() + left.min(LONGEST_FREEZE), tries: 0 }))
 }
@@ -223,7 +227,7 @@ async fn wait(
             }
         };
         let is_frozen = async {
-            // Without a state the launcher ends.
+            // The state has no publisher, so the launcher is ending.
             let is_gone = state.wait_for(|state| state.frozen).await.is_err();
             if is_gone {
                 return pending().await;

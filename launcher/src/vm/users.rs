@@ -1,4 +1,4 @@
-//! Finds the QEMU that uses a disk. QEMU locks its images itself; this names the holder of the lock.
+//! Finds the QEMU process that uses a disk. QEMU itself locks its images; this finds the holder of the lock.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 /// A process that uses a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct User {
-    /// The process number.
     pub(super) pid: u32,
-    /// The VM that it runs, as libvirt or its caller named it.
+    /// Name of the VM that it runs, from libvirt or from its caller.
     pub(super) vm: Option<String>,
 }
 
@@ -22,8 +21,9 @@ impl std::fmt::Display for User {
     }
 }
 
-/// A QEMU whose use of `path` conflicts with ours: any that has it open if we write, one that writes if we only read.
-/// `own` is our own VM, which a new launcher takes over. Processes without permission to look are passed over.
+/// A QEMU process whose use of `path` conflicts with ours: any that has it open if we write, one that writes
+/// if we only read. `own`: our own VM, which a new launcher takes over. Processes that this user may not
+/// inspect are skipped.
 pub(super) fn in_the_way(path: &Path, we_write: bool, own: &str) -> Option<User> {
     let wanted = identity(path)?;
     for entry in fs::read_dir("/proc").ok()?.flatten() {
@@ -44,7 +44,7 @@ pub(super) fn in_the_way(path: &Path, we_write: bool, own: &str) -> Option<User>
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let found = fs::metadata(path).ok()?;
-    // Two nodes of one block device are one disk.
+    // Two device nodes of one block device are one disk.
     Some(if found.file_type().is_block_device() {
         (u64::MAX, found.rdev())
     } else {
@@ -66,7 +66,7 @@ fn writes(process: &Path, fd: &Path) -> bool {
     flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|flags| flags & 0o3 != 0)
 }
 
-/// `-name guest=NAME,…`
+/// Name of the VM in the argument `-name guest=NAME,…`.
 fn vm_of(process: &Path) -> Option<String> {
     let line = fs::read(process.join("cmdline")).ok()?;
     let text = String::from_utf8_lossy(&line);

@@ -1,11 +1,11 @@
 //! The piece of work in progress, on a thread of its own, and the forced end that does not wait for it.
 //!
 //! ```text
-//!  begin ── 2 s ──► hangs: a forced end that waits in the queue is done beside it, again and again
-//!        ── 30 s ─► late: the state says what is waited for (a start: 120 s)
+//!  begin ── 2 s ──► hangs: a forced end that waits in the queue is carried out beside it, again and again
+//!        ── 30 s ─► late: the state reports the wait (a start: 120 s)
 //! ```
 //!
-//! libvirt waits for QEMU without an end, and QEMU for its storage. A QEMU that is killed ends both.
+//! libvirt waits for QEMU without an end, and QEMU for its storage. Killing QEMU ends both waits.
 
 use super::effort::Outcome;
 use crate::hypervisor::{Hypervisor, Result};
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The time after which a forced end is done beside the work, and from one try to the next.
+/// Time after which a forced end is carried out beside the work, and between two attempts.
 const HANGS: Duration = Duration::from_secs(2);
-/// The time after which the state says what is waited for.
+/// Time after which the state reports the wait.
 const LATE: Duration = Duration::from_secs(30);
-/// The same for a start, which waits for disks and devices.
+/// Time after which the state reports a start, which waits for disks and devices.
 const LATE_START: Duration = Duration::from_secs(120);
 
 /// The work in progress.
@@ -27,29 +27,29 @@ pub(super) struct Work {
     doing: String,
     since: Instant,
     running: Running<Outcome>,
-    /// The next time to look at work that hangs.
+    /// Next time to check hanging work.
     pub(super) look: Instant,
-    /// The outcome, while a forced end is still beside it.
+    /// The outcome, while a forced end is still in progress.
     outcome: Option<Outcome>,
     forced: Option<Running<Result<()>>>,
-    /// What the state says about it.
+    /// Message about the wait in the state.
     said: Option<String>,
 }
 
 impl Work {
-    /// Begins it. `doing` is the word of a request.
+    /// Starts the work. `doing`: name of the request.
     pub(super) fn begin(doing: String, work: impl FnOnce() -> Outcome + Send + 'static) -> Work {
         let since = Instant::now();
         let running = threads::run("driver", work);
         Work { doing, since, running, look: since + HANGS, outcome: None, forced: None, said: None }
     }
 
-    /// True if it takes longer than a VM may be made to wait for its forced end.
+    /// True if the work takes longer than a forced end may be delayed.
     pub(super) fn hangs(&self) -> bool {
         self.since.elapsed() >= HANGS
     }
 
-    /// Ends the domain beside the work, unless that is being done.
+    /// Ends the domain beside the work, unless that is in progress.
     pub(super) fn force(&mut self, hypervisor: &Arc<dyn Hypervisor>, name: &str) {
         if self.forced.as_ref().is_some_and(|forced| !forced.is_finished()) {
             return;
@@ -61,7 +61,7 @@ impl Work {
         }));
     }
 
-    /// Looks again later. Returns a sentence for the state, once, where the work is late.
+    /// Sets the next check. Returns a message for the state, once, if the work is late.
     pub(super) fn looked(&mut self) -> Option<String> {
         self.look = Instant::now() + HANGS;
         let limit = if self.doing == "start" { LATE_START } else { LATE };
@@ -77,14 +77,14 @@ impl Work {
         Some(late)
     }
 
-    /// The sentence that [`Work::looked`] gave for the state.
+    /// The message that [`Work::looked`] returned for the state.
     pub(super) fn said(self) -> Option<String> {
         self.said
     }
 }
 
-/// The outcome of work; there is none where nothing is in progress. A forced end beside it is waited for as well: it must not
-/// reach the next run of the VM.
+/// The outcome of work; pending if no work is in progress. A forced end in progress is awaited as well: it
+/// must not affect the next run of the VM.
 pub(super) async fn outcome(work: &mut Option<Work>) -> Outcome {
     let Some(work) = work else { return pending().await };
     let outcome = match work.outcome.take() {
@@ -92,9 +92,9 @@ pub(super) async fn outcome(work: &mut Option<Work>) -> Outcome {
         None => (&mut work.running).await.unwrap_or_else(Outcome::Broken),
     };
     if let Some(forced) = &mut work.forced {
-        // This future may be dropped here, and be asked for again.
+        // This future may be dropped here, and called again.
         work.outcome = Some(outcome);
-        // What became of it is in the log; the event of the VM's end tells the rest.
+        // Its result was logged; the event of the VM's end follows.
         let _ = forced.await;
         work.forced = None;
         return work.outcome.take().unwrap_or_else(|| Outcome::Broken("an outcome was lost".to_owned()));

@@ -1,20 +1,25 @@
-//! SSH keys and passwords that the guest agent hands over, while the guest runs (`accessCredentials` with `qemuGuestAgent`).
+//! SSH keys and passwords that the guest agent sets while the guest runs (`accessCredentials` with
+//! `qemuGuestAgent`).
 //!
 //! ```text
-//!  folders of Secrets ──every 15 s──► Wish ── differs, failed, or 5 min old? ──► guest agent: keys of each user, passwords
+//!  folders of Secrets ──every 15 s──► Wish ── differs, failed, or 5 min old? ──► guest agent: keys of each
+//! user, passwords
 //!    (kubelet, `coracle run`)                                                           │
-//!  State::credentials ◄── the guest has all of them, or why not ◄───────────────────────┘
+//!  State::credentials ◄── synchronized, or the reason why not ◄─────────────────────────┘
 //! ```
 //!
-//! As upstream: the `authorized_keys` of a user that is named belongs to the Secrets, and what else is in it goes, so that a key
-//! which was taken out of a Secret lets nobody in, also where that was done while no launcher ran; a password that somebody
-//! changed in the guest is set again. Where the guest agent begins anew, everything is handed over anew.
+//! As upstream, the `authorized_keys` of a named user belongs to the Secrets, and other keys in it are
+//! removed. So a key that was removed from a Secret gives no access any more, even if that happened while no
+//! launcher ran. A password that was changed in the guest is set again. When the guest agent restarts,
+//! everything is set again.
 //!
-//! **Guarantees.** A password is in the command to the guest agent and nowhere else: in no argument, log, error or file of
-//! ours. Nothing is asked of a guest that is paused, or whose file systems are frozen: it could not answer.
-//! **Trust.** The guest says whether it did what it was asked for, and may lie; its words are bounded ([`Guest`]).
+//! **Guarantees.** A password is in the command to the guest agent and nowhere else: in no argument, log,
+//! error or file of
+//! the launcher. A guest that is paused, or whose file systems are frozen, gets no requests: it could not
+//! answer.
 //!
-//! One task, from the start of the launcher; it reads what the VM wants when the VM runs, as [`super::metrics`].
+//! One task, from the start of the launcher. It reads the credentials of the VM when the VM runs, as
+//! [`super::metrics`].
 
 mod wish;
 
@@ -31,29 +36,29 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use wish::Wish;
 
-/// The time between two looks at the Secrets.
+/// Time between two reads of the Secrets.
 const LOOK: Duration = Duration::from_secs(15);
-/// The time after which everything is handed over again.
+/// Time after which everything is set again.
 const RESYNC: Duration = Duration::from_secs(300);
-/// The reasons of what the guest has not.
+/// Reasons why the guest does not have all credentials.
 const SECRET_NOT_READABLE: &str = "SecretNotReadable";
 const AGENT_FAILED: &str = "GuestAgentFailed";
-/// So many failures are told, and so many letters of them.
+/// Most failures in a message, and most characters of them.
 const TOLD: (usize, usize) = (3, 1000);
 
-/// Begins to hand over, whenever there is a VM that wants it. Called inside a runtime of tokio.
+/// Starts the task, which waits for a VM with such credentials. Called inside a runtime of tokio.
 pub(crate) fn start(handle: Handle) {
     tokio::spawn(run(handle, LOOK));
 }
 
-/// What a VM wants to be handed over, and where that is.
+/// Credentials that a VM asks for, and the folders of their Secrets.
 #[derive(Clone)]
 struct Wanted {
     credentials: Vec<Credential>,
     resolved: Resolved,
 }
 
-/// What was handed over last.
+/// Credentials that were set last.
 struct Done {
     wish: Wish,
     at: Instant,
@@ -62,7 +67,7 @@ struct Done {
 async fn run(handle: Handle, look: Duration) {
     let mut state = handle.state();
     let runs = |state: &State| matches!(state.life, Life::Running | Life::Paused | Life::Stopping);
-    // Without a state the launcher ends.
+    // The state has no publisher, so the launcher is ending.
     while state.wait_for(|state| runs(state)).await.is_ok() {
         let root = handle.root.clone();
         let wanted = spawn_blocking(move || wanted(&root)).await.ok().flatten();
@@ -83,7 +88,7 @@ async fn run(handle: Handle, look: Duration) {
     }
 }
 
-/// What the VM of a folder wants; nothing where it wants nothing. Blocks.
+/// The credentials of the VM in a folder; `None` if it has none for the guest agent. Blocks.
 fn wanted(root: &Root) -> Option<Wanted> {
     let sync: Sync = serde_json::from_slice(&fs::read(root.vm()).ok()?).ok()?;
     let machine = Machine::check_again(&api::wire::read(sync.vmi).ok()?).ok()?;
@@ -92,14 +97,12 @@ fn wanted(root: &Root) -> Option<Wanted> {
     (!credentials.is_empty()).then_some(Wanted { credentials, resolved: sync.resolved })
 }
 
-/// How it is with the guest agent.
+/// Availability of the guest agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Agent {
-    /// It does not answer.
     Offline,
-    /// It would, but its vCPUs stand still: nothing is asked, and what was said stays.
+    /// It would answer, but the vCPUs are stopped: nothing is requested, and the last report stays.
     Still,
-    /// It answers.
     There,
 }
 
@@ -113,7 +116,7 @@ impl Agent {
     }
 }
 
-/// Hands over, again and again, as long as the launcher is there.
+/// Sets the credentials again and again, until the launcher ends.
 async fn keep(handle: &Handle, wanted: &Wanted, look: Duration) {
     let mut state = handle.state();
     let mut done: Option<Done> = None;
@@ -159,7 +162,8 @@ fn not_yet(reason: &str, message: impl Into<String>) -> Credentials {
     Credentials { synchronized: false, reason: reason.to_owned(), message: message.into() }
 }
 
-/// One look, by a guest agent that is there: what was handed over, and what is to be said of it, where that is new. Blocks.
+/// One round with an available guest agent: reads the Secrets, sets what is due, and returns the new report
+/// if it has changed. Blocks.
 fn round(
     guest: &Guest<'_>,
     wanted: &Wanted,
@@ -182,13 +186,13 @@ fn round(
     }
 }
 
-/// What one user is given.
+/// Credential of one user.
 enum What<'a> {
     Keys(&'a [String]),
     Password(&'a str),
 }
 
-/// Each user for themselves: one who is not there keeps no other from their keys.
+/// Sets the credentials of each user. A user that does not exist has no effect on others.
 fn hand_over(guest: &Guest<'_>, wish: &Wish) -> std::result::Result<(), String> {
     let keys = wish.keys.iter().map(|(user, keys)| (user, What::Keys(keys)));
     let passwords = wish.passwords.iter().map(|(user, word)| (user, What::Password(&word.0)));
@@ -221,7 +225,7 @@ fn hand_over(guest: &Guest<'_>, wish: &Wish) -> std::result::Result<(), String> 
     }
 }
 
-/// It does not answer at all: nothing more is asked of it now.
+/// True if the guest agent does not answer at all: further requests are pointless now.
 fn is_silent(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::NoAgent | ErrorKind::TimedOut | ErrorKind::NotNow | ErrorKind::NotFound)
 }

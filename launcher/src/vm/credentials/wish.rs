@@ -1,4 +1,4 @@
-//! What a guest should have: the keys and passwords of its users, as their Secrets say them now.
+//! Credentials that a guest should have: keys and passwords of its users, from their Secrets.
 
 use super::Result;
 use crate::error::Error;
@@ -8,17 +8,16 @@ use api::launcher::Resolved;
 use api::machine::{Credential, KeyDelivery};
 use std::collections::BTreeMap;
 
-/// What a guest should have. Nothing of it is shown.
+/// Credentials that a guest should have. `Debug` shows none of them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Wish {
-    /// By user: all of their SSH keys. One without keys has none.
+    /// All SSH keys by user. A user without keys gets an empty file.
     pub(super) keys: BTreeMap<String, Vec<String>>,
-    /// By user.
     pub(super) passwords: BTreeMap<String, Confidential<String>>,
 }
 
 impl Wish {
-    /// Reads the Secrets.
+    /// Reads the credentials from the Secrets.
     pub(super) fn read(credentials: &[Credential], resolved: &Resolved) -> Result<Wish> {
         let mut wish = Wish::default();
         for credential in credentials {
@@ -47,12 +46,12 @@ impl Wish {
     }
 }
 
-/// A password without the spaces and the end of line around it; an empty one is none. The text is never repeated.
+/// A password without surrounding white space; `None` if it is empty. No error repeats the text.
 fn password(secret: &str, user: &str, text: Vec<u8>) -> Result<Option<String>> {
     let wrong = |what: &str| Err(Error::refused(format!("the key {user:?} of the secret {secret:?} {what}")));
     let Ok(text) = String::from_utf8(text) else { return wrong("is not text: it should hold a password") };
     let word = text.trim();
-    // A guest sets passwords line by line: the second line could be another user's.
+    // A guest sets passwords line by line, so a second line could be another user's.
     if word.contains(char::is_control) {
         return wrong("holds a password with a line break or another control character in it");
     }

@@ -1,17 +1,18 @@
-//! Metrics of the node and of the VM for its guest (`downwardMetrics`), in the forms of vhostmd, which its clients
-//! (`vm-dump-metrics`) read.
+//! Metrics of the node and of the VM for its guest (`downwardMetrics`), in the forms of vhostmd, which its
+//! clients (`vm-dump-metrics`) read.
 //!
 //! ```text
 //!  /proc of the node ─┐            ┌─► a disk of 256 KiB, written anew every 5 s   volumes[].downwardMetrics
 //!  hypervisor: stats ─┴─► XML ─────┴─► a channel: `GET /metrics/XML` is answered   devices.downwardMetrics
 //! ```
 //!
-//! **Trust.** The guest learns how busy the node is; that is what the feature gate `DownwardMetrics` permits. What it sends
-//! is a line of bounded length; it is answered once a second at most. Should it write to its disk, it has what it wrote for
-//! 5 s.
+//! **Trust.** The guest learns the load of the node, which the feature gate `DownwardMetrics` permits. Its
+//! requests are lines of
+//! bounded length, which are answered once a second at most. If it writes to its disk, it reads its own data
+//! for 5 s.
 //!
-//! One task, from the start of the launcher; it reads what the VM wants when the VM runs. A launcher that takes a running VM
-//! over begins with the same.
+//! One task, from the start of the launcher. It reads the metrics that the VM asks for when the VM runs. A
+//! launcher that takes a running VM over begins with the same.
 
 mod node;
 mod text;
@@ -32,21 +33,21 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// The time between two writings of a disk.
+/// Time between two writes of a disk.
 const PERIOD: Duration = Duration::from_secs(5);
-/// The time between two answers, and between two tries to reach QEMU.
+/// Time between two answers, and between two attempts to connect to QEMU.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest line of a guest.
+/// Longest line of a guest.
 const LINE: u64 = 1024;
-/// What a guest asks.
+/// Request of a guest.
 const QUESTION: &str = "GET /metrics/XML";
-/// The socket of the channel, below the VM's sockets.
+/// Name of the channel's socket among the VM's sockets.
 pub(crate) const CHANNEL: &str = "metrics";
 
-/// What a guest is told.
+/// Metrics for a guest.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Metrics {
-    /// The node's name.
+    /// Name of the node.
     name: String,
     node: Node,
     guest: Guest,
@@ -54,7 +55,7 @@ struct Metrics {
     time: u64,
 }
 
-/// What the VM has and uses; memory in bytes.
+/// Resources and usage of the VM; memory in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Guest {
     cpu_ns: u64,
@@ -62,7 +63,7 @@ struct Guest {
     memory: u64,
 }
 
-/// What a VM wants.
+/// Ways in which a VM gets metrics.
 #[derive(Clone, Debug, PartialEq)]
 struct Wishes {
     name: String,
@@ -72,12 +73,12 @@ struct Wishes {
     channel: bool,
 }
 
-/// Begins to tell the guest, whenever there is one that wants to know. Called inside a runtime of tokio.
+/// Starts the task, which waits for a VM with metrics. Called inside a runtime of tokio.
 pub(crate) fn start(handle: Handle) {
     tokio::spawn(run(handle));
 }
 
-/// Makes the disk of a VM that starts. It is whole before the guest reads it.
+/// Creates the disk of a VM that starts. It is complete before the guest reads it.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     fs::write(path, text::disk(""))
 }
@@ -85,7 +86,7 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
 async fn run(handle: Handle) {
     let mut state = handle.state();
     let runs = |state: &State| matches!(state.life, Life::Running | Life::Paused | Life::Stopping);
-    // Without a state the launcher ends.
+    // The state has no publisher, so the launcher is ending.
     while state.wait_for(|state| runs(state)).await.is_ok() {
         let root = handle.root.clone();
         let wishes = spawn_blocking(move || wishes(&root)).await.ok().flatten();
@@ -106,7 +107,7 @@ async fn run(handle: Handle) {
     }
 }
 
-/// What the VM of a folder wants; nothing where it wants nothing. Blocks.
+/// Ways in which the VM in a folder gets metrics; `None` if it asks for none. Blocks.
 fn wishes(root: &Root) -> Option<Wishes> {
     let sync: Sync = serde_json::from_slice(&fs::read(root.vm()).ok()?).ok()?;
     let name = sync.vmi.pointer("/status/nodeName").and_then(|name| name.as_str()).map(str::to_owned);
@@ -123,7 +124,7 @@ fn wishes(root: &Root) -> Option<Wishes> {
     })
 }
 
-/// The text for a guest now.
+/// The current metrics as text.
 async fn told(handle: &Handle, wishes: &Wishes) -> String {
     let (handle, wishes) = (handle.clone(), wishes.clone());
     let gathered = spawn_blocking(move || {
@@ -135,7 +136,7 @@ async fn told(handle: &Handle, wishes: &Wishes) -> String {
     gathered.await.unwrap_or_default()
 }
 
-/// Writes the disks anew, again and again.
+/// Writes the disks again and again.
 async fn write(handle: &Handle, wishes: &Wishes) {
     if wishes.disks.is_empty() {
         return pending().await;
@@ -153,7 +154,8 @@ async fn write(handle: &Handle, wishes: &Wishes) {
     }
 }
 
-/// Writes a disk in place. The head comes last, after it was marked: a guest that reads meanwhile tries again.
+/// Overwrites a disk in place. The head is marked as invalid first and written last, so a guest that reads
+/// meanwhile tries again.
 fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = fs::OpenOptions::new().write(true).open(path)?;
     let (head, body) = bytes.split_at(16.min(bytes.len()));
@@ -162,7 +164,7 @@ fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all_at(head, 0)
 }
 
-/// Answers the guest's questions on its channel, as long as there is one.
+/// Answers the guest's requests on its channel, as long as there is one.
 async fn answer(handle: &Handle, wishes: &Wishes) {
     if !wishes.channel {
         return pending().await;
@@ -189,7 +191,7 @@ async fn answers(handle: &Handle, wishes: &Wishes, stream: UnixStream) -> io::Re
         if size == 0 {
             return Ok(());
         }
-        // An empty line ends a question; what is no question has no answer.
+        // An empty line ends a request; any other line gets no answer.
         if line.trim_ascii() == QUESTION.as_bytes() {
             let text = told(handle, wishes).await;
             write.write_all(format!("{text}\n\n").as_bytes()).await?;

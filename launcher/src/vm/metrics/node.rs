@@ -1,30 +1,30 @@
-//! What the kernel says of the node: a container sees these files as the node does.
+//! Metrics of the node from the kernel: a container sees these files as the node does.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Ticks of a processor in a second, as the kernel counts them for programs.
+/// Ticks of a CPU in a second, as the kernel counts them for programs.
 const TICKS: u64 = 100;
 
-/// The node's processors and memory.
+/// CPUs and memory of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
-    /// Its processors.
+    /// Number of CPUs.
     pub(super) cpus: u64,
-    /// How long they have worked since its start, in seconds.
+    /// CPU time since the start of the node, in seconds.
     pub(super) worked: u64,
-    /// In KiB: what is free, what is free with its swap, what is used with its swap, and all of it.
+    /// KiB of memory: free, free with swap, used with swap, and total.
     pub(super) free: u64,
     pub(super) free_virtual: u64,
     pub(super) used_virtual: u64,
     pub(super) memory: u64,
-    /// In KiB: what came back from its swap, and what went there.
+    /// KiB that were swapped in, and swapped out.
     pub(super) paged_in: u64,
     pub(super) paged_out: u64,
 }
 
 impl Node {
-    /// As it is now; nothing of what the kernel does not say. Blocks.
+    /// Reads the current metrics; values that the kernel does not report are 0. Blocks.
     pub(super) fn read() -> Node {
         let text = |name: &str| fs::read_to_string(format!("/proc/{name}")).unwrap_or_default();
         Node::of(&text("stat"), &text("meminfo"), &text("vmstat"))
@@ -34,7 +34,7 @@ impl Node {
         let number = |word: Option<&str>| word.and_then(|word| word.parse().ok()).unwrap_or(0_u64);
         let cpus = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
         let all = stat.lines().find_map(|line| line.strip_prefix("cpu "));
-        // user nice system idle iowait irq softirq steal: all but those of rest.
+        // user nice system idle iowait irq softirq steal: all but idle and iowait count as work.
         let worked = all.map_or(0, |all| {
             let ticks = all.split_whitespace().take(8).enumerate();
             let busy = ticks.filter(|(n, _)| ![3, 4].contains(n)).map(|(_, word)| number(Some(word)));

@@ -18,7 +18,7 @@ pub(super) fn xml(metrics: &Metrics) -> String {
     let mut text = "<metrics>\n".to_owned();
     let mut metric = |context: &str, kind: &str, unit: &str, name: &str, value: &str| {
         let unit = if unit.is_empty() { String::new() } else { format!(" unit=\"{unit}\"") };
-        // A text cannot be too long for memory.
+        // Formatting into a text cannot fail.
         let _ = writeln!(
             text,
             "  <metric type=\"{kind}\" context=\"{context}\"{unit}><name>{name}</name><value>{value}</value></metric>"
@@ -55,7 +55,7 @@ pub(super) fn xml(metrics: &Metrics) -> String {
     text
 }
 
-/// The bytes of a disk with this text; a text that is too long is none.
+/// The bytes of a disk with this text; without it if it is too long.
 pub(super) fn disk(text: &str) -> Vec<u8> {
     let text = if text.len() <= DISK - HEADER { text } else { "" };
     let sum = text.bytes().fold(0_u32, |sum, byte| sum.wrapping_add(u32::from(byte)));
@@ -70,7 +70,7 @@ pub(super) fn disk(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The name of a node, of the letters that such a name has.
+/// The name of a node, without characters that a node's name cannot have.
 fn plain(name: &str) -> String {
     let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     name.chars().filter(is_plain).take(253).collect()
