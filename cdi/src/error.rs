@@ -73,7 +73,7 @@ pub enum Detail {
 
 /// Package-specific data of an error.
 #[derive(Default)]
-pub struct Known {
+pub struct ErrorDetails {
     detail: Option<Detail>,
     /// True if the sentence is about the source's bytes and does not name the source.
     is_nameless: bool,
@@ -83,12 +83,12 @@ pub struct Known {
     is_whole: bool,
 }
 
-impl Details for Known {}
+impl Details for ErrorDetails {}
 
 error_core::error! {
     /// An error. `Display` is one sentence a person can act on, without its cause. The cause is in
     /// `source()`; the program's entry point prints the chain, once.
-    pub struct Error(ErrorKind, Known) from io: disk_format::Error, container_disk::Error;
+    pub struct Error(ErrorKind, ErrorDetails) from io: disk_format::Error, container_disk::Error;
 }
 
 impl Error {
@@ -186,7 +186,13 @@ impl From<container_disk::Error> for Error {
         };
         let is_spoilt = e.kind() == Theirs::Changed;
         let Core { sentence, hint, cause, .. } = e.into_core();
-        Error(Core { kind, sentence, hint, details: Known { is_spoilt, ..Known::default() }, cause })
+        Error(Core {
+            kind,
+            sentence,
+            hint,
+            details: ErrorDetails { is_spoilt, ..ErrorDetails::default() },
+            cause,
+        })
     }
 }
 

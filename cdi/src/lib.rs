@@ -13,15 +13,15 @@
 
 pub mod build;
 pub mod convert;
+pub mod done_marker;
 pub mod error;
 pub mod export;
 pub mod filter;
 pub mod import;
 pub mod inspect;
 pub mod journal;
-pub mod mark;
+pub mod permissions;
 pub mod plan;
-pub mod reach;
 pub mod run;
 pub mod size;
 pub mod source;

@@ -1,7 +1,7 @@
 //! Facts → [`Plan`]: how the bytes will flow, what memory and extra disk they can need, and why. Pure: no
 //! I/O, no clock. [`crate::convert`] gathers the facts and carries out the plan; all choices are made here.
 //!
-//! A plan takes the opened source ([`Way`]) and keeps it in its [`Flow`]. So it can only be carried out with
+//! A plan takes the opened source ([`SourceAccess`]) and keeps it in its [`Flow`]. So it can only be carried out with
 //! that source, read as planned. `S` is a source read by offset, `T` one read in order. The plan looks at
 //! neither, and tests use `()`.
 //!
@@ -60,7 +60,7 @@ pub enum Output {
 
 /// Options of a conversion.
 #[derive(Debug, Clone)]
-pub struct Wishes {
+pub struct ConvertOptions {
     /// The digest that the source's own bytes must have; to check it, all bytes are read in order.
     pub checksum: Option<Digest>,
     /// Read the target back and compare.
@@ -93,10 +93,10 @@ pub struct Wishes {
     pub journals: Option<PathBuf>,
 }
 
-impl Wishes {
+impl ConvertOptions {
     /// Default options with this number of threads.
-    pub fn of_threads(threads: usize) -> Wishes {
-        Wishes {
+    pub fn with_threads(threads: usize) -> ConvertOptions {
+        ConvertOptions {
             checksum: None,
             verify: false,
             preallocate: false,
@@ -117,7 +117,7 @@ impl Wishes {
 
 /// The way in which a source was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way<S = (), T = ()> {
+pub enum SourceAccess<S = (), T = ()> {
     /// Read by offset.
     Seek(S),
     /// Read in order.
@@ -175,7 +175,7 @@ impl<S, T> Flow<S, T> {
 
 /// The way to continue a run that was cut short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GoOn {
+pub enum ResumeCommand {
     /// The same command.
     SameCommand,
     /// The same command with `--resume`, and why the user must say so.
@@ -204,7 +204,7 @@ pub struct Plan<S = (), T = ()> {
     /// The most a spool beside the target can hold; `None`: there is no spool.
     pub spool: Option<u64>,
     /// The way to continue a run that is cut short, or why that is impossible.
-    pub resume: std::result::Result<GoOn, &'static str>,
+    pub resume: std::result::Result<ResumeCommand, &'static str>,
     /// The reasons for the decisions, as sentences.
     pub reasons: Vec<String>,
 }
@@ -217,13 +217,17 @@ const TABLES: u64 = 8 << 20;
 const SECTOR: u64 = 512;
 
 /// Makes the plan for an opened source. The error states what is missing.
-pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<S, T>> {
-    let flow = flow(&facts, way);
+pub fn plan<S, T>(
+    facts: Facts,
+    access: SourceAccess<S, T>,
+    convert_options: &ConvertOptions,
+) -> Result<Plan<S, T>> {
+    let flow = flow(&facts, access);
     let kind = flow.kind();
-    let size = size(&facts, wishes)?;
-    let room = room(&facts, wishes, kind)?;
-    let mut reasons = vec![why(kind, &facts, wishes)];
-    let spool = spool(&facts, wishes, kind);
+    let size = size(&facts, convert_options)?;
+    let room = room(&facts, convert_options, kind)?;
+    let mut reasons = vec![why(kind, &facts, convert_options)];
+    let spool = spool(&facts, convert_options, kind);
     match (kind, spool) {
         (Flow::SpoolThenOrder(()), Some(most)) => {
             reasons.push(format!("the whole disk waits in a spool, at most {}", human(most)));
@@ -249,7 +253,7 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
         let why = "the disk is read twice: first to find its zeros, by which all tables are known; nothing waits in a spool";
         reasons.push(why.to_owned());
     }
-    if let (Some(bytes), Some(size), None) = (facts.virtual_size, size, wishes.resize)
+    if let (Some(bytes), Some(size), None) = (facts.virtual_size, size, convert_options.resize)
         && size > bytes
     {
         reasons.push(format!(
@@ -257,7 +261,7 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
             size - bytes
         ));
     }
-    let resume = resume(&facts, wishes, kind);
+    let resume = resume(&facts, convert_options, kind);
     Ok(Plan {
         gap: if facts.source.remote { 256 << 10 } else { 64 << 10 },
         facts,
@@ -275,33 +279,33 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
 }
 
 /// True if a source that has no layers may be read by offset.
-pub(crate) fn may_seek(source: &source::SourceFacts, wishes: &Wishes) -> bool {
-    source.seekable && wishes.checksum.is_none()
+pub(crate) fn may_seek(source: &source::SourceFacts, convert_options: &ConvertOptions) -> bool {
+    source.seekable && convert_options.checksum.is_none()
 }
 
 /// True if a source that cannot seek may be entered again; a checksum needs all its bytes.
-pub(crate) fn may_reenter(source: &source::SourceFacts, wishes: &Wishes) -> bool {
-    source.reentry && wishes.checksum.is_none()
+pub(crate) fn may_reenter(source: &source::SourceFacts, convert_options: &ConvertOptions) -> bool {
+    source.reentry && convert_options.checksum.is_none()
 }
 
-fn flow<S, T>(facts: &Facts, way: Way<S, T>) -> Flow<S, T> {
+fn flow<S, T>(facts: &Facts, access: SourceAccess<S, T>) -> Flow<S, T> {
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
     let front_to_back =
         matches!(facts.target, Destination::Stdout | Destination::Image(_)) || facts.output != Output::Raw;
     let needs_size = facts.output != Output::Raw && facts.virtual_size.is_none();
-    match (way, front_to_back) {
-        (Way::Seek(seek), false) => Flow::Tables(seek),
-        (Way::Seek(seek), true) => Flow::TablesInOrder(seek),
-        (Way::Stream(stream), false) => Flow::Stream(stream),
-        (Way::Stream(stream), true) if raw && !needs_size => Flow::StreamInOrder(stream),
-        (Way::Stream(stream), true) => Flow::SpoolThenOrder(stream),
+    match (access, front_to_back) {
+        (SourceAccess::Seek(seek), false) => Flow::Tables(seek),
+        (SourceAccess::Seek(seek), true) => Flow::TablesInOrder(seek),
+        (SourceAccess::Stream(stream), false) => Flow::Stream(stream),
+        (SourceAccess::Stream(stream), true) if raw && !needs_size => Flow::StreamInOrder(stream),
+        (SourceAccess::Stream(stream), true) => Flow::SpoolThenOrder(stream),
     }
 }
 
-fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
+fn why(flow: Flow, facts: &Facts, convert_options: &ConvertOptions) -> String {
     let streamed = || match () {
         () if !facts.layers.is_empty() => "the disk is inside a compressed stream",
-        () if wishes.checksum.is_some() => "the checksum is of all bytes in order",
+        () if convert_options.checksum.is_some() => "the checksum is of all bytes in order",
         () => "the source cannot be read by offset",
     };
     match flow {
@@ -319,10 +323,14 @@ fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
 /// True if a transfer that was cut short would give a shorter disk without an error: a raw disk outside an
 /// archive and without a checksum, whose source does not mark its end. Members of a gzip, frames of zstd and
 /// streams of xz follow one another, so a cut between two of them leaves a valid file.
-pub(crate) fn has_unknown_length(facts: &Facts, wishes: &Wishes, marks_its_end: bool) -> bool {
+pub(crate) fn has_unknown_length(
+    facts: &Facts,
+    convert_options: &ConvertOptions,
+    marks_its_end: bool,
+) -> bool {
     let is_raw = matches!(facts.format, Format::Raw | Format::Iso) && facts.kept.is_none();
     let is_archived = facts.layers.iter().any(|&(layer, _)| layer == Layer::Tar);
-    is_raw && !is_archived && !marks_its_end && wishes.checksum.is_none()
+    is_raw && !is_archived && !marks_its_end && convert_options.checksum.is_none()
 }
 
 /// The size of a disk of these bytes: whole sectors, as QEMU reads a raw file. An image file that is kept as
@@ -336,7 +344,7 @@ pub(crate) fn in_sectors(facts: &Facts, bytes: u64) -> Result<u64> {
 }
 
 /// The size of the target, checked against every bound that is known now.
-fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
+fn size(facts: &Facts, convert_options: &ConvertOptions) -> Result<Option<u64>> {
     let name = &facts.source.name;
     match (facts.virtual_size, facts.format) {
         (Some(0), Format::Raw) => return Err(empty(name)),
@@ -344,13 +352,13 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
         _ => {}
     }
     let disk = facts.virtual_size.map(|bytes| in_sectors(facts, bytes)).transpose()?;
-    if let Some(disk) = disk.filter(|&d| d > wishes.max_size) {
-        let (size, max) = (human(disk), human(wishes.max_size));
+    if let Some(disk) = disk.filter(|&d| d > convert_options.max_size) {
+        let (size, max) = (human(disk), human(convert_options.max_size));
         return Err(Error::refused(format!(
             "{name}: the disk is {size}, more than the limit of {max}; allow it with --max-size {disk}"
         )));
     }
-    if let (Some(disk), Some(wish)) = (disk, wishes.resize)
+    if let (Some(disk), Some(wish)) = (disk, convert_options.resize)
         && wish < disk
     {
         let sentence = format!(
@@ -360,7 +368,7 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
         );
         return Err(Error::new(ErrorKind::Usage, sentence).with_detail(Detail::TooLarge { disk, room: wish }));
     }
-    let size = wishes.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(disk);
+    let size = convert_options.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(disk);
     if let (Some(room), Some(size), Output::Raw) = (facts.room, size, facts.output)
         && size > room
     {
@@ -377,7 +385,7 @@ pub fn empty(name: &str) -> Error {
     Error::refused(format!("{name} is empty: there is no disk in it; look at what was to make or send it"))
 }
 
-struct Room {
+struct Resources {
     workers: usize,
     readers: usize,
     buffers: usize,
@@ -386,20 +394,20 @@ struct Room {
 }
 
 /// As many workers as the memory bound allows; then what is left for the layers.
-fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
+fn room(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> Result<Resources> {
     let least: u64 = facts.layers.iter().map(|(_, need)| need.least).sum();
-    let mut workers = wishes.threads.max(1);
+    let mut workers = convert_options.threads.max(1);
     loop {
-        let (readers, buffers, piece, account) = buffers(facts, wishes, flow, workers);
+        let (readers, buffers, piece, account) = buffers(facts, convert_options, flow, workers);
         let own: u64 = account.iter().map(|(_, bytes)| bytes).sum();
-        if own + least <= wishes.memory {
-            let layers = wishes.memory - own;
-            let wanted: u64 = facts.layers.iter().map(|(_, n)| n.wanted(wishes.threads)).sum();
+        if own + least <= convert_options.memory {
+            let layers = convert_options.memory - own;
+            let wanted: u64 = facts.layers.iter().map(|(_, n)| n.wanted(convert_options.threads)).sum();
             let mut account = account;
             if !facts.layers.is_empty() {
                 account.push(("decompression", wanted.min(layers)));
             }
-            return Ok(Room { workers, readers, buffers, piece, account });
+            return Ok(Resources { workers, readers, buffers, piece, account });
         }
         if workers == 1 {
             let need = own + least;
@@ -414,7 +422,7 @@ fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
                 "{}: this needs {} of memory ({what}), the bound is {}; allow it with --memory {allow}M",
                 facts.source.name,
                 human(need),
-                human(wishes.memory),
+                human(convert_options.memory),
             );
             return Err(Error::refused(sentence).with_detail(Detail::Memory(allow.saturating_mul(1 << 20))));
         }
@@ -424,11 +432,11 @@ fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
 
 type Buffers = (usize, usize, u64, Vec<(&'static str, u64)>);
 
-fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffers {
+fn buffers(facts: &Facts, convert_options: &ConvertOptions, flow: Flow, workers: usize) -> Buffers {
     let remote = facts.source.remote && flow.seeks();
     // In order, received bytes wait twice: for their turn to be packed and for their turn to be written.
     let most = if flow.in_order() { 3 } else { usize::MAX };
-    let readers = if remote { wishes.connections.clamp(1, most) } else { 0 };
+    let readers = if remote { convert_options.connections.clamp(1, most) } else { 0 };
     let piece: u64 = match flow {
         Flow::Tables(()) if remote => 2 << 20,
         Flow::TablesInOrder(()) | Flow::StreamInOrder(()) => 2 << 20,
@@ -437,7 +445,7 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
     let buffers = readers + 2 * workers + 1;
     let mut account =
         vec![("program", PROGRAM), ("buffers", buffers as u64 * piece), ("workers", workers as u64 * piece)];
-    account.extend(wishes.beside.iter().filter(|(_, bytes)| *bytes > 0));
+    account.extend(convert_options.beside.iter().filter(|(_, bytes)| *bytes > 0));
     if facts.format == Format::Qcow2 {
         account.push(("tables", TABLES));
     }
@@ -460,8 +468,8 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
     (readers, buffers, piece, account)
 }
 
-fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
-    let disk = facts.virtual_size.unwrap_or(wishes.max_size);
+fn spool(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> Option<u64> {
+    let disk = facts.virtual_size.unwrap_or(convert_options.max_size);
     match flow {
         Flow::SpoolThenOrder(()) => Some(disk),
         // Data and tables of the written image.
@@ -488,13 +496,17 @@ pub(crate) fn reads_twice(facts: &Facts, flow: Flow) -> bool {
     flow == Flow::TablesInOrder(()) && is_plain_qcow2 && is_layer && !facts.source.remote
 }
 
-fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoOn, &'static str> {
-    can_enter(facts, wishes, flow)?;
+fn resume(
+    facts: &Facts,
+    convert_options: &ConvertOptions,
+    flow: Flow,
+) -> std::result::Result<ResumeCommand, &'static str> {
+    can_enter(facts, convert_options, flow)?;
     match &facts.source.identity {
         // All bytes are hashed, those of the earlier run by the hash state that it left.
-        _ if wishes.checksum.is_some() => Ok(GoOn::SameCommand),
-        Some(identity) if identity.is_proof() => Ok(GoOn::SameCommand),
-        Some(_) => Ok(GoOn::WithResume(
+        _ if convert_options.checksum.is_some() => Ok(ResumeCommand::SameCommand),
+        Some(identity) if identity.is_proof() => Ok(ResumeCommand::SameCommand),
+        Some(_) => Ok(ResumeCommand::WithResume(
             "the web server gives no strong ETag, so nothing proves that the source is unchanged",
         )),
         None => Err("nothing shows later that the source is still the same"),
@@ -502,17 +514,22 @@ fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoO
 }
 
 /// True if a later run can begin in the middle.
-fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {
+fn can_enter(
+    facts: &Facts,
+    convert_options: &ConvertOptions,
+    flow: Flow,
+) -> std::result::Result<(), &'static str> {
     match facts.target {
         Destination::File(_) => {}
-        Destination::Device(_) if wishes.journals.is_some() => {}
+        Destination::Device(_) if convert_options.journals.is_some() => {}
         _ => return Err("only a file target keeps a journal"),
     }
-    if wishes.resume == Mode::Never {
+    if convert_options.resume == Mode::Never {
         return Err("--no-resume was given");
     }
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
-    let is_in_layer = may_reenter(&facts.source, wishes) && facts.layers.is_empty() && facts.kept.is_none();
+    let is_in_layer =
+        may_reenter(&facts.source, convert_options) && facts.layers.is_empty() && facts.kept.is_none();
     match flow {
         Flow::Tables(()) => Ok(()),
         Flow::Stream(()) if facts.source.reentry && !facts.layers.is_empty() => {
@@ -521,7 +538,7 @@ fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<
         Flow::Stream(()) if !facts.source.seekable && !is_in_layer => {
             Err("the source cannot be entered again in the middle")
         }
-        Flow::Stream(()) if wishes.verify => {
+        Flow::Stream(()) if convert_options.verify => {
             Err("--verify of a stream compares all of it, from the first byte")
         }
         // Tables at the front of an image in a layer are known; otherwise no run reports a position.

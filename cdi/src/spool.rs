@@ -25,11 +25,11 @@ pub struct Spool {
     file: Nameless,
     folder: PathBuf,
     max: u64,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptRanges>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptRanges {
     /// Begin and end of each range; they neither overlap nor touch.
     ranges: BTreeMap<u64, u64>,
     /// Disk space of the ranges, in whole blocks.
@@ -104,7 +104,7 @@ impl Spool {
         Spooled { spool: self, size }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, KeptRanges> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +118,7 @@ pub(crate) fn lost(folder: &Path, e: io::Error) -> Error {
     Error::failed(what).because(e)
 }
 
-impl Kept {
+impl KeptRanges {
     fn add(&mut self, from: u64, to: u64, max: u64) -> Result<()> {
         let before = self.ranges.range(..=from).next_back().map(|(&a, &b)| (a, b));
         let after = self.ranges.range(from..).next().map(|(&a, &b)| (a, b));
@@ -247,7 +247,7 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_behave_like_a_set(adds in prop::collection::vec((0u64..60, 1u64..9), 0..30)) {
-            let mut kept = Kept::default();
+            let mut kept = KeptRanges::default();
             let mut model = [false; 80];
             for (from, len) in adds {
                 let new = &mut model[from as usize..(from + len) as usize];

@@ -12,11 +12,11 @@ use crate::vm::resolve::image::usable;
 use api::job::Import;
 use api::launcher::Format;
 use cdi::convert::{Keep, Prepared, Report, Request, prepare};
-use cdi::plan::Wishes;
-use cdi::reach::Reach;
+use cdi::permissions::Permissions;
+use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
 use cdi::source::image::architecture;
-use cdi::source::{Named, Options, image};
+use cdi::source::{Options, SourceSpec, image};
 use cdi::target::Destination;
 use cdi::{Error, Result, import};
 use container_disk::image::{Config, choose};
@@ -91,12 +91,12 @@ impl Work {
         }
     }
 
-    fn reads(&self, image: &Name) -> Result<Reach> {
-        Reach::new().image(image, &self.places)
+    fn reads(&self, image: &Name) -> Result<Permissions> {
+        Permissions::new().image(image, &self.places)
     }
 
     /// Access of a job that unpacks into the image's own folder.
-    fn unpacks(&self, image: &Name, folder: &Path) -> Result<Reach> {
+    fn unpacks(&self, image: &Name, folder: &Path) -> Result<Permissions> {
         Ok(self.reads(image)?.target(&Destination::File(folder.join("any"))))
     }
 
@@ -189,7 +189,7 @@ impl Work {
             },
             ..Options::default()
         };
-        let (source, watch) = (Named::Image(image.name.clone()), Arc::new(Watch::default()));
+        let (source, watch) = (SourceSpec::Image(image.name.clone()), Arc::new(Watch::default()));
         let request = Request::new(source, Destination::File(target.clone()), options, wishes());
         self.convert(prepare(Request { keep: Keep::Yes, ..request }, &watch)?, &watch)?;
         Ok(target)
@@ -219,7 +219,7 @@ impl Work {
 
     fn import(&self, job: &Import) -> Result<Value> {
         let watch = Arc::new(Watch::default());
-        let ready = |reach: &Reach| {
+        let ready = |reach: &Permissions| {
             reach.enter();
             ui::on_interrupt(watch.clone())
         };
@@ -239,7 +239,7 @@ impl Work {
 
 /// Checks a disk as the launcher will, which does not trust its callers.
 fn judge(path: &Path) -> Result<Value> {
-    Reach::new().file(path).enter();
+    Permissions::new().file(path).enter();
     let format = usable(path)?;
     let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
     let file = File::open(path).map_err(cannot)?;
@@ -274,8 +274,8 @@ fn named(text: &str) -> Result<Name> {
 }
 
 /// Options of conversions for a VM's disk.
-fn wishes() -> Wishes {
-    Wishes::of_threads(std::thread::available_parallelism().map_or(2, usize::from))
+fn wishes() -> ConvertOptions {
+    ConvertOptions::with_threads(std::thread::available_parallelism().map_or(2, usize::from))
 }
 
 /// Path of the disk in a note, if it still exists. Notes of older versions name folders of layers, which are

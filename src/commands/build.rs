@@ -8,10 +8,10 @@ use super::source::SourceArgs;
 use crate::ui;
 use cdi::build::{BootFiles, Order, prepare};
 use cdi::convert::{Keep, Request};
+use cdi::permissions::Permissions;
 use cdi::plan::Output;
-use cdi::reach::Reach;
 use cdi::run::watch::Watch;
-use cdi::source::Named;
+use cdi::source::SourceSpec;
 use cdi::target::Destination;
 use cdi::{Error, ErrorKind, Result};
 use clap_complete::engine::ArgValueCompleter;
@@ -210,8 +210,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Access of a build: its disk, its kernel, its names, and the store, which holds temporary files.
-fn reach(args: &Args, order: &Order, places: &Places) -> Result<Reach> {
-    let mut reach = Reach::new();
+fn reach(args: &Args, order: &Order, places: &Places) -> Result<Permissions> {
+    let mut reach = Permissions::new();
     if let Some(disk) = &order.disk {
         reach = reach.source(&disk.source, &disk.options)?;
     }
@@ -247,9 +247,9 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Besid
         // Packing is the bottleneck: more decoding threads would only use memory.
         wishes.threads = wishes.threads.min(CARRIERS);
     }
-    let source = Named::of(disk, &options)?;
+    let source = SourceSpec::resolve(disk, &options)?;
     // The build makes the disk a layer of the image.
-    let request = Request::new(source, Destination::Nowhere, options, wishes);
+    let request = Request::new(source, Destination::Null, options, wishes);
     Ok(Request { source_format: args.work.source_format(), keep, output, ..request })
 }
 

@@ -3,12 +3,12 @@
 use super::disk::{DiskArgs, compression, size};
 use super::source::SourceArgs;
 use crate::ui;
-use cdi::convert::{Keep, Known, Prepared, Request, prepare};
+use cdi::convert::{Keep, Prepared, Request, SharedLayout, prepare};
 use cdi::journal::Mode;
-use cdi::plan::{Output, Wishes};
+use cdi::plan::{ConvertOptions, Output};
 use cdi::run::watch::Watch;
 use cdi::size::human;
-use cdi::source::Named;
+use cdi::source::SourceSpec;
 use cdi::target::Destination;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
@@ -94,7 +94,7 @@ enum Written {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let request = request(args)?;
-    request.reach()?.enter();
+    request.permissions()?.enter();
     let watch = Arc::new(Watch::default());
     if !args.work.plan {
         ui::on_interrupt(watch.clone())?;
@@ -157,13 +157,13 @@ fn request(args: &Args) -> Result<Request> {
     };
     let options = args.from.options()?;
     Ok(Request {
-        source: Named::of(&args.source, &options)?,
-        target: Destination::of(args.target.as_ref())?,
+        source: SourceSpec::resolve(&args.source, &options)?,
+        target: Destination::from_name(args.target.as_ref())?,
         source_format: args.work.source_format(),
         keep: Keep::No,
         options,
         output,
-        wishes: Wishes {
+        convert_options: ConvertOptions {
             verify: args.verify,
             preallocate: args.preallocate,
             resize: args.resize,
@@ -171,7 +171,7 @@ fn request(args: &Args) -> Result<Request> {
             ..args.work.wishes(&args.from)
         },
         journal_every: args.journal_every.map(Duration::from_millis),
-        layout: Known::default(),
+        layout: SharedLayout::default(),
     })
 }
 

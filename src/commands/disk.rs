@@ -3,7 +3,7 @@
 use super::source::SourceArgs;
 use crate::ui::Show;
 use cdi::filter::verify::Digest;
-use cdi::plan::Wishes;
+use cdi::plan::ConvertOptions;
 use cdi::{Error, ErrorKind, Result};
 use disk_format::{Codec, Format};
 
@@ -84,14 +84,14 @@ impl DiskArgs {
     }
 
     /// Options that all verbs share; further ones belong to convert.
-    pub(crate) fn wishes(&self, from: &SourceArgs) -> Wishes {
-        Wishes {
+    pub(crate) fn wishes(&self, from: &SourceArgs) -> ConvertOptions {
+        ConvertOptions {
             checksum: self.checksum,
             memory: self.memory,
             max_size: self.max_size,
             connections: from.connections(),
             least_rate: from.least_rate(),
-            ..Wishes::of_threads(self.threads())
+            ..ConvertOptions::with_threads(self.threads())
         }
     }
 

@@ -4,8 +4,8 @@ use super::source::SourceArgs;
 use crate::ui;
 use cdi::Result;
 use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
-use cdi::reach::Reach;
-use cdi::source::Named;
+use cdi::permissions::Permissions;
+use cdi::source::SourceSpec;
 
 /// Describe a disk and its contents without converting it
 ///
@@ -52,8 +52,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let source = args.from.options()?;
-    let named = Named::of(&args.name, &source)?;
-    Reach::new().source(&named, &source)?.enter();
+    let named = SourceSpec::resolve(&args.name, &source)?;
+    Permissions::new().source(&named, &source)?.enter();
     let options = InspectOptions {
         usage: args.usage,
         digest: args.digest,

@@ -2,7 +2,7 @@
 
 use super::places::PlaceArgs;
 use crate::ui;
-use cdi::reach::Reach;
+use cdi::permissions::Permissions;
 use cdi::size::human;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
@@ -49,7 +49,7 @@ impl TransferArgs {
     /// Copies `from` to `to`: the image for `arch`, or all images of the name.
     pub(crate) fn run(&self, from: &Name, to: &Name, arch: Option<String>) -> Result<()> {
         let places = self.places.open();
-        Reach::new().image(from, &places)?.goal(to, &places)?.enter();
+        Permissions::new().image(from, &places)?.goal(to, &places)?.enter();
         ui::on_interrupt_go_on()?;
         let found = places.find(from).map_err(|e| missing(from, e.into()))?;
         let goal = places.goal(to)?;

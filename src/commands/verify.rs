@@ -4,10 +4,10 @@ use super::disk::DiskArgs;
 use super::source::SourceArgs;
 use crate::ui;
 use cdi::convert::{Request, prepare};
-use cdi::plan::Wishes;
-use cdi::reach::Reach;
+use cdi::permissions::Permissions;
+use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
-use cdi::source::Named;
+use cdi::source::SourceSpec;
 use cdi::target::Destination;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
@@ -58,8 +58,8 @@ struct CheckReport<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let options = args.from.options()?;
-    let (wishes, named) = (args.work.wishes(&args.from), Named::of(&args.name, &options)?);
-    Reach::new().source(&named, &options)?.spool().enter();
+    let (wishes, named) = (args.work.wishes(&args.from), SourceSpec::resolve(&args.name, &options)?);
+    Permissions::new().source(&named, &options)?.spool().enter();
     let checks = match named.image() {
         Some(name) => image(args, name, &options)?,
         None => match disk(args, named, options, wishes)? {
@@ -101,14 +101,14 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
 /// Verifies a disk by reading it. `None` if only the plan was printed.
 fn disk(
     args: &Args,
-    source: Named,
+    source: SourceSpec,
     options: cdi::source::Options,
-    wishes: Wishes,
+    wishes: ConvertOptions,
 ) -> Result<Option<Vec<Check>>> {
     let watch = Arc::new(Watch::default());
     ui::on_interrupt(watch.clone())?;
     let source_format = args.work.source_format();
-    let request = Request { source_format, ..Request::new(source, Destination::Nowhere, options, wishes) };
+    let request = Request { source_format, ..Request::new(source, Destination::Null, options, wishes) };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
     let prepared = match prepare(request, &watch) {
         Ok(prepared) => prepared,

@@ -2,7 +2,7 @@
 //! everything else.
 //!
 //! ```text
-//!  coracle run ──Order──► coracle apart ──► enters the Reach of this one job, then reads the image
+//!  coracle run ──Order──► coracle apart ──► enters the Permissions of this one job, then reads the image
 //!              ◄─Outcome──      └─ its log lines and progress go where ours go
 //! ```
 //!

@@ -4,16 +4,16 @@
 //! nothing.
 
 use super::{Keep, Request};
-use crate::filter::ahead::{Ahead, Shape};
 use crate::filter::holes::{Dense, HoleRead};
-use crate::filter::judged::Judged;
 use crate::filter::plain::Plain;
-use crate::filter::progress::{Count, Counted};
+use crate::filter::progress::{Count, CountingReader};
+use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::stack::{self, Stack};
+use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::verify::{SumAt, Sums, Verify};
 use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::journal::Tables;
-use crate::plan::{self, Facts, Flow, Way};
+use crate::plan::{self, Facts, Flow, SourceAccess};
 use crate::run::holes::Sparse;
 use crate::run::stream::digest_of;
 use crate::source::Source;
@@ -117,19 +117,20 @@ pub(super) fn enter_at(
             None => None,
         };
         counted.add(boundary.output);
-        let input = Counted::new(source.enter(boundary, boundaries.note())?, counted.clone());
-        let reader = Box::new(Ahead::new("source", input, Shape::DEFAULT)?);
+        let input = CountingReader::new(source.enter(boundary, boundaries.note())?, counted.clone());
+        let reader = Box::new(ReadAhead::new("source", input, Shape::DEFAULT)?);
         let (source, from) = (source.clone(), boundary.output);
         return Ok(Stream { source, reader, counted, boundaries, sums, from, standing });
     }
-    let begin = match (&request.wishes.checksum, sum) {
+    let begin = match (&request.convert_options.checksum, sum) {
         (None, _) => boundary.input,
         (Some(_), Some(sum)) if sum.at <= boundary.input => sum.at,
         (Some(_), _) => return Err(Error::failed("the journal has no sum of what was read before")),
     };
     counted.add(begin);
-    let mut input: Box<dyn Read + Send> = Box::new(Counted::new(source.stream(begin)?, counted.clone()));
-    if let (Some(checksum), Some(sum)) = (request.wishes.checksum, sum) {
+    let mut input: Box<dyn Read + Send> =
+        Box::new(CountingReader::new(source.stream(begin)?, counted.clone()));
+    if let (Some(checksum), Some(sum)) = (request.convert_options.checksum, sum) {
         input = Box::new(Verify::after(input, checksum, sum)?.knowing(behind).noting(&sums));
     }
     let peeling = peeling(request, &boundaries);
@@ -149,7 +150,7 @@ pub(super) fn enter_at(
                 Ok(Box::new(Dense(inside)) as Box<dyn HoleRead + Send>)
             }
             None => {
-                let ahead = Ahead::new("source", input, Shape::DEFAULT)?;
+                let ahead = ReadAhead::new("source", input, Shape::DEFAULT)?;
                 Ok(Box::new(Plain::new(ahead, boundary.output, boundaries.note()))
                     as Box<dyn HoleRead + Send>)
             }
@@ -182,10 +183,10 @@ pub(super) fn gather(
     request: &Request,
     source: &Arc<dyn Source>,
     room: Option<u64>,
-) -> Result<(Facts, Way<Seek, Stream>)> {
+) -> Result<(Facts, SourceAccess<Seek, Stream>)> {
     let name = source.facts().name.clone();
-    let seek = source.read_at().filter(|_| plan::may_seek(source.facts(), &request.wishes));
-    let (way, layers, format, virtual_size) = match seek {
+    let seek = source.read_at().filter(|_| plan::may_seek(source.facts(), &request.convert_options));
+    let (access, layers, format, virtual_size) = match seek {
         Some(bytes) => {
             let head = head_of(&*bytes, &name)?;
             if looks_raw(request) || filter::detect(&head).is_none() {
@@ -203,7 +204,7 @@ pub(super) fn gather(
     };
     let format = if kept.is_some() { Format::Raw } else { format };
     let (source, target) = (source.facts().clone(), request.target.clone());
-    Ok((Facts { source, layers, format, kept, virtual_size, target, room, output }, way))
+    Ok((Facts { source, layers, format, kept, virtual_size, target, room, output }, access))
 }
 
 /// The format of the disk, and its tables.
@@ -218,7 +219,7 @@ fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Forma
     Ok((format, disk_format::open(Format::Raw, bytes, limits(request))?))
 }
 
-type Opened = (Way<Seek, Stream>, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
+type Opened = (SourceAccess<Seek, Stream>, Vec<(filter::Layer, filter::Need)>, Format, Option<u64>);
 
 fn by_offset(
     request: &Request,
@@ -241,12 +242,12 @@ fn by_offset(
         }));
     }
     let size = image.virtual_size();
-    Ok((Way::Seek(Seek { source: source.clone(), bytes, image }), vec![], format, Some(size)))
+    Ok((SourceAccess::Seek(Seek { source: source.clone(), bytes, image }), vec![], format, Some(size)))
 }
 
 fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
     let boundaries = Boundaries::default();
-    let stream = match plan::may_reenter(source.facts(), &request.wishes) {
+    let stream = match plan::may_reenter(source.facts(), &request.convert_options) {
         true => source.stream_noting(boundaries.note())?,
         false => source.stream(0)?,
     };
@@ -262,8 +263,8 @@ fn peel(
 ) -> Result<Opened> {
     let facts = source.facts();
     let (counted, sums) = (Count::default(), Sums::default());
-    let stream = Counted::new(stream, counted.clone());
-    let input: Box<dyn Read + Send> = match &request.wishes.checksum {
+    let stream = CountingReader::new(stream, counted.clone());
+    let input: Box<dyn Read + Send> = match &request.convert_options.checksum {
         Some(checksum) => Box::new(Verify::new(stream, *checksum).noting(&sums)),
         None => Box::new(stream),
     };
@@ -286,16 +287,16 @@ fn peel(
     let size = size.or_else(|| told.filter(|_| is_as_it_is(request, format)));
     let name = &facts.name;
     let reader: Box<dyn HoleRead + Send> = match is_kept(request, format) {
-        true => Box::new(Judged::new(reader, name, limits(request))),
+        true => Box::new(ValidatingReader::new(reader, name, limits(request))),
         // Other streams are read by offset, or cannot be entered again.
-        false if layers.is_empty() && request.wishes.checksum.is_some() => {
+        false if layers.is_empty() && request.convert_options.checksum.is_some() => {
             Box::new(Plain::new(reader, 0, boundaries.note()))
         }
         false => Box::new(reader),
     };
     let source = source.clone();
     let stream = Stream { source, reader, counted, boundaries, sums, from: 0, standing: None };
-    Ok((Way::Stream(stream), layers, format, size))
+    Ok((SourceAccess::Stream(stream), layers, format, size))
 }
 
 /// Reads all tables of an image; they are checked as they are read.
@@ -309,18 +310,19 @@ fn walk(image: &dyn Image) -> Result<()> {
 
 /// The budget of the layers; the rest of the bound is for buffers, and the plan checks the sum.
 fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
-    let wishes = &request.wishes;
-    let beside = (48 << 20).min(wishes.memory / 2);
-    let budget = Budget { threads: wishes.threads, memory: wishes.memory - beside, beside };
+    let convert_options = &request.convert_options;
+    let beside = (48 << 20).min(convert_options.memory / 2);
+    let budget = Budget { threads: convert_options.threads, memory: convert_options.memory - beside, beside };
     // An image of the largest disk is a little larger than the disk.
-    let limit = wishes.max_size.saturating_add(wishes.max_size / 64).saturating_add(64 << 20);
+    let limit =
+        convert_options.max_size.saturating_add(convert_options.max_size / 64).saturating_add(64 << 20);
     let decoded = request.options.decoded.clone();
     stack::Options { budget, limit, on_boundary: Some(boundaries.note()), decoded }
 }
 
 /// Limits that a reader must enforce.
 pub(super) fn limits(request: &Request) -> Limits {
-    Limits { max_size: request.wishes.max_size, ..Limits::default() }
+    Limits { max_size: request.convert_options.max_size, ..Limits::default() }
 }
 
 /// True if a file of this format passes unchanged.

@@ -7,33 +7,33 @@
 //!                        Report
 //! ```
 //!
-//! The meaning of names is decided before, by the caller: [`Named::of`], [`Destination::of`], or a job
+//! The meaning of names is decided before, by the caller: [`SourceSpec::resolve`], [`Destination::from_name`], or a job
 //! ([`crate::import`]).
 
-mod again;
-mod carry;
-mod ends;
+mod execute;
 mod facts;
 mod overlap;
+mod partial;
+mod plan_output;
 mod report;
-mod shown;
+mod second_attempt;
 mod size;
 mod verify;
 
+pub use plan_output::PlanJson;
 pub use report::Report;
-pub use shown::PlanJson;
 
-use crate::plan::{self, Output, Plan, Wishes};
-use crate::reach::Reach;
+use crate::permissions::Permissions;
+use crate::plan::{self, ConvertOptions, Output, Plan};
 use crate::run::two_passes::Layout;
 use crate::run::watch::{Phase, Watch};
-use crate::source::{self, FileSource, Named, Options, Source};
+use crate::source::{self, FileSource, Options, Source, SourceSpec};
 use crate::target::{Destination, Target};
 use crate::{Error, ErrorKind, Result};
-use again::Again;
 use container_disk::open::Places;
 use disk_format::Format;
 use facts::{Seek, Stream};
+use second_attempt::SecondAttempt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -41,7 +41,7 @@ use std::time::Duration;
 /// Input of a conversion.
 #[derive(Debug, Clone)]
 pub struct Request {
-    pub source: Named,
+    pub source: SourceSpec,
     pub target: Destination,
     /// The source's format if the user stated it; a disk stated to be raw is not inspected.
     pub source_format: Option<Format>,
@@ -52,16 +52,16 @@ pub struct Request {
     /// The format that is written.
     pub output: Output,
     /// Options for the plan.
-    pub wishes: Wishes,
+    pub convert_options: ConvertOptions,
     /// Time between journal entries; `None`: as often as they cost next to nothing.
     pub journal_every: Option<Duration>,
     /// The layout of the qcow2, if the disk is read several times. Clones of the request share it.
-    pub layout: Known,
+    pub layout: SharedLayout,
 }
 
 /// The layout that a first reading of the disk found, once there was one.
 #[derive(Debug, Clone, Default)]
-pub struct Known(Arc<OnceLock<Layout>>);
+pub struct SharedLayout(Arc<OnceLock<Layout>>);
 
 /// Treatment of an image file: kept as it is, with its tables checked, or converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +76,12 @@ pub enum Keep {
 
 impl Request {
     /// A conversion of this source to a raw disk at this target.
-    pub fn new(source: Named, target: Destination, options: Options, wishes: Wishes) -> Request {
+    pub fn new(
+        source: SourceSpec,
+        target: Destination,
+        options: Options,
+        convert_options: ConvertOptions,
+    ) -> Request {
         Request {
             source,
             target,
@@ -84,19 +89,19 @@ impl Request {
             keep: Keep::No,
             options,
             output: Output::Raw,
-            wishes,
+            convert_options,
             journal_every: None,
-            layout: Known::default(),
+            layout: SharedLayout::default(),
         }
     }
 
     /// Files and programs of the host that the conversion uses. An image that is written is not included: it
     /// has names beside the target's.
-    pub fn reach(&self) -> Result<Reach> {
-        let reach = Reach::new().source(&self.source, &self.options)?.target(&self.target);
-        Ok(match (&self.target, &self.wishes.journals) {
-            (Destination::Device(_), Some(journals)) => reach.folder(journals),
-            _ => reach,
+    pub fn permissions(&self) -> Result<Permissions> {
+        let permissions = Permissions::new().source(&self.source, &self.options)?.target(&self.target);
+        Ok(match (&self.target, &self.convert_options.journals) {
+            (Destination::Device(_), Some(journals)) => permissions.folder(journals),
+            _ => permissions,
         })
     }
 }
@@ -118,7 +123,7 @@ pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
     }
     watch.enter(Phase::Opening, 0);
     let source = source::open(&request.source, &request.options)?;
-    let again = Again::new(&request, &source);
+    let again = SecondAttempt::new(&request, &source);
     planned(request, &source).or_else(|e| again.after(e, watch))
 }
 
@@ -140,8 +145,8 @@ fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {
         Destination::Device(path) => Some(FileSource::open(path)?.facts().size.unwrap_or(0)),
         _ => None,
     };
-    let (facts, way) = facts::gather(&request, source, room).map_err(|e| e.of(&source.facts().name))?;
-    let plan = plan::plan(facts, way, &request.wishes)?;
+    let (facts, access) = facts::gather(&request, source, room).map_err(|e| e.of(&source.facts().name))?;
+    let plan = plan::plan(facts, access, &request.convert_options)?;
     Ok(Prepared { request, plan })
 }
 
@@ -153,12 +158,12 @@ impl Prepared {
 
     /// The plan as text.
     pub fn plan_text(&self) -> String {
-        shown::text(&self.plan)
+        plan_output::text(&self.plan)
     }
 
     /// The plan as JSON.
     pub fn plan_json(&self) -> PlanJson {
-        shown::json(&self.plan)
+        plan_output::json(&self.plan)
     }
 
     /// Moves the bytes into a layer of an image, which `layer` makes; temporary files go into `folder`.
@@ -181,12 +186,12 @@ impl Prepared {
     }
 
     fn once(self, layer: Option<(Box<dyn Target + '_>, &Path)>, watch: &Watch) -> Result<Report> {
-        let (partial, name) = (ends::Partial::of(&self), self.plan.facts.source.name.clone());
-        carry::carry(self, layer, &partial, watch).map_err(|e| partial.after(e, watch).of(&name))
+        let (partial, name) = (partial::Partial::of(&self), self.plan.facts.source.name.clone());
+        execute::execute(self, layer, &partial, watch).map_err(|e| partial.after(e, watch).of(&name))
     }
 
-    fn again(&self) -> Again {
-        Again::new(&self.request, self.plan.flow.source())
+    fn again(&self) -> SecondAttempt {
+        SecondAttempt::new(&self.request, self.plan.flow.source())
     }
 }
 

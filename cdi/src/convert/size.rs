@@ -1,6 +1,6 @@
 //! The size of the target, and the zeros behind a smaller disk.
 
-use super::carry::Run;
+use super::execute::Run;
 use crate::target::Target;
 use crate::{Detail, Error, ErrorKind, Result, plan};
 
@@ -25,7 +25,7 @@ impl Run<'_> {
         if disk == 0 {
             return Err(plan::empty(&self.plan.facts.source.name));
         }
-        match self.request.wishes.resize {
+        match self.request.convert_options.resize {
             Some(wish) if wish < disk => {
                 let what = format!(
                     "--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"

@@ -1,6 +1,6 @@
 //! `--verify`: the target is read back, before its final rename, and compared with the written bytes.
 
-use super::carry::Run;
+use super::execute::Run;
 use crate::plan::Output;
 use crate::run::engine::{Engine, Size};
 use crate::run::holes::{DataMap, Sparse};
@@ -10,7 +10,7 @@ use crate::run::sum::DiskSum;
 use crate::run::tables;
 use crate::run::watch::Phase;
 use crate::source::{FileSource, Source};
-use crate::target::Nowhere;
+use crate::target::NullTarget;
 use crate::{Error, ErrorKind, Result};
 use container_disk::behind;
 use disk_format::{Format, Image, Limits};
@@ -44,7 +44,7 @@ pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, siz
     run.watch.enter(Phase::Verifying, image.virtual_size());
     let cut = Cut { piece: run.plan.piece, gap: run.plan.gap };
     let size = Size { workers: run.plan.workers, readers: 0, buffers: 2 * run.plan.workers + 1, sum: true };
-    let sink = EngineSink::Any(&Nowhere);
+    let sink = EngineSink::Any(&NullTarget);
     let engine = Engine { bytes: Some(&*bytes), sink, watch: run.watch, size, marks: None };
     let written = run.watch.written();
     let read =

@@ -27,14 +27,14 @@ mod sinks;
 
 use crate::convert::{self, Request};
 use crate::import;
-use crate::plan::{Output, Wishes};
-use crate::reach::Reach;
+use crate::permissions::Permissions;
+use crate::plan::{ConvertOptions, Output};
 use crate::run::watch::{Phase, Watch};
-use crate::source::{FileSource, Named, Options, Source as _, image::architecture};
+use crate::source::{FileSource, Options, Source as _, SourceSpec, image::architecture};
 use crate::target::{Destination, LayerTarget, Target};
 use crate::{Error, Result};
 use api::job::Export;
-use api::job::export::{Compression, Format as Wanted};
+use api::job::export::{Compression, Format as JobFormat};
 use container_disk::Name;
 use container_disk::image::{self, Recipe, hints};
 use container_disk::manifest::descriptor;
@@ -87,14 +87,14 @@ pub struct Steps {
     sends: AtomicBool,
 }
 
-/// Opens the disk of a job and plans. `wishes`: options that are not part of the job. `ready` is called when
+/// Opens the disk of a job and plans. `convert_options`: options that are not part of the job. `ready` is called when
 /// all paths of the job are known and none is open yet, so that a program can confine itself.
 pub fn prepare(
     job: &Export,
     places: Arc<Places>,
-    wishes: Wishes,
+    convert_options: ConvertOptions,
     watch: &Watch,
-    ready: impl FnOnce(&Reach) -> Result<()>,
+    ready: impl FnOnce(&Permissions) -> Result<()>,
 ) -> Result<Prepared> {
     let (name, places) = import::image(&job.target, places)?;
     if !matches!(&name, Name::Registry(remote) if remote.digest.is_none()) {
@@ -104,18 +104,18 @@ pub fn prepare(
         return Err(Error::refused(what));
     }
     let options = Options { places: Arc::clone(&places), ..Options::default() };
-    let source = Named::Path(job.disk.path().clone());
-    ready(&Reach::new().source(&source, &options)?.goal(&name, &places)?)?;
-    let threads = wishes.threads;
+    let source = SourceSpec::Path(job.disk.path().clone());
+    ready(&Permissions::new().source(&source, &options)?.goal(&name, &places)?)?;
+    let threads = convert_options.threads;
     let beside = vec![("packing", PACKING), ("sending", UPLOAD_MEMORY)];
-    let wishes = Wishes { beside, threads: threads.min(CARRIERS), ..wishes };
+    let convert_options = ConvertOptions { beside, threads: threads.min(CARRIERS), ..convert_options };
     let output = output(job)?;
     let target = Destination::Image(name.to_string());
     let request = Request {
         // The guest's bytes, whatever format they look like.
         source_format: Some(Format::Raw),
         output,
-        ..Request::new(source, target, options, wishes)
+        ..Request::new(source, target, options, convert_options)
     };
     let plan = convert::prepare(request.clone(), watch)?;
     let arch = job.target.architecture.as_deref().unwrap_or_else(|| architecture());
@@ -136,9 +136,9 @@ fn output(job: &Export) -> Result<Output> {
     let looks = looks_like(path)?;
     let qcow2 = Output::Qcow2 { cluster_bits: 16, compress: None };
     match (job.format, looks) {
-        (Some(Wanted::Qcow2), _) => Ok(qcow2),
-        (Some(Wanted::Raw), Format::Raw | Format::Iso) | (None, Format::Iso) => Ok(Output::Raw),
-        (Some(Wanted::Raw), other) => Err(Error::refused(format!(
+        (Some(JobFormat::Qcow2), _) => Ok(qcow2),
+        (Some(JobFormat::Raw), Format::Raw | Format::Iso) | (None, Format::Iso) => Ok(Output::Raw),
+        (Some(JobFormat::Raw), other) => Err(Error::refused(format!(
             "the disk {} is raw and begins like an image of the format {}: in a raw image others would take it for one; \
              export it as qcow2",
             path.display(),

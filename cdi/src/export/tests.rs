@@ -4,13 +4,13 @@ use super::*;
 use api::job::export::Disk;
 use std::path::PathBuf;
 
-fn job(path: PathBuf, format: Option<Wanted>) -> Export {
+fn job(path: PathBuf, format: Option<JobFormat>) -> Export {
     let target =
         api::job::Registry { url: "docker://127.0.0.1:1/os:1".to_owned(), ..api::job::Registry::default() };
     Export { disk: Disk::File(path), target, format, layer: Compression::Zstd, labels: Default::default() }
 }
 
-fn planned(head: &[u8], format: Option<Wanted>) -> Result<Output> {
+fn planned(head: &[u8], format: Option<JobFormat>) -> Result<Output> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
     let mut bytes = vec![0; 1 << 20];
@@ -24,10 +24,10 @@ fn a_disk_that_begins_like_an_image_is_never_one() {
     const QCOW2: Output = Output::Qcow2 { cluster_bits: 16, compress: None };
     let hostile = b"QFI\xfb\0\0\0\x03";
     assert_eq!(planned(&[0; 8], None).unwrap(), QCOW2);
-    assert_eq!(planned(&[0; 8], Some(Wanted::Raw)).unwrap(), Output::Raw);
+    assert_eq!(planned(&[0; 8], Some(JobFormat::Raw)).unwrap(), Output::Raw);
     assert_eq!(planned(hostile, None).unwrap(), QCOW2);
-    assert_eq!(planned(hostile, Some(Wanted::Qcow2)).unwrap(), QCOW2);
-    let e = planned(hostile, Some(Wanted::Raw)).unwrap_err();
+    assert_eq!(planned(hostile, Some(JobFormat::Qcow2)).unwrap(), QCOW2);
+    let e = planned(hostile, Some(JobFormat::Raw)).unwrap_err();
     assert_eq!(e.kind(), crate::ErrorKind::Refused);
     assert!(e.to_string().contains("begins like an image of the format qcow2"), "{e}");
 }
@@ -39,9 +39,10 @@ fn a_name_with_a_digest_or_of_another_place_is_refused_before_anything_is_opened
     {
         let mut job = job("/nowhere/disk.img".into(), None);
         url.clone_into(&mut job.target.url);
-        let never = |_: &Reach| -> Result<()> { panic!("it is refused before that") };
-        let (places, wishes) = (Arc::new(Places::new(None)), Wishes::of_threads(1));
-        let e = prepare(&job, places, wishes, &Watch::default(), never).err().expect("it is refused");
+        let never = |_: &Permissions| -> Result<()> { panic!("it is refused before that") };
+        let (places, convert_options) = (Arc::new(Places::new(None)), ConvertOptions::with_threads(1));
+        let e =
+            prepare(&job, places, convert_options, &Watch::default(), never).err().expect("it is refused");
         assert!(!e.may_retry(), "{url}: {e}");
     }
 }

@@ -4,8 +4,8 @@
 //! each member's start is a boundary. After the last member zeros may follow, as on tapes and in `gzip(1)`;
 //! other bytes are refused.
 
-use super::ahead::{Ahead, Shape};
 use super::marks::Marks;
+use super::read_ahead::{ReadAhead, Shape};
 use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, refused, too_much_memory, truncated};
 use crate::{Error, Result};
 use flate2::{Decompress, FlushDecompress, Status};
@@ -40,7 +40,7 @@ pub(super) fn open(
     let marks = on_boundary.map(|f| Marks::new(f, from.output));
     let start = from.output;
     let gzip = Gzip::new(input, from, marks.clone());
-    let reader = Ahead::with_marks("gzip", gzip, Shape::DEFAULT, marks, start)?;
+    let reader = ReadAhead::with_marks("gzip", gzip, Shape::DEFAULT, marks, start)?;
     Ok(Opened { reader: Box::new(reader), allow: None })
 }
 

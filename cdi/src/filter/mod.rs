@@ -19,10 +19,10 @@
 //! |---|---|---|
 //! | stack | `stack.rs` | removes layers by detection, at most [`stack::DEPTH`] |
 //! | lanes | `lanes/` | independent units decoded in parallel, passed on in order, under one memory bound |
-//! | ahead | `ahead.rs` | runs a reader on its own thread with bounded, recycled buffers |
+//! | read_ahead | `read_ahead.rs` | runs a reader on its own thread with bounded, recycled buffers |
 //! | limit | `limit.rs` | ends a decompression bomb |
 //! | holes | `holes.rs` | readers that can skip zeros |
-//! | judged | `judged.rs` | checks an image file that goes through as it is |
+//! | validating_reader | `validating_reader.rs` | checks an image file that goes through as it is |
 //! | verify | `verify.rs` | compares the digest of all bytes at the end |
 //! | progress | `progress.rs` | counts bytes for other threads |
 //!
@@ -34,18 +34,18 @@
 //! `convert::facts` puts the filters on a source while it inspects it. The module opens no file and does not
 //! know the target.
 
-pub mod ahead;
 pub mod detect;
 mod gzip;
 pub mod holes;
-pub(crate) mod judged;
 mod lanes;
 pub mod limit;
 mod marks;
 pub(crate) mod plain;
 pub mod progress;
+pub mod read_ahead;
 pub mod stack;
 mod tar;
+pub(crate) mod validating_reader;
 pub mod verify;
 mod xz;
 mod zstd;
@@ -171,12 +171,13 @@ pub fn open(
     from: Option<Boundary>,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Box<dyn Read + Send>> {
-    Ok(open_growing(layer, input, Room { budget, at_first: budget.memory }, from, on_boundary)?.reader)
+    Ok(open_growing(layer, input, StagedBudget { budget, at_first: budget.memory }, from, on_boundary)?
+        .reader)
 }
 
 /// A budget of which only a part is free at first.
 #[derive(Clone, Copy)]
-struct Room {
+struct StagedBudget {
     budget: Budget,
     /// The bound on memory until [`Opened::allow`] raises it.
     at_first: u64,
@@ -192,7 +193,7 @@ struct Opened {
 fn open_growing(
     layer: Layer,
     input: Box<dyn Read + Send>,
-    room: Room,
+    room: StagedBudget,
     from: Option<Boundary>,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {

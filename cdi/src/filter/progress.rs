@@ -21,19 +21,19 @@ impl Count {
 }
 
 /// A reader whose bytes are counted.
-pub struct Counted<R> {
+pub struct CountingReader<R> {
     inner: R,
     count: Count,
 }
 
-impl<R: Read> Counted<R> {
+impl<R: Read> CountingReader<R> {
     /// Adds the read bytes to `count`.
     pub fn new(inner: R, count: Count) -> Self {
-        Counted { inner, count }
+        CountingReader { inner, count }
     }
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(out)?;
         self.count.add(n as u64);
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn counts_what_was_read_and_no_more() {
         let count = Count::default();
-        let mut reader = Counted::new(io::Cursor::new(vec![1; 100]), count.clone());
+        let mut reader = CountingReader::new(io::Cursor::new(vec![1; 100]), count.clone());
         assert_eq!(reader.read(&mut [0; 30]).unwrap(), 30);
         assert_eq!(count.get(), 30);
         assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap(), 70);

@@ -6,10 +6,10 @@
 //! Memory: each layer first gets its least need. When all layers are known, the parallel ones get the rest of
 //! the budget, as far as they can use it.
 
-use super::ahead::{Ahead, Shape};
 use super::holes::{Dense, HoleRead};
 use super::limit::{self, Limited};
-use super::{Boundary, Budget, HEAD, Layer, Need, OnBoundary, Opened, Room};
+use super::read_ahead::{ReadAhead, Shape};
+use super::{Boundary, Budget, HEAD, Layer, Need, OnBoundary, Opened, StagedBudget};
 use super::{detect, need, open_growing, refused_layer};
 use crate::{Error, Result};
 use fetch::Decoded;
@@ -66,7 +66,7 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
     let mut next = detect(reader.head());
     if !matches!(next, Some(Layer::Xz | Layer::Zstd)) {
         spend(&mut budget, Shape::DEFAULT.memory());
-        reader = Peeked::new(Box::new(Ahead::new("source", reader, Shape::DEFAULT)?), HEAD)?;
+        reader = Peeked::new(Box::new(ReadAhead::new("source", reader, Shape::DEFAULT)?), HEAD)?;
     }
     while let Some(layer) = next {
         if layers.len() == DEPTH {
@@ -84,7 +84,7 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
             return Err(Error::of_bytes(what));
         }
         let need = need(layer, reader.head())?;
-        let room = Room { budget, at_first: need.least };
+        let room = StagedBudget { budget, at_first: need.least };
         let marks = on_boundary.clone().filter(|_| layers.is_empty());
         let Opened { reader: inner, allow } = open_growing(layer, Box::new(reader), room, None, marks)?;
         growing.extend(allow.map(|allow| (allow, need)));
@@ -121,7 +121,7 @@ pub fn resume(
         Layer::Xz | Layer::Zstd => input,
         Layer::Gzip | Layer::Tar => {
             spend(&mut budget, Shape::DEFAULT.memory());
-            Box::new(Ahead::new("source", input, Shape::DEFAULT)?)
+            Box::new(ReadAhead::new("source", input, Shape::DEFAULT)?)
         }
     };
     let output = from.output;

@@ -23,10 +23,10 @@ mod version;
 pub use version::version;
 
 use crate::convert::{self, Prepared, Request};
-use crate::plan::Wishes;
-use crate::reach::Reach;
+use crate::permissions::Permissions;
+use crate::plan::ConvertOptions;
 use crate::run::watch::Watch;
-use crate::source::{self, FileSource, Named, Options, Source as _, Store};
+use crate::source::{self, FileSource, Options, Source as _, SourceSpec, Store};
 use crate::target::Destination;
 use crate::{Error, Result, unpack};
 use api::job::{self, Http, Import, Registry, Target};
@@ -38,18 +38,18 @@ use disk_format::Format;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the source of a job and plans its conversion. `wishes`: options that are not part of the job.
+/// Opens the source of a job and plans its conversion. `convert_options`: options that are not part of the job.
 /// `ready` is called when all paths of the job are known and none is open yet, so that a program can confine
 /// itself.
 pub fn prepare(
     job: &Import,
     places: Arc<Places>,
-    wishes: Wishes,
+    convert_options: ConvertOptions,
     watch: &Watch,
-    ready: impl FnOnce(&Reach) -> Result<()>,
+    ready: impl FnOnce(&Permissions) -> Result<()>,
 ) -> Result<Prepared> {
-    let request = request(job, places, wishes)?;
-    ready(&request.reach()?)?;
+    let request = request(job, places, convert_options)?;
+    ready(&request.permissions()?)?;
     convert::prepare(request, watch)
 }
 
@@ -57,18 +57,18 @@ pub fn prepare(
 pub fn unpack(
     job: &Import,
     places: Arc<Places>,
-    wishes: Wishes,
+    convert_options: ConvertOptions,
     watch: &Watch,
-    ready: impl FnOnce(&Reach) -> Result<()>,
+    ready: impl FnOnce(&Permissions) -> Result<()>,
 ) -> Result<unpack::Prepared> {
     let Target::Folder(folder) = &job.target else {
         return Err(Error::refused(
             "an archive is unpacked into a folder, and the target of this job is a disk",
         ));
     };
-    let Wanted { named, options, wishes, .. } = wanted(job, places, wishes)?;
-    let request = unpack::Request { source: named, folder: folder.clone(), options, wishes };
-    ready(&request.reach()?)?;
+    let JobSource { named, options, convert_options, .. } = job_source(job, places, convert_options)?;
+    let request = unpack::Request { source: named, folder: folder.clone(), options, convert_options };
+    ready(&request.permissions()?)?;
     unpack::prepare(&request, watch)
 }
 
@@ -81,7 +81,7 @@ pub fn shown(source: &job::Source) -> String {
 }
 
 /// The conversion that a job describes. Its credentials are read now.
-fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request> {
+fn request(job: &Import, places: Arc<Places>, convert_options: ConvertOptions) -> Result<Request> {
     let target = match &job.target {
         Target::File(path) => Destination::File(path.clone()),
         Target::Device(path) => Destination::Device(path.clone()),
@@ -91,38 +91,39 @@ fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request>
             return Err(Error::refused(what));
         }
     };
-    let Wanted { named, options, mut wishes, format } = wanted(job, places, wishes)?;
+    let JobSource { named, options, mut convert_options, format } = job_source(job, places, convert_options)?;
     if let Target::Device(path) = &job.target {
         // The device is zeroed from the end of the disk to its own end: the guest must not read data of an
         // earlier user there.
         let size = FileSource::open(path)?.facts().size;
-        wishes.resize = wishes.resize.max(size);
+        convert_options.resize = convert_options.resize.max(size);
     }
-    Ok(Request { source_format: format, ..Request::new(named, target, options, wishes) })
+    Ok(Request { source_format: format, ..Request::new(named, target, options, convert_options) })
 }
 
 /// The source of a job, with the options that follow from the job.
-struct Wanted {
-    named: Named,
+struct JobSource {
+    named: SourceSpec,
     options: Options,
-    wishes: Wishes,
+    convert_options: ConvertOptions,
     format: Option<Format>,
 }
 
-fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
+fn job_source(job: &Import, places: Arc<Places>, convert_options: ConvertOptions) -> Result<JobSource> {
     let mut options = Options {
         places,
-        max_connections: wishes.connections,
-        least_rate: wishes.least_rate,
-        decoded: wishes.decoded.clone(),
+        max_connections: convert_options.connections,
+        least_rate: convert_options.least_rate,
+        decoded: convert_options.decoded.clone(),
         ..Options::default()
     };
-    let mut wishes = Wishes { preallocate: job.preallocate, resize: job.size, ..wishes };
+    let mut convert_options =
+        ConvertOptions { preallocate: job.preallocate, resize: job.size, ..convert_options };
     let mut format = None;
     let named = match &job.source {
         job::Source::Http(http) => {
             let checksum = http.checksum.as_ref().map(|text| text.parse()).transpose()?;
-            wishes.checksum = checksum;
+            convert_options.checksum = checksum;
             options = web(http, options)?;
             address(&http.url.0)?
         }
@@ -145,18 +146,18 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
             }
             let (name, places) = image(registry, options.places)?;
             options.places = places;
-            Named::Image(name)
+            SourceSpec::Image(name)
         }
-        job::Source::Mounted(image) => Named::Path(mounted::disk(&image.folder, &image.url)?),
+        job::Source::Mounted(image) => SourceSpec::Path(mounted::disk(&image.folder, &image.url)?),
         job::Source::Blank => {
             let size = job.size.filter(|&size| size > 0);
             let size = size.ok_or_else(|| Error::refused("an empty disk must say its size"))?;
             // The bound is for foreign disks.
-            wishes.max_size = wishes.max_size.max(size);
+            convert_options.max_size = convert_options.max_size.max(size);
             format = Some(Format::Raw);
-            Named::Blank(size)
+            SourceSpec::Blank(size)
         }
-        job::Source::Upload(upload) => Named::Upload(upload.bytes),
+        job::Source::Upload(upload) => SourceSpec::Upload(upload.bytes),
         job::Source::Clone(clone) => {
             if !clone.url.starts_with("https://") {
                 return Err(Error::refused(
@@ -170,7 +171,7 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
             address(&clone.url)?
         }
     };
-    Ok(Wanted { named, options, wishes, format })
+    Ok(JobSource { named, options, convert_options, format })
 }
 
 /// Options for a web server: headers, login, certificates.
@@ -190,9 +191,9 @@ fn web(http: &Http, options: Options) -> Result<Options> {
 }
 
 /// A URL of a web server. A path is refused, since it would be a file of this host.
-fn address(url: &str) -> Result<Named> {
+fn address(url: &str) -> Result<SourceSpec> {
     match url.split_once("://") {
-        Some(("http" | "https", _)) => Ok(Named::Web(url.to_owned())),
+        Some(("http" | "https", _)) => Ok(SourceSpec::Web(url.to_owned())),
         _ => Err(Error::refused("the address of a web server begins with http:// or https://")),
     }
 }

@@ -37,7 +37,7 @@ fn folder(place: &Path, files: &[(&str, &str)]) -> SecretFiles {
 }
 
 fn asked(job: &Import) -> Result<Request> {
-    request(job, Arc::new(Places::new(None)), Wishes::of_threads(1))
+    request(job, Arc::new(Places::new(None)), ConvertOptions::with_threads(1))
 }
 
 fn refused(job: &Import) -> String {
@@ -49,8 +49,8 @@ fn refused(job: &Import) -> String {
 /// Carries a job out that needs no network.
 fn run(job: &Import) -> Result<convert::Report> {
     let watch = Watch::default();
-    let wishes = Wishes::of_threads(1);
-    prepare(job, Arc::new(Places::new(None)), wishes, &watch, |_| Ok(()))?.run(&watch)
+    let convert_options = ConvertOptions::with_threads(1);
+    prepare(job, Arc::new(Places::new(None)), convert_options, &watch, |_| Ok(()))?.run(&watch)
 }
 
 #[test]
@@ -74,16 +74,16 @@ fn a_web_server_is_asked_as_the_job_says() {
     }));
     (import.size, import.preallocate) = (Some(1 << 20), true);
     let request = asked(&import).unwrap();
-    assert_eq!(request.source, Named::Web("https://h/x?sig=s3cret".into()));
+    assert_eq!(request.source, SourceSpec::Web("https://h/x?sig=s3cret".into()));
     assert_eq!(request.target, Destination::File("/pool/disk.img".into()));
     let headers: Vec<_> = request.options.headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
     assert_eq!(headers, [("X-One", "1"), ("X-Two", "2:2"), ("X-Three", "3"), ("X-Four", "4")]);
     assert_eq!(request.options.user.as_deref(), Some("me"));
     assert_eq!(request.options.password.as_deref(), Some("s3cret"));
     assert_eq!(request.options.ca_files, [ca.path().join("a.pem"), ca.path().join("b.pem")]);
-    assert!(request.options.insecure_tls && request.wishes.preallocate);
-    assert_eq!(request.wishes.checksum, Some(Digest::Sha256([0xaa; 32])));
-    assert_eq!((request.wishes.resize, request.wishes.resume), (Some(1 << 20), Mode::Auto));
+    assert!(request.options.insecure_tls && request.convert_options.preallocate);
+    assert_eq!(request.convert_options.checksum, Some(Digest::Sha256([0xaa; 32])));
+    assert_eq!((request.convert_options.resize, request.convert_options.resume), (Some(1 << 20), Mode::Auto));
     assert!(!format!("{request:?}").contains("s3cret"), "{request:?}");
     assert_eq!(shown(&import.source), "https://h/x?…");
 }
@@ -94,7 +94,7 @@ fn an_object_of_a_store_is_asked_for_with_the_key_of_its_secret() {
         |login| job(Source::S3(job::S3 { url: "https://s3.example/b/x?v=s3cret".into(), login, ca: None }));
     let key = [("accessKeyId", &b"AKID"[..]), ("secretKey", b"s3cret")];
     let request = asked(&s3(Some(values("keys", &key)))).unwrap();
-    assert_eq!(request.source, Named::Web("https://s3.example/b/x?v=s3cret".into()));
+    assert_eq!(request.source, SourceSpec::Web("https://s3.example/b/x?v=s3cret".into()));
     assert!(matches!(&request.options.store, Some(Store::S3 { id, key }) if id == "AKID" && key == "s3cret"));
     assert!(!format!("{request:?}").contains("s3cret"), "{request:?}");
     assert!(asked(&s3(None)).unwrap().options.store.is_none(), "a public object");
@@ -105,7 +105,7 @@ fn an_object_of_a_store_is_asked_for_with_the_key_of_its_secret() {
         ("gs://bucket/a/b c?#%2F.img", "https://storage.googleapis.com/bucket/a/b%20c%3F%23%252F.img"),
         ("https://storage.googleapis.com/bucket/x", "https://storage.googleapis.com/bucket/x"),
     ] {
-        assert_eq!(asked(&gcs(url, None)).unwrap().source, Named::Web(address.into()));
+        assert_eq!(asked(&gcs(url, None)).unwrap().source, SourceSpec::Web(address.into()));
     }
     for url in ["gs://bucket", "gs:///x", "gs://a b/x", "/etc/shadow", "s3://b/x"] {
         refused(&gcs(url, None));
@@ -120,7 +120,7 @@ fn an_object_of_a_store_is_asked_for_with_the_key_of_its_secret() {
         );
     }
     let dots = asked(&gcs("gs://b.c/a/..b/%2e%2e/c..", None)).unwrap().source;
-    assert_eq!(dots, Named::Web("https://storage.googleapis.com/b.c/a/..b/%252e%252e/c..".into()));
+    assert_eq!(dots, SourceSpec::Web("https://storage.googleapis.com/b.c/a/..b/%252e%252e/c..".into()));
     for files in [&[("credentials.json", &b"{}"[..]), ("other", b"x")][..], &[("any", b"{}")]] {
         let request = asked(&gcs("gs://b/x", Some(values("account", files)))).unwrap();
         assert!(matches!(&request.options.store, Some(Store::Account { key_file }) if key_file == b"{}"));
@@ -135,11 +135,11 @@ fn a_folder_takes_an_archive_and_no_disk() {
     assert!(refused(&import).contains("takes an archive and no disk"));
     let (watch, places) = (Watch::default(), Arc::new(Places::new(None)));
     let mut seen = None;
-    let ready = |reach: &Reach| {
-        seen = Some((reach.process().has_network(), reach.process().use_of(Path::new("/data"))));
+    let ready = |permissions: &Permissions| {
+        seen = Some((permissions.process().has_network(), permissions.process().use_of(Path::new("/data"))));
         Err(Error::failed("stopped here"))
     };
-    let ended = unpack(&import, places, Wishes::of_threads(1), &watch, ready);
+    let ended = unpack(&import, places, ConvertOptions::with_threads(1), &watch, ready);
     assert_eq!(ended.err().unwrap().to_string(), "stopped here");
     assert_eq!(seen, Some((true, Some(guard::confine::Use::Write))));
 }
@@ -179,7 +179,7 @@ fn an_image_that_is_mounted_is_its_one_disk() {
     assert!(refused(&image()).contains("docker://h/os:1"), "an image without a disk");
     std::fs::create_dir(place.path().join("disk")).unwrap();
     std::fs::write(place.path().join("disk/os.img"), "x").unwrap();
-    assert_eq!(asked(&image()).unwrap().source, Named::Path(place.path().join("disk/os.img")));
+    assert_eq!(asked(&image()).unwrap().source, SourceSpec::Path(place.path().join("disk/os.img")));
     assert_eq!(shown(&image().source), "docker://h/os:1");
     // The author of an image must not get files of the pod.
     std::fs::remove_file(place.path().join("disk/os.img")).unwrap();
@@ -194,7 +194,7 @@ fn an_image_that_is_mounted_is_its_one_disk() {
 fn an_upload_comes_through_standard_input_and_its_size_is_what_its_client_said() {
     for bytes in [None, Some(5)] {
         let upload = job(Source::Upload(job::Upload { bytes }));
-        assert_eq!(asked(&upload).unwrap().source, Named::Upload(bytes));
+        assert_eq!(asked(&upload).unwrap().source, SourceSpec::Upload(bytes));
         assert_eq!(shown(&upload.source), "the upload");
     }
     let text = r#"{"source": {"upload": {}}, "target": {"file": "/data/disk.img"}}"#;
@@ -214,12 +214,12 @@ fn a_clone_is_a_qcow2_from_a_server_that_is_known_by_its_certificate() {
         (Some("/clone/tls.crt"), Some("/clone/tls.key"))
     );
     assert_eq!(mutual.authority.to_str(), Some("/clone/ca.crt"));
-    let reach = request.reach().unwrap();
+    let permissions = request.permissions().unwrap();
     for file in ["tls.crt", "tls.key", "ca.crt"] {
-        let used = reach.process().use_of(&Path::new("/clone").join(file));
+        let used = permissions.process().use_of(&Path::new("/clone").join(file));
         assert_eq!(used, Some(guard::confine::Use::Read), "{file}");
     }
-    assert!(reach.process().has_network());
+    assert!(permissions.process().has_network());
     assert_eq!(shown(&import.source), "https://clone-source-1.golden.svc:8443/disk");
     for url in ["http://h/disk", "/etc/shadow", "docker://h/x:1", ""] {
         assert!(refused(&clone(url)).contains("begins with https://"), "{url}");
@@ -322,9 +322,9 @@ fn an_empty_disk_has_its_size_and_no_block() {
 
     assert_eq!(run(&blank(Some(1 << 20), true)).unwrap().bytes_allocated, Some(1 << 20));
     // An empty disk has no foreign content, so the bound does not apply.
-    let sparse = Wishes { max_size: 1 << 10, ..Wishes::of_threads(1) };
+    let sparse = ConvertOptions { max_size: 1 << 10, ..ConvertOptions::with_threads(1) };
     let request = request(&blank(Some(1 << 20), false), Arc::new(Places::new(None)), sparse).unwrap();
-    assert_eq!(request.wishes.max_size, 1 << 20);
+    assert_eq!(request.convert_options.max_size, 1 << 20);
     for size in [None, Some(0)] {
         assert!(refused(&blank(size, false)).contains("must say its size"));
     }
@@ -336,10 +336,19 @@ fn what_is_used_is_told_before_anything_is_opened() {
     let import = job(Source::Http(http("http://127.0.0.1:1/x")));
     let watch = Watch::default();
     let mut seen = None;
-    let ended = prepare(&import, Arc::new(Places::new(None)), Wishes::of_threads(1), &watch, |reach| {
-        seen = Some((reach.process().has_network(), reach.process().use_of(Path::new("/pool")).is_some()));
-        Err(Error::failed("stopped here"))
-    });
+    let ended = prepare(
+        &import,
+        Arc::new(Places::new(None)),
+        ConvertOptions::with_threads(1),
+        &watch,
+        |permissions| {
+            seen = Some((
+                permissions.process().has_network(),
+                permissions.process().use_of(Path::new("/pool")).is_some(),
+            ));
+            Err(Error::failed("stopped here"))
+        },
+    );
     assert_eq!(ended.err().unwrap().to_string(), "stopped here");
     assert_eq!(seen, Some((true, true)));
 }

@@ -7,10 +7,10 @@
 //!
 //! virt-controller names versions in the same way in its own polls. Other sources have no version.
 
-use super::{Wanted, wanted};
-use crate::plan::Wishes;
-use crate::reach::Reach;
-use crate::source::{Named, http};
+use super::{JobSource, job_source};
+use crate::permissions::Permissions;
+use crate::plan::ConvertOptions;
+use crate::source::{SourceSpec, http};
 use crate::{Error, Result};
 use api::job::{Import, Source, Target};
 use container_disk::open::Places;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub fn version(
     source: &Source,
     places: Arc<Places>,
-    ready: impl FnOnce(&Reach) -> Result<()>,
+    ready: impl FnOnce(&Permissions) -> Result<()>,
 ) -> Result<String> {
     // Checked first: the requirements of an import are not the problem of a poll.
     if matches!(source, Source::Mounted(_) | Source::Blank | Source::Upload(_) | Source::Clone(_)) {
@@ -35,14 +35,14 @@ pub fn version(
         size: None,
         preallocate: false,
     };
-    let Wanted { named, options, .. } = wanted(&job, places, Wishes::of_threads(1))?;
-    ready(&Reach::new().source(&named, &options)?)?;
+    let JobSource { named, options, .. } = job_source(&job, places, ConvertOptions::with_threads(1))?;
+    ready(&Permissions::new().source(&named, &options)?)?;
     match &named {
-        Named::Image(name) => {
+        SourceSpec::Image(name) => {
             let found = options.places.find(name)?;
             Ok(found.place.document(&found.which)?.digest.to_string())
         }
-        Named::Web(url) => {
+        SourceSpec::Web(url) => {
             let said = http::version(url, &options)?.ok_or_else(|| {
                 let name = crate::source::shown(url);
                 Error::refused(format!(
@@ -52,7 +52,9 @@ pub fn version(
             })?;
             Ok(format!("sha256:{}", hex::encode(Sha256::digest(said.as_bytes()))))
         }
-        Named::Stdin | Named::Path(_) | Named::Blank(_) | Named::Upload(_) => Err(nameless()),
+        SourceSpec::Stdin | SourceSpec::Path(_) | SourceSpec::Blank(_) | SourceSpec::Upload(_) => {
+            Err(nameless())
+        }
     }
 }
 

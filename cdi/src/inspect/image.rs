@@ -20,7 +20,7 @@ pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> 
     let mut file = None;
     let remote = matches!(name, Name::Registry(_));
     let options = InspectOptions { front: if remote { REMOTE_FRONT } else { options.front }, ..options };
-    let looked = ImageDisk::look(found, name, &source.image).and_then(|disk| {
+    let looked = ImageDisk::inspect(found, name, &source.image).and_then(|disk| {
         file = Some(disk.file().clone());
         inspect(&disk, options)
     });

@@ -17,7 +17,7 @@
 //! device, and writes everything behind that again.
 //!
 //! The claim of a target creates the journal (`target/file/claim.rs`), and the target removes it after the
-//! rename. The engine calls [`Journal::mark`] through the closures of `convert/carry.rs`. `resume.rs`
+//! rename. The engine calls [`Journal::mark`] through the closures of `convert/execute.rs`. `resume.rs`
 //! decides, as a pure function, if a found journal may be followed.
 
 mod frame;

@@ -1,7 +1,7 @@
 //! The decision to continue an earlier run: a pure function of the state that it left.
 
 use super::{Before, Conversion, Mark};
-use crate::source::Says;
+use crate::source::EvidenceStrength;
 
 /// The user's choice (`--resume`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -73,7 +73,7 @@ fn same_name(then: &Conversion, now: &Conversion, mode: Mode) -> Result<(), Stri
     let (Some(a), Some(b)) = (&then.identity, &now.identity) else {
         return if then.source == now.source { Ok(()) } else { other() };
     };
-    if a.says == Says::Content && b.says == Says::Content {
+    if a.says == EvidenceStrength::Content && b.says == EvidenceStrength::Content {
         return if a.agrees(b) || then.source == now.source { Ok(()) } else { other() };
     }
     if a.name == b.name && then.source == now.source {
@@ -129,16 +129,17 @@ mod tests {
     use super::*;
     use crate::source::Identity;
 
-    fn job(source: &str, plan: &str, identity: Option<(&str, Says)>) -> Conversion {
+    fn job(source: &str, plan: &str, identity: Option<(&str, EvidenceStrength)>) -> Conversion {
         let identity = identity.map(|(value, says)| {
-            let name = if says == Says::Content { String::new() } else { format!("digest of {source}") };
+            let name =
+                if says == EvidenceStrength::Content { String::new() } else { format!("digest of {source}") };
             Identity { value: value.to_owned(), size: Some(7), name, says }
         });
         Conversion { source: source.to_owned(), identity, plan: plan.to_owned(), owner: None }
     }
 
     /// The same, with a query of which only the digest is known.
-    fn asked(source: &str, query: &str, value: &str, says: Says, size: u64) -> Conversion {
+    fn asked(source: &str, query: &str, value: &str, says: EvidenceStrength, size: u64) -> Conversion {
         let name = format!("digest of {source}?{query}");
         let identity = Identity { value: value.to_owned(), size: Some(size), name, says };
         Conversion {
@@ -155,9 +156,9 @@ mod tests {
     fn table() {
         let mark = Mark { position: Position::Table { window: 7, done: 0 }, written: 5, sum: None };
         let go = || Resume::Go(mark.clone());
-        let proof = Some(("etag:\"x\"", Says::Version));
-        let likely = Some(("mtime:1", Says::Likely));
-        let digest = Some(("sha256:00", Says::Content));
+        let proof = Some(("etag:\"x\"", EvidenceStrength::Version));
+        let likely = Some(("mtime:1", EvidenceStrength::Likely));
+        let digest = Some(("sha256:00", EvidenceStrength::Content));
         let same = job("a", "p", proof);
         let run = |job: &Conversion| Before::Run(Box::new(job.clone()), Some(mark.clone()));
 
@@ -213,7 +214,7 @@ mod tests {
             ),
             (
                 "other content by another name",
-                run(&job("b", "p", Some(("sha256:01", Says::Content)))),
+                run(&job("b", "p", Some(("sha256:01", EvidenceStrength::Content)))),
                 job("a", "p", digest),
                 Mode::Always,
                 Err("read b, not a"),
@@ -234,70 +235,70 @@ mod tests {
             ),
             (
                 "an equal query",
-                run(&asked("a", "s=1", "e", Says::Version, 7)),
-                asked("a", "s=1", "e", Says::Version, 7),
+                run(&asked("a", "s=1", "e", EvidenceStrength::Version, 7)),
+                asked("a", "s=1", "e", EvidenceStrength::Version, 7),
                 Mode::Auto,
                 Ok(go()),
             ),
             (
                 "another query",
-                run(&asked("a", "s=1", "e", Says::Version, 7)),
-                asked("a", "s=2", "e", Says::Version, 7),
+                run(&asked("a", "s=1", "e", EvidenceStrength::Version, 7)),
+                asked("a", "s=2", "e", EvidenceStrength::Version, 7),
                 Mode::Auto,
                 Err("another query"),
             ),
             (
                 "another query, always",
-                run(&asked("a", "s=1", "e", Says::Version, 7)),
-                asked("a", "s=2", "e", Says::Version, 7),
+                run(&asked("a", "s=1", "e", EvidenceStrength::Version, 7)),
+                asked("a", "s=2", "e", EvidenceStrength::Version, 7),
                 Mode::Always,
                 Ok(go()),
             ),
             (
                 "a query where there was none, always",
                 run(&same),
-                asked("a", "s=2", "etag:\"x\"", Says::Version, 7),
+                asked("a", "s=2", "etag:\"x\"", EvidenceStrength::Version, 7),
                 Mode::Always,
                 Ok(go()),
             ),
             (
                 "another query and a weak ETag, always",
-                run(&asked("a", "s=1", "e", Says::Likely, 7)),
-                asked("a", "s=2", "e", Says::Likely, 7),
+                run(&asked("a", "s=1", "e", EvidenceStrength::Likely, 7)),
+                asked("a", "s=2", "e", EvidenceStrength::Likely, 7),
                 Mode::Always,
                 Err("no strong ETag"),
             ),
             (
                 "another query and size, always",
-                run(&asked("a", "s=1", "e", Says::Version, 7)),
-                asked("a", "s=2", "e", Says::Version, 8),
+                run(&asked("a", "s=1", "e", EvidenceStrength::Version, 7)),
+                asked("a", "s=2", "e", EvidenceStrength::Version, 8),
                 Mode::Always,
                 Err("has changed"),
             ),
             (
                 "another size",
-                run(&asked("a", "s=1", "e", Says::Version, 7)),
-                asked("a", "s=1", "e", Says::Version, 8),
+                run(&asked("a", "s=1", "e", EvidenceStrength::Version, 7)),
+                asked("a", "s=1", "e", EvidenceStrength::Version, 8),
                 Mode::Auto,
                 Err("has changed"),
             ),
             (
                 "another path with a query, always",
-                run(&asked("b", "s=1", "e", Says::Version, 7)),
-                asked("a", "s=1", "e", Says::Version, 7),
+                run(&asked("b", "s=1", "e", EvidenceStrength::Version, 7)),
+                asked("a", "s=1", "e", EvidenceStrength::Version, 7),
                 Mode::Always,
                 Err("read b?…, not a?…"),
             ),
             (
                 "changed",
-                run(&job("a", "p", Some(("etag:\"y\"", Says::Version)))),
+                run(&job("a", "p", Some(("etag:\"y\"", EvidenceStrength::Version)))),
                 same.clone(),
                 Mode::Auto,
                 Err("has changed"),
             ),
             (
                 "a weak and a strong proof of equal value",
-                run(&job("a", "p", Some(("etag:\"x\"", Says::Likely)))),
+                run(&job("a", "p", Some(("etag:\"x\"", EvidenceStrength::Likely)))),
                 same.clone(),
                 Mode::Always,
                 Err("has changed"),

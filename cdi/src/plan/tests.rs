@@ -1,7 +1,7 @@
 //! The plan as a table.
 
 use super::*;
-use crate::source::{Identity, Says, SourceFacts};
+use crate::source::{EvidenceStrength, Identity, SourceFacts};
 
 fn facts(seekable: bool, layers: &[Layer], format: Format, target: Destination, output: Output) -> Facts {
     let need = Need { least: 9 << 20, per_thread: 32 << 20 };
@@ -28,16 +28,16 @@ fn facts(seekable: bool, layers: &[Layer], format: Format, target: Destination, 
 }
 
 /// The plan for a source that is opened as [`crate::convert`] opens it.
-fn plan(facts: &Facts, wishes: &Wishes) -> Result<Plan> {
-    let way = match may_seek(&facts.source, wishes) && facts.layers.is_empty() {
-        true => Way::Seek(()),
-        false => Way::Stream(()),
+fn plan(facts: &Facts, convert_options: &ConvertOptions) -> Result<Plan> {
+    let access = match may_seek(&facts.source, convert_options) && facts.layers.is_empty() {
+        true => SourceAccess::Seek(()),
+        false => SourceAccess::Stream(()),
     };
-    super::plan(facts.clone(), way, wishes)
+    super::plan(facts.clone(), access, convert_options)
 }
 
-fn wishes() -> Wishes {
-    Wishes { max_size: 1 << 40, ..Wishes::of_threads(2) }
+fn convert_options() -> ConvertOptions {
+    ConvertOptions { max_size: 1 << 40, ..ConvertOptions::with_threads(2) }
 }
 
 fn file() -> Destination {
@@ -62,7 +62,7 @@ fn the_flow_follows_from_the_facts() {
     ];
     for (seekable, layers, format, target, output, flow) in table {
         let facts = facts(seekable, layers, format, target, output);
-        let plan = plan(&facts, &wishes()).unwrap();
+        let plan = plan(&facts, &convert_options()).unwrap();
         assert_eq!(plan.flow, flow, "{facts:?}");
         assert_eq!(
             plan.spool.is_some(),
@@ -74,18 +74,21 @@ fn the_flow_follows_from_the_facts() {
 
 #[test]
 fn how_a_run_is_continued_follows_from_what_proves_the_source() {
-    let resume = |says: Option<Says>, seekable, target, mode| {
+    let resume = |says: Option<EvidenceStrength>, seekable, target, mode| {
         let mut facts = facts(seekable, &[], Format::Raw, target, Output::Raw);
         let (value, name) = ("etag:x".into(), "n".into());
         facts.source.identity = says.map(|says| Identity { value, size: Some(7), name, says });
-        plan(&facts, &Wishes { resume: mode, ..wishes() }).unwrap().resume
+        plan(&facts, &ConvertOptions { resume: mode, ..convert_options() }).unwrap().resume
     };
-    for says in [Says::Content, Says::Version] {
-        assert_eq!(resume(Some(says), true, file(), Mode::Auto), Ok(GoOn::SameCommand));
+    for says in [EvidenceStrength::Content, EvidenceStrength::Version] {
+        assert_eq!(resume(Some(says), true, file(), Mode::Auto), Ok(ResumeCommand::SameCommand));
     }
     for mode in [Mode::Auto, Mode::Always] {
-        let likely = resume(Some(Says::Likely), true, file(), mode);
-        assert!(matches!(likely, Ok(GoOn::WithResume(why)) if why.contains("no strong ETag")), "{likely:?}");
+        let likely = resume(Some(EvidenceStrength::Likely), true, file(), mode);
+        assert!(
+            matches!(likely, Ok(ResumeCommand::WithResume(why)) if why.contains("no strong ETag")),
+            "{likely:?}"
+        );
         let unknown = resume(None, true, file(), mode);
         assert!(unknown.is_err_and(|why| why.contains("nothing shows")), "{unknown:?}");
     }
@@ -94,7 +97,7 @@ fn how_a_run_is_continued_follows_from_what_proves_the_source() {
         (true, Destination::Stdout, Mode::Auto, "only a file target"),
         (false, file(), Mode::Auto, "cannot be entered again"),
     ] {
-        let told = resume(Some(Says::Likely), seekable, target, mode);
+        let told = resume(Some(EvidenceStrength::Likely), seekable, target, mode);
         assert!(told.is_err_and(|said| said.contains(why)), "{told:?}");
     }
 }
@@ -103,13 +106,14 @@ fn how_a_run_is_continued_follows_from_what_proves_the_source() {
 fn a_raw_stream_of_unknown_size_is_spooled_for_qcow2() {
     let mut facts = facts(false, &[Layer::Gzip], Format::Raw, file(), QCOW2);
     facts.virtual_size = None;
-    assert_eq!(plan(&facts, &wishes()).unwrap().flow, Flow::SpoolThenOrder(()));
+    assert_eq!(plan(&facts, &convert_options()).unwrap().flow, Flow::SpoolThenOrder(()));
 }
 
 #[test]
 fn a_checksum_makes_a_stream_of_a_seekable_source() {
     let facts = facts(true, &[], Format::Qcow2, file(), Output::Raw);
-    let plan = plan(&facts, &Wishes { checksum: Some(Digest::Sha256([0; 32])), ..wishes() }).unwrap();
+    let plan = plan(&facts, &ConvertOptions { checksum: Some(Digest::Sha256([0; 32])), ..convert_options() })
+        .unwrap();
     assert_eq!(plan.flow, Flow::Stream(()));
 }
 
@@ -119,7 +123,7 @@ fn two_threads_stay_under_64_mib() {
         for remote in [false, true] {
             let mut facts = facts(true, &[], Format::Qcow2, target.clone(), output);
             facts.source.remote = remote;
-            let plan = plan(&facts, &wishes()).unwrap();
+            let plan = plan(&facts, &convert_options()).unwrap();
             let in_order = plan.flow == Flow::TablesInOrder(()) && remote;
             assert!(plan.memory_total() <= if in_order { 96 } else { 64 } << 20, "{:?}", plan.memory);
         }
@@ -129,10 +133,10 @@ fn two_threads_stay_under_64_mib() {
 #[test]
 fn little_memory_means_fewer_workers_then_a_refusal_that_names_the_need() {
     let facts = facts(true, &[], Format::Raw, file(), Output::Raw);
-    let many = Wishes { threads: 64, memory: 64 << 20, ..wishes() };
+    let many = ConvertOptions { threads: 64, memory: 64 << 20, ..convert_options() };
     let tight = plan(&facts, &many).unwrap();
     assert!(tight.workers < 64 && tight.memory_total() <= 64 << 20);
-    let refused = plan(&facts, &Wishes { memory: 1 << 20, ..wishes() }).unwrap_err();
+    let refused = plan(&facts, &ConvertOptions { memory: 1 << 20, ..convert_options() }).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Refused);
     assert!(refused.to_string().contains("--memory"), "{refused}");
 }
@@ -141,13 +145,16 @@ fn little_memory_means_fewer_workers_then_a_refusal_that_names_the_need() {
 fn sizes_are_checked_before_a_byte_moves() {
     let mut small = facts(true, &[], Format::Raw, Destination::Device("/dev/x".into()), Output::Raw);
     small.room = Some(1 << 20);
-    assert!(plan(&small, &wishes()).unwrap_err().to_string().contains("/dev/x is too small"));
+    assert!(plan(&small, &convert_options()).unwrap_err().to_string().contains("/dev/x is too small"));
     let disk = facts(true, &[], Format::Raw, file(), Output::Raw);
-    let limit = plan(&disk, &Wishes { max_size: 1 << 20, ..wishes() }).unwrap_err();
+    let limit = plan(&disk, &ConvertOptions { max_size: 1 << 20, ..convert_options() }).unwrap_err();
     assert_eq!(limit.kind(), ErrorKind::Refused);
-    let shrink = plan(&disk, &Wishes { resize: Some(1 << 20), ..wishes() }).unwrap_err();
+    let shrink = plan(&disk, &ConvertOptions { resize: Some(1 << 20), ..convert_options() }).unwrap_err();
     assert_eq!(shrink.kind(), ErrorKind::Usage);
-    assert_eq!(plan(&disk, &Wishes { resize: Some(2 << 30), ..wishes() }).unwrap().size, Some(2 << 30));
+    assert_eq!(
+        plan(&disk, &ConvertOptions { resize: Some(2 << 30), ..convert_options() }).unwrap().size,
+        Some(2 << 30)
+    );
 }
 
 #[test]
@@ -155,23 +162,23 @@ fn a_disk_is_of_whole_sectors_and_never_empty() {
     let mut disk = facts(true, &[], Format::Raw, file(), Output::Raw);
     for (bytes, size) in [(1, 512), (3, 512), (512, 512), (513, 1024), ((1 << 20) - 1, 1 << 20)] {
         disk.virtual_size = Some(bytes);
-        let plan = plan(&disk, &wishes()).unwrap();
+        let plan = plan(&disk, &convert_options()).unwrap();
         assert_eq!(plan.size, Some(size));
         let said = plan.reasons.iter().any(|why| why.contains(&format!("{} zeros follow", size - bytes)));
         assert_eq!(said, size > bytes, "{:?}", plan.reasons);
     }
     assert_eq!(
-        plan(&disk, &Wishes { resize: Some((1 << 20) + 1), ..wishes() }).unwrap().size,
+        plan(&disk, &ConvertOptions { resize: Some((1 << 20) + 1), ..convert_options() }).unwrap().size,
         Some((1 << 20) + 512)
     );
     disk.virtual_size = Some(u64::MAX - 1);
-    assert_eq!(plan(&disk, &wishes()).unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(plan(&disk, &convert_options()).unwrap_err().kind(), ErrorKind::Refused);
     // An image file that is kept is no raw disk.
     disk.virtual_size = Some(1000);
     disk.kept = Some(Format::Qcow2);
-    assert_eq!(plan(&disk, &wishes()).unwrap().size, Some(1000));
+    assert_eq!(plan(&disk, &convert_options()).unwrap().size, Some(1000));
     disk.virtual_size = Some(0);
-    let e = plan(&disk, &wishes()).unwrap_err();
+    let e = plan(&disk, &convert_options()).unwrap_err();
     assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("x is empty"), "{e}");
 }
 
@@ -180,7 +187,7 @@ fn a_disk_is_of_whole_sectors_and_never_empty() {
 fn a_compressed_raw_disk_has_the_length_that_its_source_tells() {
     let unknown = |layers: &[Layer], format, marks_its_end| {
         let facts = facts(false, layers, format, file(), Output::Raw);
-        has_unknown_length(&facts, &wishes(), marks_its_end)
+        has_unknown_length(&facts, &convert_options(), marks_its_end)
     };
     for layer in [Layer::Gzip, Layer::Zstd, Layer::Xz] {
         assert!(unknown(&[layer], Format::Raw, false) && !unknown(&[layer], Format::Raw, true), "{layer}");
@@ -188,7 +195,8 @@ fn a_compressed_raw_disk_has_the_length_that_its_source_tells() {
         assert!(!unknown(&[layer, Layer::Tar], Format::Raw, false), "the archive says how long it is");
         assert!(!unknown(&[Layer::Tar, layer], Format::Raw, false), "the archive says how long it is");
     }
-    let sum = Wishes { checksum: Some(format!("sha256:{:064}", 0).parse().unwrap()), ..wishes() };
+    let sum =
+        ConvertOptions { checksum: Some(format!("sha256:{:064}", 0).parse().unwrap()), ..convert_options() };
     assert!(!has_unknown_length(
         &facts(false, &[Layer::Gzip], Format::Raw, file(), Output::Raw),
         &sum,

@@ -101,7 +101,7 @@ impl ImageDisk {
 
     /// Finds the disk in an image that was found before, for inspection only: it may be read by offset,
     /// without checks.
-    pub fn look(found: FoundImage, name: &Name, options: &Options) -> Result<ImageDisk> {
+    pub fn inspect(found: FoundImage, name: &Name, options: &Options) -> Result<ImageDisk> {
         ImageDisk::find(found, name, options, true)
     }
 

@@ -10,9 +10,9 @@
 //! | (an empty disk, of jobs) | `blank.rs` | yes | its size |
 //! | (an upload, of jobs) | `upload.rs` | no | no |
 //!
-//! [`Named::of`] decides the meaning of a name once. It may look into the store, which opens files, and a
+//! [`SourceSpec::resolve`] decides the meaning of a name once. It may look into the store, which opens files, and a
 //! confined program cannot do that any more. [`open`] is the only place where a name becomes a source. A new
-//! kind of name is a variant of [`Named`] and is added there.
+//! kind of name is a variant of [`SourceSpec`] and is added there.
 
 mod blank;
 pub(crate) mod fetched;
@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 /// A source, by the meaning of its name on this host. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Named {
+pub enum SourceSpec {
     Stdin,
     /// A file, a block device or a named pipe.
     Path(PathBuf),
@@ -56,16 +56,16 @@ pub enum Named {
     Upload(Option<u64>),
 }
 
-impl Named {
+impl SourceSpec {
     /// Decides the meaning of a name: an image if the scheme says so or the store has the name; otherwise a
     /// path, a URL or `-`. A name of both a file and an image is refused.
-    pub fn of(name: &str, options: &Options) -> Result<Named> {
+    pub fn resolve(name: &str, options: &Options) -> Result<SourceSpec> {
         if let Some(image) = image_name(name, options)? {
-            return Ok(Named::Image(image));
+            return Ok(SourceSpec::Image(image));
         }
         match name.split_once("://") {
-            _ if name == "-" => Ok(Named::Stdin),
-            Some(("http" | "https", _)) => Ok(Named::Web(name.to_owned())),
+            _ if name == "-" => Ok(SourceSpec::Stdin),
+            Some(("http" | "https", _)) => Ok(SourceSpec::Web(name.to_owned())),
             Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
                 ErrorKind::Usage,
                 format!(
@@ -73,14 +73,14 @@ impl Named {
                      docker:// or -"
                 ),
             )),
-            _ => Ok(Named::Path(PathBuf::from(name))),
+            _ => Ok(SourceSpec::Path(PathBuf::from(name))),
         }
     }
 
     /// The image, if it is one.
     pub fn image(&self) -> Option<&Name> {
         match self {
-            Named::Image(image) => Some(image),
+            SourceSpec::Image(image) => Some(image),
             _ => None,
         }
     }
@@ -88,7 +88,7 @@ impl Named {
     /// The path, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Named::Path(path) => Some(path),
+            SourceSpec::Path(path) => Some(path),
             _ => None,
         }
     }
@@ -96,7 +96,7 @@ impl Named {
     /// The file, device or folder of this host that is read, if the name contains it.
     pub(crate) fn local(&self) -> Option<&Path> {
         match self {
-            Named::Image(
+            SourceSpec::Image(
                 Name::Layout(path, _) | Name::OciArchive(path, _) | Name::DockerArchive(path, _),
             ) => Some(path),
             _ => self.path(),
@@ -104,27 +104,27 @@ impl Named {
     }
 }
 
-impl fmt::Debug for Named {
+impl fmt::Debug for SourceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Named::Stdin => f.write_str("Stdin"),
-            Named::Path(path) => f.debug_tuple("Path").field(path).finish(),
-            Named::Web(url) => f.debug_tuple("Web").field(&http::shown(url)).finish(),
-            Named::Image(image) => f.debug_tuple("Image").field(image).finish(),
-            Named::Blank(size) => f.debug_tuple("Blank").field(size).finish(),
-            Named::Upload(size) => f.debug_tuple("Upload").field(size).finish(),
+            SourceSpec::Stdin => f.write_str("Stdin"),
+            SourceSpec::Path(path) => f.debug_tuple("Path").field(path).finish(),
+            SourceSpec::Web(url) => f.debug_tuple("Web").field(&http::shown(url)).finish(),
+            SourceSpec::Image(image) => f.debug_tuple("Image").field(image).finish(),
+            SourceSpec::Blank(size) => f.debug_tuple("Blank").field(size).finish(),
+            SourceSpec::Upload(size) => f.debug_tuple("Upload").field(size).finish(),
         }
     }
 }
 
-pub fn open(named: &Named, options: &Options) -> Result<Arc<dyn Source>> {
+pub fn open(named: &SourceSpec, options: &Options) -> Result<Arc<dyn Source>> {
     Ok(match named {
-        Named::Stdin => Arc::new(StdinSource::open()?),
-        Named::Path(path) => Arc::new(FileSource::open(path)?),
-        Named::Web(url) => Arc::new(http::Http::open(url, options)?),
-        Named::Image(image) => Arc::new(image::ImageDisk::open(&options.places, image, &options.image)?),
-        Named::Blank(size) => Arc::new(blank::Blank::new(*size)),
-        Named::Upload(size) => Arc::new(upload::Upload::new(*size)),
+        SourceSpec::Stdin => Arc::new(StdinSource::open()?),
+        SourceSpec::Path(path) => Arc::new(FileSource::open(path)?),
+        SourceSpec::Web(url) => Arc::new(http::Http::open(url, options)?),
+        SourceSpec::Image(image) => Arc::new(image::ImageDisk::open(&options.places, image, &options.image)?),
+        SourceSpec::Blank(size) => Arc::new(blank::Blank::new(*size)),
+        SourceSpec::Upload(size) => Arc::new(upload::Upload::new(*size)),
     })
 }
 
@@ -249,13 +249,13 @@ pub struct Identity {
     /// signature, and a journal is readable on disk. Empty if the evidence holds under any name.
     pub name: String,
     /// The conclusion from equal evidence.
-    pub says: Says,
+    pub says: EvidenceStrength,
 }
 
 /// The conclusion from equal evidence of two sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Says {
+pub enum EvidenceStrength {
     /// Their bytes are equal, whatever their names: a digest of the content, or a file's own inode and times.
     Content,
     /// Their bytes are equal if their names and sizes are: a strong ETag tells versions of one name apart,
@@ -268,12 +268,12 @@ pub enum Says {
 impl Identity {
     /// Evidence that holds under any name.
     pub(crate) fn of_content(value: String, size: Option<u64>) -> Identity {
-        Identity { value, size, name: String::new(), says: Says::Content }
+        Identity { value, size, name: String::new(), says: EvidenceStrength::Content }
     }
 
     /// True if equal evidence (and an equal name, where that counts) proves equal bytes.
     pub fn is_proof(&self) -> bool {
-        self.says != Says::Likely
+        self.says != EvidenceStrength::Likely
     }
 
     /// True if the evidence is equal, names aside.

@@ -15,7 +15,7 @@ pub(crate) trait Folder: Send + Sync {
     /// Opens a file for this process alone, and creates it if missing, readable by this user only. Refused if
     /// another process has it. A file that other users own or can write is never used, since another user may
     /// have put it there.
-    fn claim(&self, name: &OsStr, strangers: Strangers) -> Result<Claimed>;
+    fn claim(&self, name: &OsStr, foreign: ForeignFile) -> Result<Claimed>;
 
     /// Opens a file that may not exist.
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>>;
@@ -45,11 +45,11 @@ pub(crate) trait Folder: Send + Sync {
 
 /// The treatment of a file of our name that other users own or can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Strangers {
+pub(crate) enum ForeignFile {
     /// It is removed, and a new file takes its place.
-    Replaced,
+    Replace,
     /// It stays, and that is an error.
-    Refused,
+    Refuse,
 }
 
 /// A file that [`Folder::claim`] opened.
@@ -82,7 +82,7 @@ pub(crate) trait Handle: Send + Sync {
 
     /// Sets mode and owner to those of the file that it will replace, or to those of a new disk. Other users
     /// may then have access, so slow steps come before.
-    fn take_after(&self, old: Option<&Kept>) -> io::Result<()>;
+    fn take_after(&self, old: Option<&OldAttributes>) -> io::Result<()>;
 
     /// Starts to write out cached data, and drops pages that are on the device; without guarantee.
     fn write_out(&self);
@@ -112,12 +112,12 @@ pub(crate) trait Handle: Send + Sync {
 /// The file that the new disk replaces.
 pub(crate) struct Replaced {
     pub(crate) standing: Standing,
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<OldAttributes>,
 }
 
 /// Attributes that the new disk takes over from the file that it replaces, if that file can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct OldAttributes {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// The layer, once the target is finished.
-pub type Made = Arc<OnceLock<Layer>>;
+pub type SharedLayer = Arc<OnceLock<Layer>>;
 
 /// One layer with one disk in it, while it is written.
 pub struct LayerTarget<'a> {
@@ -24,7 +24,7 @@ pub struct LayerTarget<'a> {
     options: Options,
     folder: PathBuf,
     state: Mutex<State<'a>>,
-    made: Made,
+    made: SharedLayer,
 }
 
 struct State<'a> {
@@ -44,11 +44,11 @@ impl<'a> LayerTarget<'a> {
     /// not announced.
     pub fn new(sink: &'a dyn Sink, options: Options, folder: PathBuf) -> LayerTarget<'a> {
         let state = Mutex::new(State { to: To::Nothing, at: 0 });
-        LayerTarget { sink, options, folder, state, made: Made::default() }
+        LayerTarget { sink, options, folder, state, made: SharedLayer::default() }
     }
 
     /// A handle that holds the layer's digest and size in the end.
-    pub fn made(&self) -> Made {
+    pub fn made(&self) -> SharedLayer {
         self.made.clone()
     }
 

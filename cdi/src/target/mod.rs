@@ -9,7 +9,7 @@
 //! | nothing, to check a disk | `nowhere.rs` | any | forgotten |
 //!
 //! ```text
-//!  Destination::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to continue from
+//!  Destination::from_name(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to continue from
 //!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real.rs; sim.rs in tests)
 //!                   ├─ Device ─► BlockTarget::open ─► start (with a folder for its journal) │ container_disk::behind: write-behind
 //!                   └─ Stdout ─► StdoutTarget::new                      ▼
@@ -46,8 +46,8 @@ mod sync_guard;
 
 pub use block::{BlockTarget, forget};
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
-pub use layer::{LayerTarget, Made};
-pub use nowhere::Nowhere;
+pub use layer::{LayerTarget, SharedLayer};
+pub use nowhere::NullTarget;
 pub use place::Destination;
 pub use stdout::StdoutTarget;
 

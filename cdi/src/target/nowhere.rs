@@ -5,9 +5,9 @@ use crate::Result;
 
 /// Accepts all bytes and keeps none.
 #[derive(Debug)]
-pub struct Nowhere;
+pub struct NullTarget;
 
-impl Target for Nowhere {
+impl Target for NullTarget {
     fn order(&self) -> Order {
         Order::Any
     }

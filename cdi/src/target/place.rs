@@ -16,10 +16,10 @@ pub enum Destination {
     Device(PathBuf),
     /// A file; [`Claim::take`] checks if it can be one.
     File(PathBuf),
-    /// A layer of the image with this name. [`Destination::of`] never returns it, since images are built.
+    /// A layer of the image with this name. [`Destination::from_name`] never returns it, since images are built.
     Image(String),
     /// None: the disk is only read and checked.
-    Nowhere,
+    Null,
 }
 
 impl fmt::Display for Destination {
@@ -28,14 +28,14 @@ impl fmt::Display for Destination {
             Destination::Stdout => f.write_str("standard output"),
             Destination::Device(path) | Destination::File(path) => path.display().fmt(f),
             Destination::Image(name) => f.write_str(name),
-            Destination::Nowhere => f.write_str("nowhere"),
+            Destination::Null => f.write_str("nowhere"),
         }
     }
 }
 
 impl Destination {
     /// The destination by its name; refuses names that no target can have.
-    pub fn of(name: &OsStr) -> Result<Self> {
+    pub fn from_name(name: &OsStr) -> Result<Self> {
         let bytes = name.as_bytes();
         if bytes == b"-" {
             return Ok(Destination::Stdout);
@@ -59,7 +59,7 @@ impl Destination {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Destination::Device(path) | Destination::File(path) => Some(path),
-            Destination::Stdout | Destination::Image(_) | Destination::Nowhere => None,
+            Destination::Stdout | Destination::Image(_) | Destination::Null => None,
         }
     }
 }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn names() {
-        let of = |name: &str| Destination::of(OsStr::new(name));
+        let of = |name: &str| Destination::from_name(OsStr::new(name));
         assert_eq!(of("-").unwrap(), Destination::Stdout);
         assert_eq!(of("./-").unwrap(), Destination::File("./-".into()));
         assert_eq!(of("/no/such/file").unwrap(), Destination::File("/no/such/file".into()));
@@ -82,7 +82,7 @@ mod tests {
         {
             Some(device) => {
                 assert_eq!(
-                    Destination::of(device.path().as_os_str()).unwrap(),
+                    Destination::from_name(device.path().as_os_str()).unwrap(),
                     Destination::Device(device.path())
                 )
             }

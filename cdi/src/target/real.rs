@@ -1,7 +1,7 @@
 //! A folder of the real file system. All names are opened relative to the folder's descriptor, so a folder
 //! that is moved during a long run stays the same folder.
 
-use super::disk::{Claimed, Folder, Handle, Kept, Strangers};
+use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes};
 use super::held;
 use crate::{Error, ErrorKind, Result};
 use container_disk::publish::{Standing, publish, sync_folder};
@@ -77,7 +77,7 @@ impl RealFolder {
     }
 
     /// One attempt at [`Folder::claim`]; `None` if the name changed in the meantime.
-    fn try_claim(&self, name: &OsStr, strangers: Strangers) -> Result<Option<Claimed>> {
+    fn try_claim(&self, name: &OsStr, foreign: ForeignFile) -> Result<Option<Claimed>> {
         let path = self.path(name);
         let (file, created) = match self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE) {
             Ok(file) => (file, true),
@@ -120,7 +120,7 @@ impl RealFolder {
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
         match why.filter(|_| !created) {
             None => Ok(Some(Claimed { file: Box::new(file), created })),
-            Some(why) if strangers == Strangers::Refused => {
+            Some(why) if foreign == ForeignFile::Refuse => {
                 let path = path.display();
                 let what = format!(
                     "cannot go on with {path}, which is not one of ours: {why}; it was left as it is: remove it, or \
@@ -141,9 +141,9 @@ impl RealFolder {
 }
 
 impl Folder for RealFolder {
-    fn claim(&self, name: &OsStr, strangers: Strangers) -> Result<Claimed> {
+    fn claim(&self, name: &OsStr, foreign: ForeignFile) -> Result<Claimed> {
         for _ in 0..100 {
-            if let Some(claimed) = self.try_claim(name, strangers)? {
+            if let Some(claimed) = self.try_claim(name, foreign)? {
                 return Ok(claimed);
             }
         }
@@ -302,7 +302,7 @@ impl Handle for RealFile {
         Ok(self.0.metadata()?.blocks() * 512)
     }
 
-    fn take_after(&self, old: Option<&Kept>) -> io::Result<()> {
+    fn take_after(&self, old: Option<&OldAttributes>) -> io::Result<()> {
         let now = self.0.metadata()?;
         let Some(old) = old else {
             let mode = NEW.as_raw_mode() & !umask().as_raw_mode();

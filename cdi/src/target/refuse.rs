@@ -1,7 +1,7 @@
 //! Checks of the file under the final name, to decide if a disk may replace it. They come before the first
 //! byte is written, since a rename that fails after an hour wastes the hour.
 
-use super::disk::{Kept, Replaced};
+use super::disk::{OldAttributes, Replaced};
 use super::held;
 use super::real::RealFolder;
 use crate::{Error, Result};
@@ -77,7 +77,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         return Err(Error::refused(what));
     }
     sticky(folder, stat.st_uid, path)?;
-    let kept = Kept { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid };
+    let kept = OldAttributes { mode: stat.st_mode, uid: stat.st_uid, gid: stat.st_gid };
     let kept = Some(kept).filter(|kept| is_trusted(folder, kept, path));
     Ok(Some(Replaced { standing, kept }))
 }
@@ -85,7 +85,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
 /// True if the disk may take over the mode and the owner of a file: it is this user's, or in a folder where
 /// no other user can create files. Otherwise another user may have put it there so that the disk becomes
 /// theirs.
-fn is_trusted(folder: &RealFolder, file: &Kept, path: &Path) -> bool {
+fn is_trusted(folder: &RealFolder, file: &OldAttributes, path: &Path) -> bool {
     let me = rustix::process::geteuid().as_raw();
     let others = (Mode::WGRP | Mode::WOTH).as_raw_mode();
     let closed = rustix::fs::fstat(folder.fd())

@@ -10,7 +10,7 @@
 //! them. A later sync does not write them either after they were written again: ext4 takes the block of a
 //! cached page for allocated, and a read from the device returns zeros.
 
-use super::disk::{Claimed, Folder, Handle, Kept, Replaced, Strangers};
+use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes, Replaced};
 use crate::{Error, Result};
 use container_disk::publish::Standing;
 use std::collections::{BTreeMap, BTreeSet};
@@ -299,7 +299,7 @@ impl Inode {
 }
 
 impl Folder for SimFolder {
-    fn claim(&self, name: &OsStr, _strangers: Strangers) -> Result<Claimed> {
+    fn claim(&self, name: &OsStr, _strangers: ForeignFile) -> Result<Claimed> {
         let there = self.lock().names.get(name).copied();
         match there {
             Some(inode) => Ok(Claimed { file: self.handle(inode), created: false }),
@@ -449,7 +449,7 @@ impl Handle for SimFile {
         self.len()
     }
 
-    fn take_after(&self, _old: Option<&Kept>) -> io::Result<()> {
+    fn take_after(&self, _old: Option<&OldAttributes>) -> io::Result<()> {
         let s = self.folder.lock();
         let waiting = s.inodes[self.inode].history.len() - 1;
         assert_eq!(

@@ -10,7 +10,7 @@
 //! Each arrow is one rename, durable before the next. Wherever a run breaks off, the next one finds one of
 //! these names and continues from there.
 
-use crate::{Error, Result, mark, sys};
+use crate::{Error, Result, done_marker, sys};
 use container_disk::publish::sync_folder;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -50,7 +50,7 @@ impl Folder {
         let at = rustix::fs::openat(CWD, path, flags, Mode::empty());
         let at = at.map_err(|e| Error::io(format!("cannot open the folder {}", path.display()), e))?;
         let name = |word| {
-            let name = CString::new(mark::name(owner, word));
+            let name = CString::new(done_marker::name(owner, word));
             name.map_err(|e| Error::failed("a name for what is unpacked holds a zero").because(e))
         };
         let (partial, whole, naming) = (name("partial")?, name("whole")?, name("naming")?);

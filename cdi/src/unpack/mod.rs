@@ -31,15 +31,15 @@ mod staging;
 #[cfg(test)]
 mod tests;
 
-use crate::filter::progress::{Count, Counted};
+use crate::filter::progress::{Count, CountingReader};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::Verify;
 use crate::filter::{Budget, Layer, looks_like_tar};
-use crate::plan::Wishes;
-use crate::reach::Reach;
+use crate::permissions::Permissions;
+use crate::plan::ConvertOptions;
 use crate::run::watch::{Phase, Watch};
 use crate::size::human;
-use crate::source::{self, Named, Options, Source};
+use crate::source::{self, Options, Source, SourceSpec};
 use crate::{Error, Result};
 use container_disk::apart;
 use folder::Folder;
@@ -56,19 +56,19 @@ const STEPS: usize = 16;
 /// Input of an unpacking.
 #[derive(Debug, Clone)]
 pub struct Request {
-    pub source: Named,
+    pub source: SourceSpec,
     /// The folder that the files are unpacked into.
     pub folder: PathBuf,
     /// Options for opening the source.
     pub options: Options,
     /// Checksum, memory, owner of the folder, and (`resize`) the most bytes of all files.
-    pub wishes: Wishes,
+    pub convert_options: ConvertOptions,
 }
 
 impl Request {
     /// Files of the host that the unpacking uses.
-    pub fn reach(&self) -> Result<Reach> {
-        Ok(Reach::new().source(&self.source, &self.options)?.folder(&self.folder))
+    pub fn permissions(&self) -> Result<Permissions> {
+        Ok(Permissions::new().source(&self.source, &self.options)?.folder(&self.folder))
     }
 }
 
@@ -113,19 +113,19 @@ struct Archive {
 /// owner are removed, since they take space.
 pub fn prepare(request: &Request, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
-    let folder = Folder::open(&request.folder, request.wishes.owner.as_deref().unwrap_or_default())?;
+    let folder = Folder::open(&request.folder, request.convert_options.owner.as_deref().unwrap_or_default())?;
     folder.clear()?;
     if folder.is_whole()? || folder.is_done()? {
         // The client may be uploading another archive now.
         return match request.source {
-            Named::Upload(_) => {
+            SourceSpec::Upload(_) => {
                 Err(Error::failed("the volume has its archive already, of an earlier upload"))
             }
             _ => Ok(Prepared { folder, archive: None }),
         };
     }
     let source = source::open(&request.source, &request.options)?;
-    let room = folder.room()?.min(request.wishes.resize.unwrap_or(u64::MAX));
+    let room = folder.room()?.min(request.convert_options.resize.unwrap_or(u64::MAX));
     let name = source.facts().name.clone();
     let stream = source.stream(0)?;
     let archive = apart(|| peel(request, source, stream, room))?.map_err(|e| e.of(&name))?;
@@ -152,15 +152,15 @@ fn peel(
     stream: Box<dyn Read + Send>,
     room: u64,
 ) -> Result<Archive> {
-    let wishes = &request.wishes;
+    let convert_options = &request.convert_options;
     let counted = Count::default();
-    let stream = Counted::new(stream, counted.clone());
-    let input: Box<dyn Read + Send> = match &wishes.checksum {
+    let stream = CountingReader::new(stream, counted.clone());
+    let input: Box<dyn Read + Send> = match &convert_options.checksum {
         Some(checksum) => Box::new(Verify::new(stream, *checksum)),
         None => Box::new(stream),
     };
-    let beside = (16 << 20).min(wishes.memory / 2);
-    let budget = Budget { threads: wishes.threads, memory: wishes.memory - beside, beside };
+    let beside = (16 << 20).min(convert_options.memory / 2);
+    let budget = Budget { threads: convert_options.threads, memory: convert_options.memory - beside, beside };
     // Headers and padding take more than the files themselves only if these are tiny.
     let limit = room.saturating_mul(2).saturating_add(1 << 30);
     let options =
@@ -172,7 +172,7 @@ fn peel(
         let what = "this is not a tar archive, plain or in gzip, xz or zstd; a disk image wants contentType kubevirt";
         return Err(Error::of_bytes(what));
     }
-    let most = room.max(wishes.max_size);
+    let most = room.max(convert_options.max_size);
     Ok(Archive { source, layers, reader: Box::new(reader), counted, room, most })
 }
 

@@ -45,10 +45,10 @@ impl Place {
         let source = self.path("archive");
         fs::write(&source, archive).unwrap();
         Request {
-            source: Named::Path(source),
+            source: SourceSpec::Path(source),
             folder: self.path("volume"),
             options: Options::default(),
-            wishes: Wishes { owner: Some(OWNER.into()), ..Wishes::of_threads(2) },
+            convert_options: ConvertOptions { owner: Some(OWNER.into()), ..ConvertOptions::with_threads(2) },
         }
     }
 
@@ -196,13 +196,13 @@ fn an_archive_that_is_cut_too_large_or_none_leaves_nothing() {
     }
     place.refuses(&[&whole[..], b"more"].concat(), "after the archive's end mark");
     let mut request = place.request(&whole);
-    request.wishes.resize = Some(5000);
+    request.convert_options.resize = Some(5000);
     let e = run(&request).unwrap_err();
     let expected = "the archive is larger than its volume: with \"b\" its files have 6000 bytes, the volume holds 5000, \
                     1000 are missing";
     assert!(e.to_string().ends_with(expected), "{e}");
     let mut request = place.request(&whole);
-    request.wishes.checksum = Some(format!("sha256:{}", "0".repeat(64)).parse().unwrap());
+    request.convert_options.checksum = Some(format!("sha256:{}", "0".repeat(64)).parse().unwrap());
     assert!(run(&request).unwrap_err().to_string().contains("checksum mismatch"));
     assert_eq!(place.names("volume"), ["lost+found"]);
     // An archive of nothing has no files.
@@ -231,12 +231,12 @@ fn a_run_that_broke_off_is_begun_anew_and_one_that_was_whole_is_not_read_again()
     // Files of another PVC's run on the same volume are ignored.
     fs::create_dir_all(place.path("volume/.cdi-other.whole/planted")).unwrap();
     let mut request = place.request(b"");
-    request.source = Named::Path(place.path("gone"));
+    request.source = SourceSpec::Path(place.path("gone"));
     run(&request).unwrap();
     assert_eq!(place.names("volume"), [".cdi-other.whole", "d", "file", "later", "lost+found"]);
     assert!(place.is_done());
     run(&request).unwrap();
-    request.wishes.owner = Some("another-uid".into());
+    request.convert_options.owner = Some("another-uid".into());
     assert!(run(&request).is_err(), "that of another PVC wants its source");
 }
 
@@ -317,7 +317,7 @@ fn a_run_that_is_killed_at_any_step_is_finished_by_the_next() {
                 without_source += u32::from(is_left);
                 let mut request = place.request(&several());
                 if is_left {
-                    request.source = Named::Path(place.path("gone"));
+                    request.source = SourceSpec::Path(place.path("gone"));
                 }
                 run(&request).unwrap();
             }
@@ -354,7 +354,7 @@ fn an_upload_is_not_taken_over_an_archive_that_is_whole() {
         fs::create_dir(place.path("volume").join(format!(".cdi-{OWNER}.{left}"))).unwrap();
         assert_eq!(is_left_whole(&place.path("volume"), OWNER).unwrap(), is_whole);
         let mut request = place.request(b"");
-        request.source = Named::Upload(None);
+        request.source = SourceSpec::Upload(None);
         let told = prepare(&request, &Watch::default()).err().unwrap().to_string();
         assert!(told.contains("has its archive already"), "{told}");
     }

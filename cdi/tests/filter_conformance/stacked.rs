@@ -1,7 +1,7 @@
 //! Layers in layers.
 
 use crate::kit::{AMPLE, Awkward, Folder, guarded, same, sample, tool};
-use cdi::filter::progress::{Count, Counted};
+use cdi::filter::progress::{Count, CountingReader};
 use cdi::filter::stack::{self, Options, Stack};
 use cdi::filter::verify::{Digest, Verify};
 use cdi::filter::{Boundary, Budget, Layer, OnBoundary, detect, refused_layer};
@@ -120,7 +120,7 @@ fn the_checksum_covers_the_source_to_its_last_byte() {
         let read = |packed: Vec<u8>| {
             let count = Count::default();
             let len = packed.len() as u64;
-            let input = Counted::new(Verify::new(std::io::Cursor::new(packed), digest), count.clone());
+            let input = CountingReader::new(Verify::new(std::io::Cursor::new(packed), digest), count.clone());
             let mut stack = stack::stack(Box::new(input), &options()).unwrap();
             let result =
                 std::io::copy(&mut stack.reader, &mut std::io::sink()).map_err(|e| Error::io("reading", e));

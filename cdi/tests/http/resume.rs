@@ -3,11 +3,11 @@
 use super::{Told, failure, open, quick, read, read_all, read_at, refusal};
 use cdi::ErrorKind;
 use cdi::convert::{Request, prepare};
-use cdi::plan::Wishes;
+use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
 use cdi::source::http::Http;
 use cdi::source::options::{LeastRate, Options};
-use cdi::source::{Named, Source};
+use cdi::source::{Source, SourceSpec};
 use cdi::target::Destination;
 use std::time::Duration;
 use tests::http::{Behaviour, Fail, Server, Spoil, pattern};
@@ -293,10 +293,10 @@ fn a_server_of_few_bytes_that_make_many_is_quick_enough() {
     let target = tempfile::tempdir().unwrap();
     let file = target.path().join("disk.img");
     let request = Request::new(
-        Named::Web(server.url("/disk.img.zst")),
+        SourceSpec::Web(server.url("/disk.img.zst")),
         Destination::File(file.clone()),
         Options { least_rate, ..quick() },
-        Wishes::of_threads(2),
+        ConvertOptions::with_threads(2),
     );
     let watch = Watch::default();
     prepare(request, &watch).unwrap().run(&watch).unwrap();

@@ -5,9 +5,9 @@ use api::job::export::{Compression, Disk, Format};
 use api::job::{Confidential, Export, Files, Import, Registry, Report, SecretFiles, Source, Stage, Target};
 use cdi::build;
 use cdi::convert::{Keep, Request};
-use cdi::plan::{Output, Wishes};
+use cdi::plan::{ConvertOptions, Output};
 use cdi::run::watch::Watch;
-use cdi::source::{Named, Options};
+use cdi::source::{Options, SourceSpec};
 use cdi::target::Destination;
 use container_disk::image::{Recipe, hints};
 use container_disk::manifest::Content;
@@ -100,8 +100,9 @@ fn built(
     labels: &BTreeMap<String, String>,
 ) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let source = Named::Path(volume.disk());
-    let request = Request::new(source, Destination::Nowhere, Options::default(), Wishes::of_threads(2));
+    let source = SourceSpec::Path(volume.disk());
+    let request =
+        Request::new(source, Destination::Null, Options::default(), ConvertOptions::with_threads(2));
     let recipe = Recipe { labels: labels.clone(), env: hints(labels), ..Recipe::new("amd64", vec![]) };
     let order = build::Order {
         disk: Some(Request { keep: Keep::UnlessRaw(output), ..request }),

@@ -12,7 +12,7 @@ use super::dense::dense;
 use super::handed::{Handed, Piece};
 use super::wish::size_for;
 use cdi::inspect::{InspectOptions, inspect};
-use cdi::source::{self, FileSource, Named, Options, Source, SparseFile};
+use cdi::source::{self, FileSource, Options, Source, SourceSpec, SparseFile};
 use cdi::{Error, ErrorKind, Result};
 use disk_format::ReadAt as _;
 use disk_format::qcow2::write::Dense;
@@ -73,11 +73,11 @@ impl Bytes {
         let opened = tokio::task::spawn_blocking(move || {
             let options = Options::default();
             let named = match path == "-" || path.contains("://") {
-                true => Named::of(&path, &options)?,
-                false => Named::Path(PathBuf::from(path)),
+                true => SourceSpec::resolve(&path, &options)?,
+                false => SourceSpec::Path(PathBuf::from(path)),
             };
             Ok(match &named {
-                Named::Path(path) => {
+                SourceSpec::Path(path) => {
                     let file = FileSource::open(path)?;
                     let dense = if is_archive { None } else { dense(&file).map(Arc::new) };
                     Origin::Read { source: Arc::new(file), dense }

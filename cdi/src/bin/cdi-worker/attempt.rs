@@ -4,9 +4,9 @@ use crate::fault;
 use crate::labels;
 use crate::said::{Disk, Fault, Job, Order, Said};
 use api::job::{Source, Target};
-use cdi::mark::Mark;
-use cdi::plan::Wishes;
-use cdi::reach::Reach;
+use cdi::done_marker::DoneMarker;
+use cdi::permissions::Permissions;
+use cdi::plan::ConvertOptions;
 use cdi::run::watch::{Phase, Watch};
 use cdi::{Error, Result, import};
 use container_disk::open::Places;
@@ -77,19 +77,19 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     // The folder of temporary files is the pod's own, and lasts as long as the pod.
     let journals =
         owner.as_ref().filter(|_| matches!(job.target, Target::Device(_))).map(|_| std::env::temp_dir());
-    let wishes = Wishes {
+    let convert_options = ConvertOptions {
         memory: order.memory,
         owner,
         journals,
         least_rate: Some(WORKER_RATE),
-        ..Wishes::of_threads(threads)
+        ..ConvertOptions::with_threads(threads)
     };
-    let decoded = wishes.decoded.clone();
+    let decoded = convert_options.decoded.clone();
     let places = Arc::new(places(order.registries.as_deref())?);
     // Dropping this sender ends the progress thread.
     let (going_on, ended) = channel::<()>();
-    let ready = |reach: &Reach| {
-        reach.enter();
+    let ready = |permissions: &Permissions| {
+        permissions.enter();
         // The input of an upload contains its own end mark.
         if !matches!(job.source, Source::Upload(_)) {
             let watch = Arc::clone(watch);
@@ -101,14 +101,14 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
         })
     };
     if let Target::Folder(_) = &job.target {
-        let prepared = import::unpack(job, places, wishes, watch, ready)?;
+        let prepared = import::unpack(job, places, convert_options, watch, ready)?;
         planned(&prepared.plan_text());
         let unpacked = prepared.run(watch)?;
         drop(going_on);
         tracing::info!("{}", printable::line(&unpacked.sentence()));
         return Ok(Said::Done(Disk { size: unpacked.bytes, ..Disk::default() }));
     }
-    let prepared = import::prepare(job, places, wishes, watch, ready)?;
+    let prepared = import::prepare(job, places, convert_options, watch, ready)?;
     let places = Arc::clone(prepared.places());
     planned(&prepared.plan_text());
     let report = prepared.run(watch)?;
@@ -116,7 +116,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     if let Target::File(path) = &job.target {
         allow_group(path);
     }
-    if let Some(mark) = Mark::of(&job.target, &order.owner)
+    if let Some(mark) = DoneMarker::of(&job.target, &order.owner)
         && let Err(e) = mark.set()
     {
         // The disk itself is complete; after a kill the next pod does not know that.

@@ -2,13 +2,13 @@
 
 use crate::said::Disk;
 use api::job::{Import, Target};
-use cdi::mark::Mark;
+use cdi::done_marker::DoneMarker;
 use cdi::{Result, unpack};
 
 /// The disk, or the files of an archive, that an earlier pod has completed. Unpublished names of an archive
 /// are published.
 pub(crate) fn found(job: &Import, owner: &str) -> Result<Option<Disk>> {
-    let Some(mark) = Mark::of(&job.target, owner) else { return Ok(None) };
+    let Some(mark) = DoneMarker::of(&job.target, owner) else { return Ok(None) };
     if let Target::Folder(folder) = &job.target {
         unpack::go_on(folder, owner)?;
     }
@@ -27,7 +27,7 @@ pub(crate) fn is_left(job: &Import, owner: &str) -> bool {
         Target::File(_) | Target::Device(_) => Ok(false),
     };
     let is_done =
-        || Ok(Mark::of(&job.target, owner).map(|mark| mark.found()).transpose()?.flatten().is_some());
+        || Ok(DoneMarker::of(&job.target, owner).map(|mark| mark.found()).transpose()?.flatten().is_some());
     is_whole.and_then(|is_whole| if is_whole { Ok(true) } else { is_done() }).unwrap_or_else(
         |e: cdi::Error| {
             tracing::warn!("{}", printable::line(&e.chain()));

@@ -206,7 +206,7 @@ fn without_flags(text: &str) -> String {
 mod tests {
     use super::*;
     use api::job::Source;
-    use cdi::plan::{Facts, Output, Way, Wishes, plan};
+    use cdi::plan::{ConvertOptions, Facts, Output, SourceAccess, plan};
     use cdi::source::SourceFacts;
     use cdi::target::Destination;
     use disk_format::Format;
@@ -240,8 +240,8 @@ mod tests {
             room: Some(1 << 20),
             output: Output::Raw,
         };
-        let way: Way = Way::Seek(());
-        let error = plan(facts, way, &Wishes::of_threads(1)).unwrap_err();
+        let way: SourceAccess = SourceAccess::Seek(());
+        let error = plan(facts, way, &ConvertOptions::with_threads(1)).unwrap_err();
         let fault = of(&error, &job(device()));
         assert_eq!((fault.reason.as_str(), fault.may_retry), ("DataVolumeTooSmall", false));
         let begins = "DataVolume too small to contain image: the disk has 3145728 bytes, the volume holds 1048576, \

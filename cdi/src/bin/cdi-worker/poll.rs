@@ -36,8 +36,8 @@ fn work() -> Result<Report> {
     let registries = settings::write(registry)?;
     tracing::info!("polls {}", line(&import::shown(&source)));
     let found = places(registries.as_deref()).and_then(|places| {
-        import::version(&source, Arc::new(places), |reach| {
-            reach.enter();
+        import::version(&source, Arc::new(places), |permissions| {
+            permissions.enter();
             Ok(())
         })
     });

@@ -33,7 +33,7 @@ mod worker;
 pub(super) use tape::Tape;
 
 use super::holes::HoleRead;
-use super::{Boundary, OnBoundary, Opened, Room};
+use super::{Boundary, OnBoundary, Opened, StagedBudget};
 use crate::{Error, Result};
 use guard::confine::parser;
 use shared::{Chunk, Next, Shared};
@@ -100,7 +100,7 @@ pub(super) fn open<S: Split, C: Codec>(
     input: Box<dyn Read + Send>,
     mut splitter: S,
     codec: impl Fn() -> C + Send + Sync + 'static,
-    (room, extra): (Room, u64),
+    (room, extra): (StagedBudget, u64),
     from: &Boundary,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {

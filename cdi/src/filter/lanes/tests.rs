@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::filter::{Budget, Room};
+use crate::filter::{Budget, StagedBudget};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Run {
         on: Option<OnBoundary>,
     ) -> (Box<dyn Read + Send>, Arc<AtomicUsize>) {
         let budget = Budget { threads: self.threads, memory: self.memory, beside: 0 };
-        let room = Room { budget, at_first: self.memory };
+        let room = StagedBudget { budget, at_first: self.memory };
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let codec = {
             let most = most.clone();
@@ -285,7 +285,7 @@ fn a_thief_in_a_codec_or_a_splitter_reaches_nothing() {
         move || Thief(path.clone(), got.clone())
     };
     let budget = Budget { threads: 2, memory: 1 << 20, beside: 0 };
-    let room = Room { budget, at_first: 1 << 20 };
+    let room = StagedBudget { budget, at_first: 1 << 20 };
     let from = Boundary { input: 0, output: 0, state: Vec::new() };
     let input = Box::new(io::Cursor::new(units(1, 100)));
     let mut opened = open("thief", input, thief(), codec, (room, u64::MAX), &from, None).unwrap();

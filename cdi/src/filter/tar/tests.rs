@@ -380,9 +380,9 @@ mod sparse_files {
     use super::*;
     use crate::Detail;
     use crate::convert::{Request, prepare};
-    use crate::plan::{Output, Wishes};
+    use crate::plan::{ConvertOptions, Output};
     use crate::run::watch::Watch;
-    use crate::source::{Named, Options};
+    use crate::source::{Options, SourceSpec};
     use crate::target::Destination;
     use std::io::Write as _;
     use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -432,9 +432,9 @@ mod sparse_files {
 
         fn request(&self, archive: &[u8], target: &str) -> Request {
             std::fs::write(self.path("archive"), archive).unwrap();
-            let source = Named::Path(self.path("archive"));
-            let target = Destination::of(self.path(target).as_os_str()).unwrap();
-            Request::new(source, target, Options::default(), Wishes::of_threads(2))
+            let source = SourceSpec::Path(self.path("archive"));
+            let target = Destination::from_name(self.path(target).as_os_str()).unwrap();
+            Request::new(source, target, Options::default(), ConvertOptions::with_threads(2))
         }
 
         fn convert(&self, request: Request) -> crate::Result<crate::convert::Report> {
@@ -506,7 +506,7 @@ mod sparse_files {
                 ("packed", Output::Qcow2 { cluster_bits: 21, compress }),
             ] {
                 let mut request = Request { output, ..place.request(&archive, name) };
-                request.wishes.verify = true;
+                request.convert_options.verify = true;
                 place.convert(request).unwrap();
                 let bytes = std::fs::read(place.path(name)).unwrap();
                 place.convert(place.request(&bytes, "back")).unwrap();
@@ -521,17 +521,17 @@ mod sparse_files {
         let place = Place::new();
         let archive = archive("disk.img", 64 << 30, &[]);
         assert!(archive.len() < 300);
-        let refused = |change: fn(&mut Wishes)| {
+        let refused = |change: fn(&mut ConvertOptions)| {
             let mut request = place.request(&archive, "disk.img");
-            change(&mut request.wishes);
+            change(&mut request.convert_options);
             prepare(request, &Watch::default()).err().expect("it was planned")
         };
-        let e = refused(|wishes| wishes.max_size = 32 << 30);
+        let e = refused(|convert_options| convert_options.max_size = 32 << 30);
         assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
         assert!(e.to_string().contains("limit"), "{e}");
-        let e = refused(|wishes| wishes.max_size = (64 << 30) - 512);
+        let e = refused(|convert_options| convert_options.max_size = (64 << 30) - 512);
         assert!(e.to_string().contains("allow it with --max-size 68719476736"), "{e}");
-        let e = refused(|wishes| wishes.resize = Some(1 << 30));
+        let e = refused(|convert_options| convert_options.resize = Some(1 << 30));
         assert_eq!(e.detail(), Some(&Detail::TooLarge { disk: 64 << 30, room: 1 << 30 }), "{e}");
         assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 1, "nothing was begun");
     }

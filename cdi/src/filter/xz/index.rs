@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 /// Sizes of the blocks of one stream.
 #[derive(Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct BlockSizes {
     /// Sums of the blocks before the position where decoding was entered. The index records of these blocks
     /// cannot be compared one by one, but must add up to this.
     pub(super) before: Sums,
@@ -35,9 +35,9 @@ impl Sums {
     }
 }
 
-impl Seen {
+impl BlockSizes {
     pub(super) fn entered(before: Sums) -> Self {
-        Seen { before, sums: before, digest: Sha256::new() }
+        BlockSizes { before, sums: before, digest: Sha256::new() }
     }
 
     /// Adds a block; `None` if the sums exceed 64 bits.
@@ -58,7 +58,7 @@ impl Seen {
             return Err(broken(start, what).into());
         }
         let wrong = |what: &str| Stop::from(broken(start, format_args!("the index {what}")));
-        let mut listed = Seen::default();
+        let mut listed = BlockSizes::default();
         for block in 0..blocks {
             let (unpadded, plain) = (index.number()?, index.number()?);
             if block == self.before.blocks && listed.sums != self.before {

@@ -19,7 +19,7 @@ mod index;
 mod split;
 
 use super::lanes;
-use super::{Boundary, Layer, Need, OnBoundary, Opened, Room, refused, truncated};
+use super::{Boundary, Layer, Need, OnBoundary, Opened, StagedBudget, refused, truncated};
 use crate::{Error, Result};
 use std::io::{self, Read};
 
@@ -28,7 +28,7 @@ const CODEC: u64 = 512 << 10;
 
 pub(super) fn open(
     input: Box<dyn Read + Send>,
-    room: Room,
+    room: StagedBudget,
     from: &Boundary,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {

@@ -1,7 +1,7 @@
 //! The splitter: cuts an .xz file into blocks.
 
 use super::container::{self, BlockHeader, STREAM_HEADER, StreamFlags};
-use super::index::{self, Seen, Sums};
+use super::index::{self, BlockSizes, Sums};
 use super::{CODEC, broken};
 use crate::filter::lanes::{self, Split, Stop, Tape, Unit};
 use crate::filter::{Budget, Layer, too_much_memory, truncated};
@@ -51,7 +51,7 @@ impl Split for Splitter {
     fn split(&mut self, tape: &mut Tape) -> Result<(), Stop> {
         let mut first = true;
         if let Some(Resume { flags, before }) = self.resume.take() {
-            self.stream(tape, flags, Seen::entered(before))?;
+            self.stream(tape, flags, BlockSizes::entered(before))?;
             self.padding(tape)?;
             first = false;
         }
@@ -64,7 +64,7 @@ impl Split for Splitter {
                 return Err(truncated(Layer::Xz, tape.offset(), "a stream header").into());
             }
             let flags = container::stream_header(&header, at)?;
-            self.stream(tape, flags, Seen::default())?;
+            self.stream(tape, flags, BlockSizes::default())?;
             self.padding(tape)?;
         }
         Ok(())
@@ -77,12 +77,12 @@ impl Splitter {
     }
 
     /// Reads blocks, index and footer.
-    fn stream(&self, tape: &mut Tape, flags: StreamFlags, mut seen: Seen) -> Result<(), Stop> {
+    fn stream(&self, tape: &mut Tape, flags: StreamFlags, mut sizes: BlockSizes) -> Result<(), Stop> {
         loop {
             match tape.peek()? {
                 None => return Err(truncated(Layer::Xz, tape.offset(), "a stream").into()),
-                Some(0) => return seen.check(tape, &flags),
-                Some(size) => self.block(tape, &flags, &mut seen, (usize::from(size) + 1) * 4)?,
+                Some(0) => return sizes.check(tape, &flags),
+                Some(size) => self.block(tape, &flags, &mut sizes, (usize::from(size) + 1) * 4)?,
             }
         }
     }
@@ -91,11 +91,11 @@ impl Splitter {
         &self,
         tape: &mut Tape,
         flags: &StreamFlags,
-        seen: &mut Seen,
+        sizes: &mut BlockSizes,
         header_size: usize,
     ) -> Result<(), Stop> {
         let start = tape.offset();
-        let resume = Resume { flags: *flags, before: seen.sums };
+        let resume = Resume { flags: *flags, before: sizes.sums };
         // The header must be parsed before the unit begins, so the codec gets a copy, behind the stream's
         // header.
         let mut before = vec![0; STREAM_HEADER + header_size];
@@ -123,7 +123,7 @@ impl Splitter {
         }
         pass(tape, flags.check)?;
         let unpadded = header_size as u64 + packed + flags.check;
-        seen.block(unpadded, plain).ok_or_else(|| broken(start, "the sizes of all blocks pass 64 bits"))?;
+        sizes.block(unpadded, plain).ok_or_else(|| broken(start, "the sizes of all blocks pass 64 bits"))?;
         let mut after = index::of_one_block(unpadded, plain);
         let footer = container::footer(flags, after.len() as u64);
         after.extend(footer.into_iter().flatten());

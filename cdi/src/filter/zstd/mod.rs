@@ -14,7 +14,9 @@ mod decode;
 mod frame;
 
 use super::lanes::{self, Split, Stop, Tape, Unit};
-use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, Room, refused, too_much_memory, truncated};
+use super::{
+    Boundary, Budget, Layer, Need, OnBoundary, Opened, StagedBudget, refused, too_much_memory, truncated,
+};
 use crate::{Error, Result};
 use std::io::{self, Read};
 
@@ -26,7 +28,7 @@ const EXTRA: u64 = 24 << 20;
 
 pub(super) fn open(
     input: Box<dyn Read + Send>,
-    room: Room,
+    room: StagedBudget,
     from: &Boundary,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {

@@ -15,7 +15,7 @@ pub(super) enum Encoding {
 }
 
 /// Parses the header; an encoding that was not requested and is not supported is refused.
-pub(super) fn of(headers: &HeaderMap) -> Result<Encoding, String> {
+pub(super) fn parse(headers: &HeaderMap) -> Result<Encoding, String> {
     let mut found = Encoding::Identity;
     for value in headers.get_all(header::CONTENT_ENCODING) {
         let value = value.to_str().unwrap_or("unreadable");

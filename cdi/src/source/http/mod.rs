@@ -15,7 +15,7 @@
 //!      ReadAt                        Read
 //! ```
 //!
-//! Below all of it: `remote_file.rs` (the requests, and messages about the server), `who.rs` (credentials),
+//! Below all of it: `remote_file.rs` (the requests, and messages about the server), `credentials.rs` (credentials),
 //! and the package `fetch` (redirects, timeouts and pauses, the number of requests at once, the version of
 //! the file, TLS, the runtime).
 //!
@@ -24,22 +24,22 @@
 //!
 //! All functions are for plain threads: calls block, and panic inside an async task.
 
+mod credentials;
 mod encoding;
 mod probe;
 mod remote;
 mod remote_file;
-mod who;
 mod whole;
 
 use crate::source::options::Options;
-use crate::source::{Identity, Says, Source, SourceFacts};
+use crate::source::{EvidenceStrength, Identity, Source, SourceFacts};
 use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use encoding::{Decoded, Encoding};
 use fetch::Validators;
 use fetch::ordered::Ordered;
 use probe::Body;
-use remote::{Ahead, Remote};
+use remote::{Remote, RemoteWindow};
 use remote_file::RemoteFile;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Http {
 /// proved.
 fn identity(validators: &Validators, name: String) -> Option<Identity> {
     let (value, proves) = validators.evidence()?;
-    let says = if proves { Says::Version } else { Says::Likely };
+    let says = if proves { EvidenceStrength::Version } else { EvidenceStrength::Likely };
     Some(Identity { value, size: validators.size(), name, says })
 }
 
@@ -153,7 +153,7 @@ impl Source for Http {
             }
             Bytes::Ranged(bytes) => {
                 let remote = bytes.file();
-                Box::new(Ordered::new(Arc::clone(remote), from, Ahead(Arc::clone(remote))))
+                Box::new(Ordered::new(Arc::clone(remote), from, RemoteWindow(Arc::clone(remote))))
             }
             Bytes::Whole(_) if from > 0 => {
                 return Err(self.cannot_start(from, "it comes in one answer, from its beginning"));
@@ -182,10 +182,13 @@ mod tests {
         };
         let expected =
             |value: &str, size, says| Some(Identity { value: value.into(), size, name: "name".into(), says });
-        assert_eq!(made("\"a\"", "Mon", Some(7)), expected("etag:\"a\"", Some(7), Says::Version));
-        assert_eq!(made("W/\"a\"", "Mon", Some(7)), expected("etag:W/\"a\"", Some(7), Says::Likely));
-        assert_eq!(made("", "Mon", Some(7)), expected("mtime:Mon", Some(7), Says::Likely));
+        assert_eq!(made("\"a\"", "Mon", Some(7)), expected("etag:\"a\"", Some(7), EvidenceStrength::Version));
+        assert_eq!(
+            made("W/\"a\"", "Mon", Some(7)),
+            expected("etag:W/\"a\"", Some(7), EvidenceStrength::Likely)
+        );
+        assert_eq!(made("", "Mon", Some(7)), expected("mtime:Mon", Some(7), EvidenceStrength::Likely));
         assert_eq!(made("", "", Some(7)), None);
-        assert_eq!(made("\"a\"", "Mon", None), expected("etag:\"a\"", None, Says::Likely));
+        assert_eq!(made("\"a\"", "Mon", None), expected("etag:\"a\"", None, EvidenceStrength::Likely));
     }
 }

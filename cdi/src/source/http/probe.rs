@@ -10,7 +10,7 @@ use super::remote::Remote;
 use super::remote_file::RemoteFile;
 use super::whole::{Begun, Whole};
 use bytes::{Bytes, BytesMut};
-use fetch::{Attempts, ContentRange, Error, Fault, PartSink, Permit, Result, Validators, FaultKind};
+use fetch::{Attempts, ContentRange, Error, Fault, FaultKind, PartSink, Permit, Result, Validators};
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
@@ -46,21 +46,21 @@ pub(super) async fn probe(remote_file: RemoteFile) -> Result<Probed> {
             Err(fault) => attempts.pause(0, fault).await?,
         }
     };
-    let said = Said::of(&remote_file, &response)?;
-    let (said, head, body) = match said.size {
-        Some(size) if said.ranges => {
-            let mut remote = Remote::new(remote_file, said.validators.clone(), size, Bytes::new());
+    let facts = AnswerFacts::of(&remote_file, &response)?;
+    let (facts, head, body) = match facts.size {
+        Some(size) if facts.ranges => {
+            let mut remote = Remote::new(remote_file, facts.validators.clone(), size, Bytes::new());
             remote.head = first_bytes(&remote, response, attempts).await?;
-            (said, remote.head.clone(), Body::Ranged(Arc::new(remote)))
+            (facts, remote.head.clone(), Body::Ranged(Arc::new(remote)))
         }
         _ => {
-            let (said, begun) = begin(&remote_file, said, response, attempts).await?;
-            let (head, size) = (begun.head.clone(), said.size);
-            let whole = Whole::new(remote_file, said.validators.clone(), size, begun);
-            (said, head, Body::Whole(Box::new(whole), size))
+            let (facts, begun) = begin(&remote_file, facts, response, attempts).await?;
+            let (head, size) = (begun.head.clone(), facts.size);
+            let whole = Whole::new(remote_file, facts.validators.clone(), size, begun);
+            (facts, head, Body::Whole(Box::new(whole), size))
         }
     };
-    let Said { headers, encoding, validators, .. } = said;
+    let AnswerFacts { headers, encoding, validators, .. } = facts;
     let found = Probed { body, encoding, validators };
     if is_web_page(&headers, &encoding.first_bytes(&head)) {
         let what = "the server sent a web page, not a disk: open the link in a browser to see what it says; \
@@ -80,7 +80,7 @@ impl Probed {
 }
 
 /// Facts about the file by the headers of an answer.
-struct Said {
+struct AnswerFacts {
     headers: HeaderMap,
     encoding: Encoding,
     size: Option<u64>,
@@ -89,10 +89,10 @@ struct Said {
     validators: Validators,
 }
 
-impl Said {
-    fn of(remote_file: &RemoteFile, response: &Response) -> Result<Said> {
+impl AnswerFacts {
+    fn of(remote_file: &RemoteFile, response: &Response) -> Result<AnswerFacts> {
         let headers = response.headers().clone();
-        let encoding = encoding::of(&headers)
+        let encoding = encoding::parse(&headers)
             .map_err(|what| Error::refused(format!("{}: {what}", remote_file.name())))?;
         let size = match response.status() {
             StatusCode::PARTIAL_CONTENT => ContentRange::parse(&headers).and_then(|range| range.total),
@@ -109,7 +109,7 @@ impl Said {
         // An empty file has no bytes that could be of another version.
         let ranges = response.status() == StatusCode::PARTIAL_CONTENT || size == Some(0);
         let validators = Validators::new(&headers, size);
-        Ok(Said { headers, encoding, size, ranges, validators })
+        Ok(AnswerFacts { headers, encoding, size, ranges, validators })
     }
 }
 
@@ -126,8 +126,8 @@ async fn first_answer(
         let headers = response.headers();
         let usable = match response.status() {
             StatusCode::PARTIAL_CONTENT => {
-                let placed =
-                    ContentRange::parse(headers).is_some_and(|range| range.start == 0 && range.total.is_some());
+                let placed = ContentRange::parse(headers)
+                    .is_some_and(|range| range.start == 0 && range.total.is_some());
                 placed && Validators::new(headers, None).are_strong()
             }
             StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers) == Some(0),
@@ -161,15 +161,15 @@ async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts
 /// answer that is read, since the first one may have been of another version.
 async fn begin(
     remote_file: &RemoteFile,
-    mut said: Said,
+    mut facts: AnswerFacts,
     mut response: Response,
     mut attempts: Attempts,
-) -> Result<(Said, Begun)> {
+) -> Result<(AnswerFacts, Begun)> {
     loop {
         match peek(remote_file, &mut response, &mut attempts).await {
             Ok(head) => {
-                let begun = Begun { head, response, size: said.size };
-                return Ok((said, begun));
+                let begun = Begun { head, response, size: facts.size };
+                return Ok((facts, begun));
             }
             Err(fault) => attempts.pause(0, fault).await?,
         }
@@ -179,7 +179,7 @@ async fn begin(
                 Err(fault) => attempts.pause(0, fault).await?,
             }
         };
-        said = Said::of(remote_file, &response)?;
+        facts = AnswerFacts::of(remote_file, &response)?;
     }
 }
 

@@ -7,8 +7,8 @@
 use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::{
-    Attempts, ContentRange, Error, Fault, GOOD_PROGRESS, Part, PartSink, Permit, Ranged, Result, Validators,
-    FaultKind, ordered::MOST_HELD, ordered::Window,
+    Attempts, ContentRange, Error, Fault, FaultKind, GOOD_PROGRESS, Part, PartSink, Permit, Ranged, Result,
+    Validators, ordered::MOST_HELD, ordered::Window,
 };
 use reqwest::header::HeaderValue;
 use reqwest::{Response, StatusCode};
@@ -193,9 +193,9 @@ impl Ranged for Remote {
 /// A window of as many segments as requests may be in flight, and one more that waits its turn. With one
 /// request at a time segments are long, as good as one response; with several they are short, so that all fit
 /// the memory bound.
-pub(super) struct Ahead(pub(super) Arc<Remote>);
+pub(super) struct RemoteWindow(pub(super) Arc<Remote>);
 
-impl Window for Ahead {
+impl Window for RemoteWindow {
     fn next(&mut self, under_way: usize, held: u64) -> Option<u64> {
         let limit = self.width();
         let several = (BUDGET / (limit as u64 + 1)).clamp(MIB, MOST_HELD);

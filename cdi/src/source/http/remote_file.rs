@@ -1,12 +1,13 @@
 //! One file on one server: GET requests for its ranges, and the messages about the server's failures.
 
-use super::who::Who;
+use super::credentials::FileCredentials;
 use crate::source::options::{Mutual, Options};
 use bytes::Bytes;
 use container_disk::Digest;
 use fetch::{
-    Attempts, NextPiece, Client, Concurrency, Connect, Error, Fault, Location, UnfollowedRedirect, Messages, Payload, RateJudge,
-    Rejected, Request, Resolved, Result, Retry, Silence, Unchecked, FaultKind, redirect, retry,
+    Attempts, Client, Concurrency, Connect, Error, Fault, FaultKind, Location, Messages, NextPiece, Payload,
+    RateJudge, Rejected, Request, Resolved, Result, Retry, Silence, Unchecked, UnfollowedRedirect, redirect,
+    retry,
 };
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 /// A client for one file on one server.
 pub(super) struct RemoteFile {
-    client: Client<Who>,
+    client: Client<FileCredentials>,
     origin: Location,
     resolved: Resolved,
     pub(super) options: Options,
@@ -27,8 +28,9 @@ pub(super) struct RemoteFile {
 impl RemoteFile {
     pub(super) fn new(url: &str, options: &Options) -> Result<RemoteFile> {
         let (origin, user_info) = Location::parse(url)?;
-        let (who, is_private) = Who::of(options, &origin, user_info)?;
-        let words = Words { name: origin.shown().to_owned(), is_private, is_store: options.store.is_some() };
+        let (who, is_private) = FileCredentials::of(options, &origin, user_info)?;
+        let words =
+            ServerMessages { name: origin.shown().to_owned(), is_private, is_store: options.store.is_some() };
         // A user in a redirect's URL is not used: the user chooses the credentials, not the server.
         let policy = redirect::Policy { may_leave_tls: options.insecure_tls, may_name_users: true };
         Ok(RemoteFile {
@@ -56,7 +58,8 @@ impl RemoteFile {
 
     pub(super) fn attempts(&self, at: u64) -> Attempts {
         let Options { retries, first_pause, idle_timeout: idle, .. } = self.options;
-        Attempts::new(self.name(), Retry { retries, first_pause, idle }, at).with_rate_judge(self.rate.clone())
+        Attempts::new(self.name(), Retry { retries, first_pause, idle }, at)
+            .with_rate_judge(self.rate.clone())
     }
 
     /// Sends one GET and follows redirects. Returns 200, 206 and 416; anything else is a fault.
@@ -113,7 +116,7 @@ impl RemoteFile {
 }
 
 /// Messages about a web server.
-struct Words {
+struct ServerMessages {
     name: String,
     /// True if requests carry credentials.
     is_private: bool,
@@ -121,7 +124,7 @@ struct Words {
     is_store: bool,
 }
 
-impl Messages for Words {
+impl Messages for ServerMessages {
     fn unreachable(&self, place: &Location, why: FaultKind, e: reqwest::Error) -> Error {
         let (name, host) = (&self.name, place.url().host_str().unwrap_or("the server"));
         if why == FaultKind::Tls {
@@ -232,7 +235,7 @@ mod tests {
     fn a_redirect_out_of_tls_says_what_allows_it() {
         let parse = |url: &str| Location::parse(url).unwrap().0;
         let strict = redirect::Policy { may_name_users: true, ..redirect::Policy::default() };
-        let words = Words { name: "https://h/".into(), is_private: false, is_store: false };
+        let words = ServerMessages { name: "https://h/".into(), is_private: false, is_store: false };
         let refused = |to: &str| {
             let refused = strict.follow(&parse("https://h/x"), to, redirect::Trail::default()).unwrap_err();
             words.unfollowed(&parse("https://h/x"), UnfollowedRedirect::Forbidden(refused))

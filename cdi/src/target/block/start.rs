@@ -1,5 +1,5 @@
 //! The start of a run to a device, as `file/claim.rs` for a file. No file can lie beside a device, so its
-//! journal is in a folder that the caller names ([`crate::plan::Wishes::journals`]) and that no other program
+//! journal is in a folder that the caller names ([`crate::plan::ConvertOptions::journals`]) and that no other program
 //! uses: an emptyDir of a pod.
 //!
 //! **Guarantee.** A journal is followed only for the device that it was written for: its number, its size,

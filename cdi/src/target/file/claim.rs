@@ -4,7 +4,7 @@
 use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
 use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, may_resume};
 use crate::size::Human;
-use crate::target::disk::{Claimed, Folder, Handle, Replaced, Strangers};
+use crate::target::disk::{Claimed, Folder, ForeignFile, Handle, Replaced};
 use crate::target::real::RealFolder;
 use crate::target::refuse;
 use crate::target::sync_guard::SyncGuard;
@@ -52,18 +52,18 @@ impl Claim {
         let (folder, name) = split(path)?;
         let folder = RealFolder::open(folder)?;
         let replaced = refuse::existing(&folder, name, path)?;
-        let strangers = if mode == Mode::Always { Strangers::Refused } else { Strangers::Replaced };
-        Claim::of(Arc::new(folder), name, replaced, strangers)
+        let foreign = if mode == Mode::Always { ForeignFile::Refuse } else { ForeignFile::Replace };
+        Claim::of(Arc::new(folder), name, replaced, foreign)
     }
 
     pub(super) fn of(
         folder: Arc<dyn Folder>,
         name: &OsStr,
         replaced: Option<Replaced>,
-        strangers: Strangers,
+        foreign: ForeignFile,
     ) -> Result<Self> {
         let names = Names::of(name);
-        let Claimed { file, created } = folder.claim(&names.partial, strangers)?;
+        let Claimed { file, created } = folder.claim(&names.partial, foreign)?;
         let tidy = Tidy { folder: folder.clone(), partial: names.partial.clone(), armed: created };
         Ok(Claim { folder, names, tidy, file, replaced, created })
     }
@@ -128,7 +128,7 @@ impl Claim {
     fn renew(&mut self) -> Result<()> {
         let partial = &self.names.partial;
         self.folder.remove(partial).map_err(|e| self.failed("cannot remove", e))?;
-        let Claimed { file, created } = self.folder.claim(partial, Strangers::Refused)?;
+        let Claimed { file, created } = self.folder.claim(partial, ForeignFile::Refuse)?;
         if !created {
             let what = format!("{} is being made by another process", self.folder.path(partial).display());
             return Err(Error::failed(what));
@@ -212,7 +212,7 @@ pub fn discard(path: &Path) -> Result<()> {
 }
 
 fn discard_in(folder: Arc<dyn Folder>, name: &OsStr) -> Result<()> {
-    let claim = Claim::of(folder, name, None, Strangers::Replaced)?;
+    let claim = Claim::of(folder, name, None, ForeignFile::Replace)?;
     journal::remove(&*claim.folder, &claim.names.journal)
         .map_err(|e| claim.failed("cannot remove the journal of", e))?;
     claim.folder.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;

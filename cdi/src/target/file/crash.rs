@@ -1,7 +1,7 @@
 //! The power is cut, or the process killed, at every operation of a run. Afterwards the final name is never
 //! half a disk, the journal never claims more than there is, and the next run comes to the same disk.
 
-use super::super::disk::Strangers;
+use super::super::disk::ForeignFile;
 use super::super::sim::{Count, Fault, Rng, SimFolder};
 use super::*;
 use crate::journal::{Conversion, Mark, Mode, Position};
@@ -49,7 +49,7 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
         ..FileOptions::default()
     };
     let replaced = folder.replaced(NAME);
-    let claim = Claim::of(Arc::new(folder.clone()), OsStr::new(NAME), replaced, Strangers::Replaced)?;
+    let claim = Claim::of(Arc::new(folder.clone()), OsStr::new(NAME), replaced, ForeignFile::Replace)?;
     let started = claim.start(options, &job(how.seed), Mode::Auto)?;
     let mut from = 0;
     if let Some(Mark { position: Position::Table { window: offset, .. }, .. }) = started.mark {

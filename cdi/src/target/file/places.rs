@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::target::disk::Strangers;
+use crate::target::disk::ForeignFile;
 use crate::target::real::RealFolder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -181,7 +181,7 @@ fn a_run_goes_on_where_the_file_system_chooses_the_owner() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     ::tests::mapped::as_mapped_by_a_server(65534, || {
         let real = RealFolder::open(folder.path()).unwrap();
-        let claim = || real.claim(OsStr::new("disk.img.partial"), Strangers::Refused).unwrap();
+        let claim = || real.claim(OsStr::new("disk.img.partial"), ForeignFile::Refuse).unwrap();
         let first = claim();
         assert!(first.created);
         first.file.write_at(b"half", 0).unwrap();

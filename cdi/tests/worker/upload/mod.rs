@@ -11,9 +11,9 @@ use super::client::{Answer, Authority, Connection, Identity, NAME};
 use super::{Ended, PATIENCE, Pod, disk, names};
 use api::job::{Import, Report, Source, Stage, Target, Upload};
 use cdi::convert::{Request, prepare};
-use cdi::plan::{Output, Wishes};
+use cdi::plan::{ConvertOptions, Output};
 use cdi::run::watch::Watch;
-use cdi::source::{Named, Options};
+use cdi::source::{Options, SourceSpec};
 use cdi::target::Destination;
 use std::time::{Duration, Instant};
 use tests::http::pattern;
@@ -133,9 +133,14 @@ fn qcow2(raw: &[u8]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("it can be made");
     let (from, to) = (folder.path().join("a.img"), folder.path().join("a.qcow2"));
     std::fs::write(&from, raw).expect("it can be made");
-    let (watch, wishes) = (Watch::default(), Wishes::of_threads(1));
+    let (watch, convert_options) = (Watch::default(), ConvertOptions::with_threads(1));
     let output = Output::Qcow2 { cluster_bits: 16, compress: None };
-    let request = Request::new(Named::Path(from), Destination::File(to.clone()), Options::default(), wishes);
+    let request = Request::new(
+        SourceSpec::Path(from),
+        Destination::File(to.clone()),
+        Options::default(),
+        convert_options,
+    );
     prepare(Request { output, ..request }, &watch)
         .expect("it can be made")
         .run(&watch)

@@ -6,8 +6,8 @@ use crate::said::{Disk, Order, Said};
 use api::job::Export;
 use cdi::Result;
 use cdi::export::{Steps, prepare};
-use cdi::plan::Wishes;
-use cdi::reach::Reach;
+use cdi::permissions::Permissions;
+use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,18 +29,18 @@ fn work(order: &Order<Export>) -> Said {
 fn moved(order: &Order<Export>) -> Result<Said> {
     let (watch, steps) = (Arc::new(Watch::default()), Arc::new(Steps::default()));
     let threads = thread::available_parallelism().map_or(2, usize::from);
-    let wishes = Wishes { memory: order.memory, ..Wishes::of_threads(threads) };
+    let convert_options = ConvertOptions { memory: order.memory, ..ConvertOptions::with_threads(threads) };
     // Dropping this sender ends the progress thread.
     let (going_on, ended) = channel::<()>();
-    let ready = |reach: &Reach| {
-        reach.enter();
+    let ready = |permissions: &Permissions| {
+        permissions.enter();
         let asked = Arc::clone(&watch);
         start("asked to end", move || end_when_asked(&asked))?;
         let (watch, steps) = (Arc::clone(&watch), Arc::clone(&steps));
         start("progress", move || tell(&watch, &steps, &ended))
     };
     let prepared =
-        prepare(&order.job, Arc::new(places(order.registries.as_deref())?), wishes, &watch, ready)?;
+        prepare(&order.job, Arc::new(places(order.registries.as_deref())?), convert_options, &watch, ready)?;
     planned(&prepared.plan_text());
     let exported = prepared.run(&watch, &steps)?;
     drop(going_on);

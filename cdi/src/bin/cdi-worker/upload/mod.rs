@@ -29,7 +29,7 @@
 //! one.
 //!
 //! **200 is final**, whichever process is killed after it, by this order: the disk has its name ─► its mark
-//! (`cdi::mark`), which the next pod finds and ends with ─► the report, which virt-controller reads ─► the
+//! (`cdi::done_marker`), which the next pod finds and ends with ─► the report, which virt-controller reads ─► the
 //! termination message ─► the answer. A device has no place for a mark: its answer waits for virt-controller,
 //! which deletes the pod when it has recorded the disk, or for [`NOTED`].
 //!

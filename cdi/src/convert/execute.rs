@@ -1,9 +1,9 @@
 //! Execution of a plan: one function for each flow, each a short list of steps.
 
-use super::ends::Partial;
 use super::facts::{Seek, Stream, enter_at, limits};
+use super::partial::Partial;
 use super::report::Report;
-use super::{Prepared, Request, overlap, shown, verify};
+use super::{Prepared, Request, overlap, plan_output, verify};
 use crate::journal::{Conversion, Journal, Mark, Mode, Position, Tables};
 use crate::plan::{self, Flow, Output, Plan};
 use crate::run::engine::{End, Engine, Marker, Marks, Size};
@@ -18,11 +18,11 @@ use crate::run::sum::DiskSum;
 use crate::run::two_passes::{Measured, Woven};
 use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
-use crate::source::{Identity, Named};
+use crate::source::{Identity, SourceSpec};
 use crate::spool::Spool;
 use crate::target::storage::Storage;
 use crate::target::{
-    self, BlockTarget, Claim, Destination, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget,
+    self, BlockTarget, Claim, Destination, FileOptions, Finished, NullTarget, Order, Started, StdoutTarget,
     Target,
 };
 use crate::{Detail, Error, ErrorKind, Result};
@@ -42,7 +42,7 @@ pub(super) struct Run<'a> {
 
 /// The result of moving the bytes.
 #[derive(Default)]
-struct Moved {
+struct TransferResult {
     /// The size of the target's disk.
     size: u64,
     /// The size of the disk that was read.
@@ -53,7 +53,7 @@ struct Moved {
 }
 
 /// Carries out a plan. `layer`: the target and the folder for its spool, if the plan's target is an image.
-pub(super) fn carry(
+pub(super) fn execute(
     prepared: Prepared,
     layer: Option<(Box<dyn Target + '_>, &Path)>,
     partial: &Partial,
@@ -67,19 +67,19 @@ pub(super) fn carry(
     let temp = std::env::temp_dir();
     let done = match (&facts.target, layer) {
         (Destination::Image(_), Some((target, folder))) => {
-            run.through(target, flow, None, Around { spool: folder, written: None })
+            run.through(target, flow, None, TargetPaths { spool: folder, written: None })
         }
         (Destination::Image(name), None) => {
             Err(Error::failed(format!("nothing was made ready to write {name}")))
         }
         (Destination::File(path), _) => run.to_file(path, flow),
         (Destination::Device(path), _) => run.to_block(path, flow, &temp),
-        (Destination::Nowhere, _) => {
-            run.through(Box::new(Nowhere), flow, None, Around { spool: &temp, written: None })
+        (Destination::Null, _) => {
+            run.through(Box::new(NullTarget), flow, None, TargetPaths { spool: &temp, written: None })
         }
         (Destination::Stdout, _) => {
-            let around = Around { spool: &temp, written: None };
-            StdoutTarget::new().and_then(|out| run.through(Box::new(out), flow, None, around))
+            let paths = TargetPaths { spool: &temp, written: None };
+            StdoutTarget::new().and_then(|out| run.through(Box::new(out), flow, None, paths))
         }
     };
     // A source that was changed explains any other error.
@@ -95,7 +95,7 @@ pub(super) fn carry(
             "zeros follow up to a whole sector, as QEMU reads a raw disk"
         );
     }
-    let length_unknown = plan::has_unknown_length(facts, &request.wishes, source.marks_its_end());
+    let length_unknown = plan::has_unknown_length(facts, &request.convert_options, source.marks_its_end());
     if length_unknown {
         tracing::warn!(
             "{} did not say how long the disk is: {} bytes came, and a transfer that was cut short would look the same; a checksum \
@@ -110,7 +110,7 @@ pub(super) fn carry(
         target: facts.target.to_string(),
         layers: facts.layers.iter().map(|(l, _)| l.name()).collect(),
         source_format: facts.kept.unwrap_or(facts.format).name(),
-        target_format: shown::output_name(facts),
+        target_format: plan_output::output_name(facts),
         virtual_size: moved.size,
         bytes_padded: padded,
         bytes_read: watch.read(),
@@ -119,10 +119,10 @@ pub(super) fn carry(
         flow: plan.flow.name(),
         spool_peak: moved.spool_peak,
         resumed_at: moved.resumed_at,
-        checksum: request.wishes.checksum.as_ref().map(ToString::to_string),
+        checksum: request.convert_options.checksum.as_ref().map(ToString::to_string),
         length_unknown,
-        verified: request.wishes.verify,
-        registries: matches!(request.source, Named::Image(Name::Registry(_)))
+        verified: request.convert_options.verify,
+        registries: matches!(request.source, SourceSpec::Image(Name::Registry(_)))
             .then(|| request.options.places.counted()),
         seconds: start.elapsed().as_secs_f64(),
     })
@@ -130,29 +130,29 @@ pub(super) fn carry(
 
 /// Paths that belong to a target.
 #[derive(Clone, Copy)]
-struct Around<'a> {
+struct TargetPaths<'a> {
     /// The folder for temporary files.
     spool: &'a Path,
     /// The path where the target can be read back.
     written: Option<&'a Path>,
 }
 
-impl<'a> Around<'a> {
+impl<'a> TargetPaths<'a> {
     /// For a file: temporary files lie beside it.
-    fn file(path: &'a Path) -> Around<'a> {
-        Around { spool: path.parent().unwrap_or(path), written: Some(path) }
+    fn file(path: &'a Path) -> TargetPaths<'a> {
+        TargetPaths { spool: path.parent().unwrap_or(path), written: Some(path) }
     }
 }
 
 impl Run<'_> {
     /// A file target: claimed, perhaps resumed, and renamed to its name only when complete.
-    fn to_file(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(Moved, Finished)> {
+    fn to_file(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(TransferResult, Finished)> {
         let options = FileOptions {
             size: self.plan.size.filter(|_| self.plan.facts.output == Output::Raw),
             needed: 0,
-            preallocate: self.request.wishes.preallocate,
+            preallocate: self.request.convert_options.preallocate,
         };
-        let mode = self.request.wishes.resume;
+        let mode = self.request.convert_options.resume;
         if let (Err(why), Mode::Always) = (&self.plan.resume, mode) {
             let what = format!("cannot go on with an earlier run: {why}; leave out --resume");
             return Err(Error::new(ErrorKind::Usage, what));
@@ -167,11 +167,11 @@ impl Run<'_> {
             let target = claim.start_anew(options)?;
             self.partial.taken(false, self.watch);
             let partial = target.partial();
-            return self.through(Box::new(target), flow, None, Around::file(&partial));
+            return self.through(Box::new(target), flow, None, TargetPaths::file(&partial));
         }
         let started = claim.start(options, &self.conversion(), mode)?;
         let partial = started.target.partial();
-        self.go_on(started, path, flow, Around::file(&partial))
+        self.go_on(started, path, flow, TargetPaths::file(&partial))
     }
 
     fn conversion(&self) -> Conversion {
@@ -179,7 +179,7 @@ impl Run<'_> {
             source: self.plan.facts.source.name.clone(),
             identity: self.identity(),
             plan: self.fingerprint(),
-            owner: self.request.wishes.owner.clone(),
+            owner: self.request.convert_options.owner.clone(),
         }
     }
 
@@ -189,8 +189,8 @@ impl Run<'_> {
         started: Started<T>,
         path: &Path,
         flow: Flow<Seek, Stream>,
-        around: Around<'_>,
-    ) -> Result<(Moved, Finished)> {
+        paths: TargetPaths<'_>,
+    ) -> Result<(TransferResult, Finished)> {
         let Started { target, journal, mark, anew } = started;
         self.partial.taken(mark.is_some(), self.watch);
         // Marks count from the first run on, so that the report of the last one can state the bytes that were
@@ -217,7 +217,7 @@ impl Run<'_> {
             (flow, _) => flow,
         };
         let is_resumed = mark.is_some();
-        let done = self.through(Box::new(target), flow, Some((journal, mark)), around);
+        let done = self.through(Box::new(target), flow, Some((journal, mark)), paths);
         done.map_err(|e| match e.detail() {
             // The source may be right by now.
             Some(Detail::Checksum) if is_resumed => {
@@ -232,7 +232,7 @@ impl Run<'_> {
     /// server states.
     fn identity(&self) -> Option<Identity> {
         let facts = &self.plan.facts.source;
-        match (&facts.identity, &self.request.wishes.checksum) {
+        match (&facts.identity, &self.request.convert_options.checksum) {
             (Some(identity), _) if identity.is_proof() => Some(identity.clone()),
             (_, Some(checksum)) => Some(Identity::of_content(checksum.to_string(), facts.size)),
             (identity, None) => identity.clone(),
@@ -240,7 +240,7 @@ impl Run<'_> {
     }
 
     fn fingerprint(&self) -> String {
-        match &self.request.wishes.checksum {
+        match &self.request.convert_options.checksum {
             Some(checksum) => format!("{} checksum={checksum}", self.plan.fingerprint()),
             None => self.plan.fingerprint(),
         }
@@ -248,21 +248,26 @@ impl Run<'_> {
 
     /// A device target. Beside it are only other devices, so temporary files and the journal have their own
     /// folders.
-    fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>, temp: &Path) -> Result<(Moved, Finished)> {
+    fn to_block(
+        &self,
+        path: &Path,
+        flow: Flow<Seek, Stream>,
+        temp: &Path,
+    ) -> Result<(TransferResult, Finished)> {
         let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
         overlap::refuse(self.request, &**flow.source(), &target.storage()?)?;
-        let around = Around { spool: temp, written: Some(path) };
-        let Some(journals) = &self.request.wishes.journals else {
-            return self.through(Box::new(target), flow, None, around);
+        let paths = TargetPaths { spool: temp, written: Some(path) };
+        let Some(journals) = &self.request.convert_options.journals else {
+            return self.through(Box::new(target), flow, None, paths);
         };
         if self.plan.resume.is_err() {
             // With the first written byte the old journal is not true any more.
             target::forget(path, journals)?;
-            return self.through(Box::new(target), flow, None, around);
+            return self.through(Box::new(target), flow, None, paths);
         }
-        let started = target.start(journals, &self.conversion(), self.request.wishes.resume)?;
-        let done = self.go_on(started, path, flow, around)?;
+        let started = target.start(journals, &self.conversion(), self.request.convert_options.resume)?;
+        let done = self.go_on(started, path, flow, paths)?;
         target::forget(path, journals)?;
         Ok(done)
     }
@@ -273,14 +278,14 @@ impl Run<'_> {
         target: Box<dyn Target + '_>,
         flow: Flow<Seek, Stream>,
         journal: Option<(Journal, Option<Mark>)>,
-        around: Around<'_>,
-    ) -> Result<(Moved, Finished)> {
+        paths: TargetPaths<'_>,
+    ) -> Result<(TransferResult, Finished)> {
         let source = flow.source().clone();
-        let moved = self.move_bytes(&*target, flow, journal, around.spool)?;
+        let moved = self.move_bytes(&*target, flow, journal, paths.spool)?;
         source.unchanged()?;
-        if self.request.wishes.verify {
+        if self.request.convert_options.verify {
             target.sync()?;
-            verify::compare(self, around.written, moved.sum, moved.size)?;
+            verify::compare(self, paths.written, moved.sum, moved.size)?;
         }
         self.watch.enter(Phase::Finishing, 0);
         Ok((moved, target.finish()?))
@@ -292,13 +297,13 @@ impl Run<'_> {
         flow: Flow<Seek, Stream>,
         journal: Option<(Journal, Option<Mark>)>,
         folder: &Path,
-    ) -> Result<Moved> {
+    ) -> Result<TransferResult> {
         match flow {
             Flow::Tables(Seek { bytes, image, .. }) => self.tables(target, &*image, &*bytes, journal),
             Flow::TablesInOrder(Seek { bytes, image, .. }) => {
                 let sum = self.in_order(target, folder, &*image, &*bytes)?;
                 let disk = image.virtual_size();
-                Ok(Moved { size: self.final_size(disk)?, disk, sum, ..Moved::default() })
+                Ok(TransferResult { size: self.final_size(disk)?, disk, sum, ..TransferResult::default() })
             }
             Flow::Stream(stream) => self.stream(target, stream, journal, folder),
             Flow::StreamInOrder(stream) => self.stream_in_order(target, stream, folder),
@@ -308,7 +313,7 @@ impl Run<'_> {
                 let (image, bytes) = scratch.image(moved.size)?;
                 let sum = self.in_order(target, folder, &image, &bytes)?;
                 scratch.is_whole()?;
-                Ok(Moved { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })
+                Ok(TransferResult { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })
             }
         }
     }
@@ -319,7 +324,7 @@ impl Run<'_> {
         image: &dyn Image,
         bytes: &dyn ReadAt,
         journal: Option<(Journal, Option<Mark>)>,
-    ) -> Result<Moved> {
+    ) -> Result<TransferResult> {
         let size = self.final_size(image.virtual_size())?;
         self.watch.enter(Phase::Converting, image.virtual_size());
         let (journal, mark) = journal.unzip();
@@ -347,7 +352,7 @@ impl Run<'_> {
         target.set_size(size)?;
         let resumed_at = mark.map(|m| m.written);
         let disk = image.virtual_size();
-        Ok(Moved { size, disk, sum: end.sum.join(before), resumed_at, ..Moved::default() })
+        Ok(TransferResult { size, disk, sum: end.sum.join(before), resumed_at, ..TransferResult::default() })
     }
 
     fn stream(
@@ -356,9 +361,9 @@ impl Run<'_> {
         stream: Stream,
         journal: Option<(Journal, Option<Mark>)>,
         folder: &Path,
-    ) -> Result<Moved> {
+    ) -> Result<TransferResult> {
         let Stream { mut reader, counted, boundaries, sums, from, standing, .. } = stream;
-        let is_summed = self.request.wishes.checksum.is_some();
+        let is_summed = self.request.convert_options.checksum.is_some();
         self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
         let (journal, mark) = journal.unzip();
@@ -428,10 +433,10 @@ impl Run<'_> {
         self.zero_rest(target, disk, size)?;
         target.set_size(size)?;
         let resumed_at = mark.flatten().map(|m| m.written);
-        Ok(Moved { size, disk, sum: end.sum.join(placed.sum), spool_peak: spool.peak(), resumed_at })
+        Ok(TransferResult { size, disk, sum: end.sum.join(placed.sum), spool_peak: spool.peak(), resumed_at })
     }
 
-    fn stream_in_order(&self, target: &dyn Target, stream: Stream, folder: &Path) -> Result<Moved> {
+    fn stream_in_order(&self, target: &dyn Target, stream: Stream, folder: &Path) -> Result<TransferResult> {
         let Stream { mut reader, counted, .. } = stream;
         self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
@@ -450,7 +455,7 @@ impl Run<'_> {
         self.watch.follow(None);
         let disk =
             image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
-        Ok(Moved { size: self.final_size(disk)?, disk, sum: end.sum, ..Moved::default() })
+        Ok(TransferResult { size: self.final_size(disk)?, disk, sum: end.sum, ..TransferResult::default() })
     }
 
     /// Converts an image that can be read by offset, to a target that is written front to back.
@@ -566,7 +571,7 @@ impl Run<'_> {
             workers: self.plan.workers,
             readers: self.plan.readers,
             buffers: self.plan.buffers,
-            sum: self.request.wishes.verify,
+            sum: self.request.convert_options.verify,
         };
         Engine { bytes, sink, watch: self.watch, size, marks }
     }
@@ -577,7 +582,7 @@ impl Run<'_> {
     }
 
     fn mark(&self, position: Position, sum: DiskSum) -> Mark {
-        let sum = self.request.wishes.verify.then(|| sum.to_string());
+        let sum = self.request.convert_options.verify.then(|| sum.to_string());
         Mark { position, written: self.watch.written(), sum }
     }
 }

@@ -17,7 +17,7 @@
 //! (`docker-credential-…`) cannot be started once the rest is given up.
 
 use crate::Result;
-use crate::source::{Named, Options};
+use crate::source::{Options, SourceSpec};
 use crate::target::Destination as Target;
 use container_disk::Name;
 use container_disk::open::Places;
@@ -34,37 +34,39 @@ const SPOOLS: usize = 3;
 
 /// The paths and the network that one command uses. Each step adds to it.
 #[derive(Debug, Default)]
-pub struct Reach {
+pub struct Permissions {
     process: Process,
 }
 
-impl Reach {
+impl Permissions {
     /// No path and no network.
-    pub fn new() -> Reach {
-        Reach::default()
+    pub fn new() -> Permissions {
+        Permissions::default()
     }
 
     /// Adds a disk, or an image, that is read. The meaning of its name was decided before.
-    pub fn source(self, named: &Named, options: &Options) -> Result<Reach> {
+    pub fn source(self, named: &SourceSpec, options: &Options) -> Result<Permissions> {
         Ok(match named {
-            Named::Image(image) => return self.image(image, &options.places),
-            Named::Stdin | Named::Blank(_) | Named::Upload(_) => self,
-            Named::Web(_) => {
+            SourceSpec::Image(image) => return self.image(image, &options.places),
+            SourceSpec::Stdin | SourceSpec::Blank(_) | SourceSpec::Upload(_) => self,
+            SourceSpec::Web(_) => {
                 let mutual = options.mutual.iter();
                 let mutual = mutual.flat_map(|files| [&files.certificate, &files.key, &files.authority]);
-                Reach { process: options.ca_files.iter().chain(mutual).fold(self.process.network(), read) }
+                Permissions {
+                    process: options.ca_files.iter().chain(mutual).fold(self.process.network(), read),
+                }
             }
-            Named::Path(path) => self.file(path),
+            SourceSpec::Path(path) => self.file(path),
         })
     }
 
     /// Adds a file that is read.
-    pub fn file(self, path: &Path) -> Reach {
-        Reach { process: self.process.uses(path, Use::Read) }
+    pub fn file(self, path: &Path) -> Permissions {
+        Permissions { process: self.process.uses(path, Use::Read) }
     }
 
     /// Adds an image that is read. Logins are looked up now.
-    pub fn image(self, name: &Name, places: &Places) -> Result<Reach> {
+    pub fn image(self, name: &Name, places: &Places) -> Result<Permissions> {
         let process = match name {
             Name::Registry(_) => places.ready(name)?.iter().fold(self.process.network(), read),
             Name::Store(_) => self.process.uses(places.store_folder()?, Use::Read),
@@ -72,32 +74,32 @@ impl Reach {
                 self.process.uses(path, Use::Read)
             }
         };
-        Ok(Reach { process })
+        Ok(Permissions { process })
     }
 
-    /// Adds a disk that is written. An image that it becomes a layer of is added by [`Reach::goal`].
-    pub fn target(self, place: &Target) -> Reach {
+    /// Adds a disk that is written. An image that it becomes a layer of is added by [`Permissions::goal`].
+    pub fn target(self, place: &Target) -> Permissions {
         let lists =
             |process: Process| LISTS.iter().fold(process, |process, list| process.uses(list, Use::Read));
         let process = match place {
-            Target::Stdout | Target::Nowhere => return self.spool(),
+            Target::Stdout | Target::Null => return self.spool(),
             Target::Image(_) => self.process,
             Target::Device(path) => {
-                return Reach { process: lists(self.process).uses(path, Use::Device) }.spool();
+                return Permissions { process: lists(self.process).uses(path, Use::Device) }.spool();
             }
             Target::File(path) => lists(self.process).uses(folder_of(path), Use::Write).replaces(path),
         };
-        Reach { process }
+        Permissions { process }
     }
 
     /// Adds a folder that files are unpacked into.
-    pub fn folder(self, path: &Path) -> Reach {
-        Reach { process: self.process.uses(path, Use::Write) }
+    pub fn folder(self, path: &Path) -> Permissions {
+        Permissions { process: self.process.uses(path, Use::Write) }
     }
 
     /// Reserves anonymous files in the temporary folder. They are made now, since the folder also holds files
     /// of other programs and stays forbidden.
-    pub fn spool(self) -> Reach {
+    pub fn spool(self) -> Permissions {
         let folder = std::env::temp_dir();
         if let Err(e) = container_disk::reserve(&folder, SPOOLS) {
             // Perhaps none is needed.
@@ -107,7 +109,7 @@ impl Reach {
     }
 
     /// Adds an image that is written. The store's folder is created if the image goes there.
-    pub fn goal(self, name: &Name, places: &Places) -> Result<Reach> {
+    pub fn goal(self, name: &Name, places: &Places) -> Result<Permissions> {
         let process = match name {
             Name::Registry(_) => return self.image(name, places),
             Name::Store(_) => return self.store(places),
@@ -116,12 +118,12 @@ impl Reach {
                 self.process.uses(folder_of(path), Use::Write)
             }
         };
-        Ok(Reach { process })
+        Ok(Permissions { process })
     }
 
     /// Adds the store's folder, which is created if missing.
-    pub fn store(self, places: &Places) -> Result<Reach> {
-        Ok(Reach { process: self.process.uses(places.make_store_folder()?, Use::Write) })
+    pub fn store(self, places: &Places) -> Result<Permissions> {
+        Ok(Permissions { process: self.process.uses(places.make_store_folder()?, Use::Write) })
     }
 
     /// The collected paths, for confinement.
@@ -158,11 +160,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { ca_files: vec!["/ca.pem".into()], ..Options::default() };
         let of = |source: &str| {
-            let named = Named::of(source, &options).unwrap();
-            Reach::new().source(&named, &options).unwrap()
+            let named = SourceSpec::resolve(source, &options).unwrap();
+            Permissions::new().source(&named, &options).unwrap()
         };
 
-        let to = |name: &Path| Target::of(name.as_os_str()).unwrap();
+        let to = |name: &Path| Target::from_name(name.as_os_str()).unwrap();
         let local = of("/disks/a.img").target(&to(&folder.path().join("b.img")));
         assert_eq!(local.process().use_of(Path::new("/disks/a.img")), Some(Use::Read));
         assert_eq!(local.process().use_of(folder.path()), Some(Use::Write));
@@ -188,12 +190,12 @@ mod tests {
     fn images_are_used_where_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let places = Places::new(None).with_store(folder.path().join("store"));
-        let goal = |name: &str| Reach::new().goal(&Name::of_image(name).unwrap(), &places).unwrap();
+        let goal = |name: &str| Permissions::new().goal(&Name::of_image(name).unwrap(), &places).unwrap();
         let store = goal("os:1");
         assert_eq!(store.process().use_of(&folder.path().join("store")), Some(Use::Write));
         assert!(folder.path().join("store").is_dir() && !store.process().has_network());
 
-        let read = Reach::new().image(&Name::of_image("os:1").unwrap(), &places).unwrap();
+        let read = Permissions::new().image(&Name::of_image("os:1").unwrap(), &places).unwrap();
         assert_eq!(
             read.process().use_of(&folder.path().join("store")),
             Some(Use::Read),
@@ -204,7 +206,7 @@ mod tests {
         assert_eq!(goal(&format!("oci:{}", new.display())).process().use_of(folder.path()), Some(Use::Write));
         let archive = format!("oci-archive:{}", folder.path().join("os.tar").display());
         assert_eq!(goal(&archive).process().use_of(folder.path()), Some(Use::Write));
-        let read = Reach::new().image(&Name::of_image(&archive).unwrap(), &places).unwrap();
+        let read = Permissions::new().image(&Name::of_image(&archive).unwrap(), &places).unwrap();
         assert_eq!(read.process().use_of(&folder.path().join("os.tar")), Some(Use::Read));
     }
 }

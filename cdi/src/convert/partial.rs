@@ -2,7 +2,7 @@
 
 use super::{Prepared, first};
 use crate::journal::Mode;
-use crate::plan::GoOn;
+use crate::plan::ResumeCommand;
 use crate::run::watch::Watch;
 use crate::target::{self, Destination};
 use crate::{Error, ErrorKind};
@@ -11,14 +11,14 @@ use std::sync::{Mutex, PoisonError};
 
 /// The state that a cut-short run leaves beside the target.
 pub(super) struct Partial {
-    kept: Option<Kept>,
+    kept: Option<LeftFiles>,
     /// The command by which a later run continues, or the reason why none can.
-    resumable: Result<GoOn, &'static str>,
+    resumable: Result<ResumeCommand, &'static str>,
     state: Mutex<State>,
 }
 
 /// The files that stay.
-enum Kept {
+enum LeftFiles {
     /// The `.partial` of this file, and its journal.
     File(PathBuf),
     /// The bytes written to a device, and its journal in a folder.
@@ -38,16 +38,16 @@ enum State {
 
 impl Partial {
     pub(super) fn of(prepared: &Prepared) -> Self {
-        let kept = match (&prepared.request.target, &prepared.request.wishes.journals) {
-            (Destination::File(path), _) => Some(Kept::File(path.clone())),
+        let kept = match (&prepared.request.target, &prepared.request.convert_options.journals) {
+            (Destination::File(path), _) => Some(LeftFiles::File(path.clone())),
             (Destination::Device(path), Some(journals)) => {
-                Some(Kept::Device { device: path.clone(), journals: journals.clone() })
+                Some(LeftFiles::Device { device: path.clone(), journals: journals.clone() })
             }
             _ => None,
         };
-        let resumable = prepared.plan.resume.map(|go_on| match prepared.request.wishes.resume {
+        let resumable = prepared.plan.resume.map(|go_on| match prepared.request.convert_options.resume {
             // This command has the flag already.
-            Mode::Always => GoOn::SameCommand,
+            Mode::Always => ResumeCommand::SameCommand,
             _ => go_on,
         });
         Partial { kept, resumable, state: Mutex::new(State::NotOurs) }
@@ -79,8 +79,8 @@ impl Partial {
             return e.with_hint(self.how_to(go_on));
         }
         let cleaned = match kept {
-            Kept::File(path) => target::discard(path),
-            Kept::Device { device, journals } => target::forget(device, journals),
+            LeftFiles::File(path) => target::discard(path),
+            LeftFiles::Device { device, journals } => target::forget(device, journals),
         };
         if let Err(left) = cleaned {
             tracing::debug!("nothing to clean up: {left}");
@@ -91,18 +91,18 @@ impl Partial {
         }
     }
 
-    fn how_to(&self, go_on: GoOn) -> String {
+    fn how_to(&self, go_on: ResumeCommand) -> String {
         let how = match go_on {
-            GoOn::SameCommand => "the same command goes on from there".to_owned(),
-            GoOn::WithResume(why) => {
+            ResumeCommand::SameCommand => "the same command goes on from there".to_owned(),
+            ResumeCommand::WithResume(why) => {
                 format!(
                     "the same command with --resume goes on from there; without it, it begins anew, since {why}"
                 )
             }
         };
         match &self.kept {
-            Some(Kept::File(path)) => format!("{}.partial and its journal stay; {how}", path.display()),
-            Some(Kept::Device { device, .. }) => {
+            Some(LeftFiles::File(path)) => format!("{}.partial and its journal stay; {how}", path.display()),
+            Some(LeftFiles::Device { device, .. }) => {
                 format!("what was written to {} stays, and its journal; {how}", device.display())
             }
             None => how,

@@ -10,7 +10,7 @@ use reqwest::header::HeaderMap;
 const GOOGLE: &str = "storage.googleapis.com";
 
 /// Credentials for the requests for one file.
-pub(super) enum Who {
+pub(super) enum FileCredentials {
     /// Headers that go with each request; possibly none.
     Headers(Headers),
     /// An access key of an S3 store.
@@ -19,51 +19,55 @@ pub(super) enum Who {
     Account(Box<ServiceAccount>),
 }
 
-impl Who {
+impl FileCredentials {
     /// The credentials for the file at this URL; false if there are none.
-    pub(super) fn of(options: &Options, file: &Location, user_info: Option<UserInfo>) -> Result<(Who, bool)> {
+    pub(super) fn of(
+        options: &Options,
+        file: &Location,
+        user_info: Option<UserInfo>,
+    ) -> Result<(FileCredentials, bool)> {
         match &options.store {
             Some(Store::S3 { id, key }) => {
                 let s3 = S3::new(id, Secret::new(key), file.clone())?;
-                Ok((Who::S3(Box::new(s3)), true))
+                Ok((FileCredentials::S3(Box::new(s3)), true))
             }
             Some(Store::Account { key_file }) => {
                 takes_tokens(file)?;
-                Ok((Who::Account(Box::new(ServiceAccount::from_key_file(key_file)?)), true))
+                Ok((FileCredentials::Account(Box::new(ServiceAccount::from_key_file(key_file)?)), true))
             }
             None => {
                 let login = login(options, user_info);
                 let is_somebody = login.is_some() || !options.headers.is_empty();
-                Ok((Who::Headers(Headers::new(&options.headers, login.as_ref())?), is_somebody))
+                Ok((FileCredentials::Headers(Headers::new(&options.headers, login.as_ref())?), is_somebody))
             }
         }
     }
 }
 
-impl Authorizer for Who {
+impl Authorizer for FileCredentials {
     type Scope = ();
 
     async fn headers(&self, server: &Server<'_>, (): &()) -> Result<HeaderMap, Fault> {
         match self {
-            Who::Headers(who) => who.headers(server, &()).await,
-            Who::S3(who) => who.headers(server, &()).await,
-            Who::Account(who) => who.headers(server, &()).await,
+            FileCredentials::Headers(who) => who.headers(server, &()).await,
+            FileCredentials::S3(who) => who.headers(server, &()).await,
+            FileCredentials::Account(who) => who.headers(server, &()).await,
         }
     }
 
     fn is_challenge(&self, status: StatusCode) -> bool {
         match self {
-            Who::Headers(who) => who.is_challenge(status),
-            Who::S3(who) => who.is_challenge(status),
-            Who::Account(who) => who.is_challenge(status),
+            FileCredentials::Headers(who) => who.is_challenge(status),
+            FileCredentials::S3(who) => who.is_challenge(status),
+            FileCredentials::Account(who) => who.is_challenge(status),
         }
     }
 
     fn excerpt(&self) -> usize {
         match self {
-            Who::Headers(who) => who.excerpt(),
-            Who::S3(who) => who.excerpt(),
-            Who::Account(who) => who.excerpt(),
+            FileCredentials::Headers(who) => who.excerpt(),
+            FileCredentials::S3(who) => who.excerpt(),
+            FileCredentials::Account(who) => who.excerpt(),
         }
     }
 
@@ -75,9 +79,9 @@ impl Authorizer for Who {
         (): &(),
     ) -> Result<Option<HeaderMap>, Fault> {
         match self {
-            Who::Headers(who) => who.challenged(server, answer, used, &()).await,
-            Who::S3(who) => who.challenged(server, answer, used, &()).await,
-            Who::Account(who) => who.challenged(server, answer, used, &()).await,
+            FileCredentials::Headers(who) => who.challenged(server, answer, used, &()).await,
+            FileCredentials::S3(who) => who.challenged(server, answer, used, &()).await,
+            FileCredentials::Account(who) => who.challenged(server, answer, used, &()).await,
         }
     }
 }
@@ -135,7 +139,7 @@ mod tests {
         let of = |address: &str| {
             let file = Location::parse(address).unwrap().0;
             let store = Some(Store::Account { key_file: b"{}".to_vec() });
-            let told = Who::of(&Options { store, ..Options::default() }, &file, None).err();
+            let told = FileCredentials::of(&Options { store, ..Options::default() }, &file, None).err();
             told.expect("its key file is empty").to_string()
         };
         for address in [
@@ -167,7 +171,10 @@ mod tests {
         let file = Location::parse("https://me:pw@s3.example/bucket/x").unwrap().0;
         let store = Some(Store::S3 { id: "AKID".into(), key: "s3cret".into() });
         let options = Options { store, user: Some("me".into()), ..Options::default() };
-        assert!(matches!(Who::of(&options, &file, None), Ok((Who::S3(_), true))));
-        assert!(matches!(Who::of(&Options::default(), &file, None), Ok((Who::Headers(_), false))));
+        assert!(matches!(FileCredentials::of(&options, &file, None), Ok((FileCredentials::S3(_), true))));
+        assert!(matches!(
+            FileCredentials::of(&Options::default(), &file, None),
+            Ok((FileCredentials::Headers(_), false))
+        ));
     }
 }

@@ -33,7 +33,7 @@ impl Shape {
 }
 
 /// The consumer's side of a reader that runs ahead.
-pub struct Ahead {
+pub struct ReadAhead {
     full: Receiver<Piece>,
     empty: Sender<Vec<u8>>,
     buf: Vec<u8>,
@@ -55,10 +55,10 @@ enum Piece {
     Failed(io::Error),
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Starts the thread; `name` shows up in debuggers.
     pub fn new(name: &str, inner: impl Read + Send + 'static, shape: Shape) -> crate::Result<Self> {
-        Ahead::with_marks(name, inner, shape, None, 0)
+        ReadAhead::with_marks(name, inner, shape, None, 0)
     }
 
     /// Also reports to `marks` how far the consumer has come; its bytes begin at `start`.
@@ -80,11 +80,19 @@ impl Ahead {
                 run(inner, buffers, size, &full_in, &empty_out);
             })
             .map_err(|e| Error::failed(format!("cannot start the thread {name}")).because(e))?;
-        Ok(Ahead { full, empty, buf: Vec::new(), range: 0..0, handed: start, marks, state: State::Running })
+        Ok(ReadAhead {
+            full,
+            empty,
+            buf: Vec::new(),
+            range: 0..0,
+            handed: start,
+            marks,
+            state: State::Running,
+        })
     }
 }
 
-impl Read for Ahead {
+impl Read for ReadAhead {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if let Some(marks) = &self.marks {
             marks.passed(self.handed);
@@ -107,9 +115,9 @@ impl Read for Ahead {
     }
 }
 
-impl HoleRead for Ahead {}
+impl HoleRead for ReadAhead {}
 
-impl Ahead {
+impl ReadAhead {
     fn next(&mut self) -> io::Result<()> {
         let used = std::mem::take(&mut self.buf);
         if !used.is_empty() {
@@ -220,7 +228,7 @@ mod tests {
     #[test]
     fn all_bytes_come_and_then_the_end_for_ever() {
         for len in [0, 1, 999, 1000, 1001, 50_000] {
-            let mut ahead = Ahead::new("t", Then::new(len, || Ok(0)), SMALL).unwrap();
+            let mut ahead = ReadAhead::new("t", Then::new(len, || Ok(0)), SMALL).unwrap();
             let mut out = Vec::new();
             assert_eq!(ahead.read_to_end(&mut out).unwrap(), len);
             assert!(out.iter().all(|&b| b == 7));
@@ -233,7 +241,7 @@ mod tests {
         let fails: [fn() -> io::Result<usize>; 2] =
             [|| Err(Error::refused("as told").into()), || panic!("a reader that panics")];
         for (fail, sentence, before) in [(fails[0], "as told", 2500), (fails[1], "this is a bug", 2000)] {
-            let mut ahead = Ahead::new("t", Then::new(2500, fail), SMALL).unwrap();
+            let mut ahead = ReadAhead::new("t", Then::new(2500, fail), SMALL).unwrap();
             let mut out = Vec::new();
             let e = ahead.read_to_end(&mut out).unwrap_err();
             assert!(e.to_string().contains(sentence), "{e}");
@@ -248,7 +256,7 @@ mod tests {
     fn it_runs_ahead_so_far_and_no_further() {
         let inner = Then::new(100_000, || Ok(0));
         let given = inner.given.clone();
-        let mut ahead = Ahead::new("t", inner, SMALL).unwrap();
+        let mut ahead = ReadAhead::new("t", inner, SMALL).unwrap();
         ahead.read_exact(&mut [0; 10]).unwrap();
         let settled = |most: usize| {
             for _ in 0..1000 {
@@ -277,7 +285,7 @@ mod tests {
             marks.put(Boundary { input: output / 2, output, state: Vec::new() });
         }
         let mut ahead =
-            Ahead::with_marks("t", Then::new(150_000, || Ok(0)), SMALL, Some(marks), 100).unwrap();
+            ReadAhead::with_marks("t", Then::new(150_000, || Ok(0)), SMALL, Some(marks), 100).unwrap();
         let mut read = |n: usize| ahead.read_exact(&mut vec![0; n]).unwrap();
         read(69_899);
         read(1);

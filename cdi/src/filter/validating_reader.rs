@@ -7,15 +7,15 @@ use disk_format::judge::{Judge, Verdict};
 use std::io::{self, Read};
 
 /// A reader that returns the same bytes, and an error before their end if they are not a valid image.
-pub(crate) struct Judged<R> {
+pub(crate) struct ValidatingReader<R> {
     inner: R,
     name: String,
     judge: Option<Judge>,
 }
 
-impl<R: Read> Judged<R> {
+impl<R: Read> ValidatingReader<R> {
     pub(crate) fn new(inner: R, name: &str, limits: Limits) -> Self {
-        Judged { inner, name: name.to_owned(), judge: Some(Judge::new(limits)) }
+        ValidatingReader { inner, name: name.to_owned(), judge: Some(Judge::new(limits)) }
     }
 
     fn judge(&mut self, bytes: &[u8]) -> Result<()> {
@@ -35,7 +35,7 @@ impl<R: Read> Judged<R> {
     }
 }
 
-impl<R: Read> Read for Judged<R> {
+impl<R: Read> Read for ValidatingReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if out.is_empty() {
             return Ok(0);
@@ -47,4 +47,4 @@ impl<R: Read> Read for Judged<R> {
 }
 
 // Zeros are checked like all other bytes, so none are skipped.
-impl<R: Read> HoleRead for Judged<R> {}
+impl<R: Read> HoleRead for ValidatingReader<R> {}

@@ -1,6 +1,6 @@
 //! A plan as text and as JSON.
 
-use crate::plan::{Facts, GoOn, Output, Plan};
+use crate::plan::{Facts, Output, Plan, ResumeCommand};
 use crate::size::human;
 use serde::Serialize;
 use std::fmt::Write;
@@ -44,7 +44,7 @@ pub(super) fn json<S, T>(plan: &Plan<S, T>) -> PlanJson {
         resumable: plan.resume.is_ok(),
         not_resumable_because: plan.resume.err(),
         needs_resume_because: match plan.resume {
-            Ok(GoOn::WithResume(why)) => Some(why),
+            Ok(ResumeCommand::WithResume(why)) => Some(why),
             _ => None,
         },
         reasons: plan.reasons.clone(),
@@ -80,8 +80,10 @@ pub(super) fn text<S, T>(plan: &Plan<S, T>) -> String {
             .map_or("nothing beside the target".into(), |most| format!("spool of at most {}", human(most))),
     );
     let resume = match plan.resume {
-        Ok(GoOn::SameCommand) => "yes, from a journal beside the target".into(),
-        Ok(GoOn::WithResume(why)) => format!("with --resume, from a journal beside the target: {why}"),
+        Ok(ResumeCommand::SameCommand) => "yes, from a journal beside the target".into(),
+        Ok(ResumeCommand::WithResume(why)) => {
+            format!("with --resume, from a journal beside the target: {why}")
+        }
         Err(why) => format!("no: {why}"),
     };
     line("resume", &resume);

@@ -28,22 +28,22 @@ pub(crate) fn name(owner: &str, word: &str) -> String {
 
 /// The mark on the volume of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct DoneMarker {
     folder: PathBuf,
     /// The disk, if the target is one.
     disk: Option<PathBuf>,
     name: String,
 }
 
-impl Mark {
+impl DoneMarker {
     /// The mark of a job with this target, for this owner; `None` for a device, and without an owner.
-    pub fn of(target: &Target, owner: &str) -> Option<Mark> {
+    pub fn of(target: &Target, owner: &str) -> Option<DoneMarker> {
         let (folder, disk) = match target {
             Target::File(path) => (path.parent()?.to_owned(), Some(path.clone())),
             Target::Folder(path) => (path.clone(), None),
             Target::Device(_) => return None,
         };
-        (!owner.is_empty()).then(|| Mark { folder, disk, name: name(owner, "done") })
+        (!owner.is_empty()).then(|| DoneMarker { folder, disk, name: name(owner, "done") })
     }
 
     /// The bytes of the disk that an earlier run has finished (0: the files of an archive); `None` if none
@@ -87,7 +87,7 @@ mod tests {
     fn a_mark_is_believed_beside_its_disk_and_of_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let disk = folder.path().join("disk.img");
-        let of = |owner| Mark::of(&Target::File(disk.clone()), owner).unwrap();
+        let of = |owner| DoneMarker::of(&Target::File(disk.clone()), owner).unwrap();
         assert_eq!(of("uid-1").found().unwrap(), None);
         of("uid-1").set().unwrap();
         assert_eq!(of("uid-1").found().unwrap(), None, "there is no disk");
@@ -97,7 +97,7 @@ mod tests {
         of("uid-1").set().unwrap();
         std::os::unix::fs::symlink(&disk, folder.path().join(".cdi-uid-2.done")).unwrap();
         assert_eq!(of("uid-2").found().unwrap(), None, "a link is not followed");
-        assert_eq!(Mark::of(&Target::File(disk.clone()), ""), None);
-        assert_eq!(Mark::of(&Target::Device(disk), "uid-1"), None);
+        assert_eq!(DoneMarker::of(&Target::File(disk.clone()), ""), None);
+        assert_eq!(DoneMarker::of(&Target::Device(disk), "uid-1"), None);
     }
 }

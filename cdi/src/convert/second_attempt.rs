@@ -12,14 +12,14 @@ use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// The request and the source for a second attempt.
-pub(super) struct Again {
+pub(super) struct SecondAttempt {
     request: Request,
     source: Arc<dyn Source>,
 }
 
-impl Again {
-    pub(super) fn new(request: &Request, source: &Arc<dyn Source>) -> Again {
-        Again { request: request.clone(), source: source.clone() }
+impl SecondAttempt {
+    pub(super) fn new(request: &Request, source: &Arc<dyn Source>) -> SecondAttempt {
+        SecondAttempt { request: request.clone(), source: source.clone() }
     }
 
     /// The second attempt, if the source may do better after the error `e`; otherwise `e` itself.
