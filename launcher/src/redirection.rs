@@ -38,7 +38,7 @@ pub struct Redirection {
 
 /// A client's slot, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct RedirectionSlot {
     qemu: UnixStream,
     _held: OwnedSemaphorePermit,
 }
@@ -53,12 +53,12 @@ impl Redirection {
 
     /// Reserves a free slot, or returns the reason of a refusal. For a server that must answer before it
     /// hands its stream over.
-    pub async fn reserve(&self) -> Result<Place> {
+    pub async fn reserve(&self) -> Result<RedirectionSlot> {
         let mut fault = None;
         for (socket, place) in self.places.iter() {
             let Ok(held) = Arc::clone(place).try_acquire_owned() else { continue };
             match timeout(PATIENCE, UnixStream::connect(socket)).await {
-                Ok(Ok(qemu)) => return Ok(Place { qemu, _held: held }),
+                Ok(Ok(qemu)) => return Ok(RedirectionSlot { qemu, _held: held }),
                 Ok(Err(e)) if e.kind() == io::ErrorKind::NotFound => {
                     let what = "the VM takes no USB devices of clients (spec.domain.devices.clientPassthrough), or does not run";
                     return Err(Error::new(ErrorKind::NotFound, what));
@@ -80,7 +80,7 @@ impl Redirection {
     }
 }
 
-impl Place {
+impl RedirectionSlot {
     /// Copies both ways until both sides have ended, or one has failed.
     pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(mut self, mut client: S) {
         let done = copy_bidirectional(&mut client, &mut self.qemu).await;

@@ -41,12 +41,12 @@ pub(crate) struct Seats {
     of: &'static str,
     most: usize,
     next: u64,
-    taken: BTreeMap<u64, Taken>,
+    taken: BTreeMap<u64, SeatHolder>,
     typist: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct SeatHolder {
     types: bool,
     /// Dropped with the seat.
     _stays: oneshot::Sender<Infallible>,
@@ -92,7 +92,7 @@ impl Seats {
         let id = self.next;
         self.next += 1;
         let (stays, gone) = oneshot::channel();
-        self.taken.insert(id, Taken { types: mode.types(), _stays: stays });
+        self.taken.insert(id, SeatHolder { types: mode.types(), _stays: stays });
         let replaced = mode.types() && self.typist.replace(id).is_some();
         Ok(Entered { id, gone, closed, replaced })
     }

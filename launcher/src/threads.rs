@@ -62,7 +62,7 @@ impl<T> Future for Running<T> {
 
 /// Slots for calls of one kind by clients. Its clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Places {
+pub(crate) struct Slots {
     name: &'static str,
     /// Time for which a client waits for a slot, and again for the call.
     patience: Duration,
@@ -78,16 +78,16 @@ struct Call {
 }
 
 /// A slot in use, until its call returns.
-struct Place {
+struct Slot {
     calls: Arc<Mutex<Vec<Call>>>,
     since: Instant,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Places {
+impl Slots {
     /// `count` slots, whose threads have this name.
-    pub(crate) fn new(name: &'static str, count: usize, patience: Duration) -> Places {
-        Places { name, patience, free: Arc::new(Semaphore::new(count)), calls: Arc::default() }
+    pub(crate) fn new(name: &'static str, count: usize, patience: Duration) -> Slots {
+        Slots { name, patience, free: Arc::new(Semaphore::new(count)), calls: Arc::default() }
     }
 
     /// Makes a call when a slot is free. A call that does not return in time goes on without its client.
@@ -111,7 +111,7 @@ impl Places {
         }
     }
 
-    async fn place(&self, doing: &str) -> Result<Place> {
+    async fn place(&self, doing: &str) -> Result<Slot> {
         let Ok(Ok(permit)) = timeout(self.patience, self.free.clone().acquire_owned()).await else {
             let calls = locked(&self.calls);
             let calls: Vec<String> = calls
@@ -123,11 +123,11 @@ impl Places {
         };
         let since = Instant::now();
         locked(&self.calls).push(Call { doing: doing.to_owned(), since });
-        Ok(Place { calls: self.calls.clone(), since, _permit: permit })
+        Ok(Slot { calls: self.calls.clone(), since, _permit: permit })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut calls = locked(&self.calls);
         if let Some(at) = calls.iter().position(|call| call.since == self.since) {
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_hangs_is_named_to_the_clients_that_wait_for_it() {
-        let places = Places::new("test", 1, Duration::from_millis(50));
+        let places = Slots::new("test", 1, Duration::from_millis(50));
         let (release, held) = mpsc::channel::<()>();
         let late = places.ask("read the disk", move || held.recv().is_err()).await.unwrap_err();
         assert_eq!(late.kind(), ErrorKind::TimedOut);
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(busy.kind(), ErrorKind::Unavailable);
         assert!(busy.to_string().contains("not returned yet: read the disk (0 s)"), "{busy}");
         drop(release);
-        let places = Places { patience: Duration::from_secs(60), ..places };
+        let places = Slots { patience: Duration::from_secs(60), ..places };
         assert_eq!(places.ask("read a third", || 7).await.unwrap(), 7);
         assert!(locked(&places.calls).is_empty());
     }

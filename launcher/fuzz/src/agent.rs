@@ -2,7 +2,7 @@
 
 use api::launcher::Exec;
 use launcher::hypervisor::fake::Fake;
-use launcher::hypervisor::{About, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
+use launcher::hypervisor::{About, DomainState, Error, ErrorKind, Hypervisor, Result, Tell};
 use launcher::vm::guest::Guest;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -122,8 +122,8 @@ impl Hypervisor for Agent {
         self.fake.line(name)
     }
 
-    fn look(&self, name: &str) -> Result<Seen> {
-        self.fake.look(name)
+    fn state(&self, name: &str) -> Result<DomainState> {
+        self.fake.state(name)
     }
 
     fn shutdown(&self, name: &str) -> Result<()> {

@@ -21,7 +21,7 @@ pub struct ClientSlot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum SlotEnd {
     /// The client has closed its side, or cannot be reached.
     Client,
     /// The relay has ended, and the client has read all of its bytes.
@@ -37,17 +37,17 @@ impl ClientSlot {
     }
 
     /// Serves the client until it leaves or the relay ends.
-    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(mut self, stream: S) -> Left {
+    pub async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(mut self, stream: S) -> SlotEnd {
         let (mut from, mut to) = tokio::io::split(stream);
         let gone = self.gone.take();
         tokio::select! {
-            left = self.give(&mut to) => left.unwrap_or(Left::Client),
-            () = self.take(&mut from) => Left::Client,
-            () = is_over(gone) => Left::Replaced,
+            left = self.give(&mut to) => left.unwrap_or(SlotEnd::Client),
+            () = self.take(&mut from) => SlotEnd::Client,
+            () = is_over(gone) => SlotEnd::Replaced,
         }
     }
 
-    async fn give(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<Left> {
+    async fn give(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<SlotEnd> {
         let mut buffer = Vec::with_capacity(GIVEN);
         let mut is_writer = self.types;
         loop {
@@ -63,7 +63,7 @@ impl ClientSlot {
                 Step::Closed => {
                     to.write_all(marker("another client has opened this console").as_bytes()).await?;
                     to.shutdown().await?;
-                    return Ok(Left::Replaced);
+                    return Ok(SlotEnd::Replaced);
                 }
                 Step::Wait => {
                     to.flush().await?;
@@ -71,7 +71,7 @@ impl ClientSlot {
                 }
                 Step::End => {
                     to.shutdown().await?;
-                    return Ok(Left::End);
+                    return Ok(SlotEnd::End);
                 }
             }
             to.write_all(&buffer).await?;

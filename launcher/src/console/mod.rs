@@ -25,7 +25,7 @@ mod state;
 mod tests;
 
 pub use crate::seats::Mode;
-pub use client_slot::{ClientSlot, Left};
+pub use client_slot::{ClientSlot, SlotEnd};
 pub use line::{Give, Lines, lines};
 pub use state::{Begin, Status};
 
@@ -91,7 +91,7 @@ impl Relay {
         &self,
         stream: S,
         mode: Mode,
-    ) -> Result<Left> {
+    ) -> Result<SlotEnd> {
         Ok(self.reserve(mode, Begin::Screen)?.serve(stream).await)
     }
 

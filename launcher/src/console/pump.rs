@@ -96,8 +96,8 @@ async fn talk(
     shared.connected(false);
     if let Some(trimmer) = trimmer {
         let known = match heard {
-            0 => Known::Size(before),
-            heard => Known::End(shared.last(heard.min(KNOWN))),
+            0 => ReadPosition::Size(before),
+            heard => ReadPosition::End(shared.last(heard.min(KNOWN))),
         };
         trimmer.last_words(known, shared).await;
     }
@@ -108,7 +108,7 @@ fn late() -> String {
 }
 
 /// Part of QEMU's log that the readers already have.
-enum Known {
+enum ReadPosition {
     /// Number of bytes that they have.
     Size(u64),
     /// Last bytes that they have.
@@ -136,15 +136,15 @@ impl Trimmer {
     }
 
     /// Passes on the output of QEMU that is in its log, but was gone before it could be read from the line.
-    async fn last_words(&mut self, known: Known, shared: &Arc<Shared>) {
+    async fn last_words(&mut self, known: ReadPosition, shared: &Arc<Shared>) {
         if let Some(running) = self.running.take() {
             // The thread logs its own error.
             let _ = timeout(LAST_READ, running).await;
         }
         let log = self.log.clone();
         let read = move || match known {
-            Known::Size(size) => log.from(size),
-            Known::End(last) => log.after(&last),
+            ReadPosition::Size(size) => log.from(size),
+            ReadPosition::End(last) => log.after(&last),
         };
         match timeout(LAST_READ, threads::run("log", read)).await.unwrap_or_else(|_| Err(late())) {
             Ok(Ok(rest)) => {

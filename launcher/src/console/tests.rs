@@ -161,7 +161,7 @@ async fn a_client_that_does_not_read_is_closed_all_the_same() {
     let stuck = tokio::spawn(line.relay.reserve(Mode::Write, Begin::Screen).unwrap().serve(theirs));
     line.say(b"more than it has room for").await;
     let _alone = line.client(Mode::Alone, Begin::Now, 1 << 10);
-    assert_eq!(soon("the client to be closed", stuck).await.unwrap(), Left::Replaced);
+    assert_eq!(soon("the client to be closed", stuck).await.unwrap(), SlotEnd::Replaced);
     drop(client);
 }
 

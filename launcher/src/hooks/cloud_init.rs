@@ -5,7 +5,7 @@
 use super::plain;
 use super::wire::Texts;
 use crate::error::{Error, Result};
-use crate::seed::cloud_init::{Given, Identity, LONGEST_TEXT, SeedFormat};
+use crate::seed::cloud_init::{CloudInitData, Identity, LONGEST_TEXT, SeedFormat};
 use serde_json::{Map, Value, json};
 
 /// Fields of the data that a hook sees and may not change.
@@ -32,7 +32,7 @@ pub(super) fn data(
     volume: &str,
     format: SeedFormat,
     identity: &Identity<'_>,
-    given: &Given,
+    given: &CloudInitData,
     hook: &str,
 ) -> Result<Data> {
     let text = |text: &Option<Vec<u8>>, what: &str| {
@@ -74,7 +74,12 @@ pub(super) fn data(
 }
 
 /// Texts of the hook's answer. A hook that knows only the older form answers in that.
-pub(super) fn changed(told: &Data, answer: &Texts, given: Given, hook: &str) -> Result<Given> {
+pub(super) fn changed(
+    told: &Data,
+    answer: &Texts,
+    given: CloudInitData,
+    hook: &str,
+) -> Result<CloudInitData> {
     let refused = |why: String| Error::refused(format!("{hook} answered PreCloudInitIso with {why}"));
     let read = |bytes: &[u8], what: &str| match bytes {
         [] => Ok(Value::Null),
@@ -110,7 +115,7 @@ pub(super) fn changed(told: &Data, answer: &Texts, given: Given, hook: &str) -> 
         Value::String(_) | Value::Null => Ok(before.filter(Vec::is_empty)),
         _ => Err(refused(format!("a {name} that is not text"))),
     };
-    Ok(Given {
+    Ok(CloudInitData {
         user_data: text(user, given.user_data)?,
         network_data: text(network, given.network_data)?,
         keys: given.keys,
@@ -136,8 +141,8 @@ mod tests {
     const IDENTITY: Identity<'_> =
         Identity { name: "web", namespace: "test", uuid: "5d30", hostname: "web", devices: &[] };
 
-    fn given() -> Given {
-        Given {
+    fn given() -> CloudInitData {
+        CloudInitData {
             user_data: Some(b"#cloud-config".to_vec()),
             network_data: None,
             keys: vec!["ssh-ed25519 A".into()],
@@ -168,7 +173,7 @@ mod tests {
         let drive = told(SeedFormat::ConfigDrive).0;
         assert_eq!((&drive["DataSource"], &drive["NoCloudMetaData"]), (&json!("configDrive"), &Value::Null));
         assert_eq!(drive["ConfigDriveMetaData"]["instance_id"], "web.test");
-        let binary = Given { user_data: Some(vec![0xff]), ..given() };
+        let binary = CloudInitData { user_data: Some(vec![0xff]), ..given() };
         let error =
             data("seed", SeedFormat::NoCloud, &IDENTITY, &binary, "the hook").unwrap_err().to_string();
         assert!(error.contains("user data of the volume \"seed\""), "{error}");
@@ -189,7 +194,7 @@ mod tests {
         let texts = changed_to(&Texts { no_cloud: old, ..Texts::default() });
         assert_eq!((texts.user_data, texts.network_data), (Some(b"a".to_vec()), Some(b"b".to_vec())));
         // A volume without user data comes back as it was.
-        let none = Given { user_data: None, ..given() };
+        let none = CloudInitData { user_data: None, ..given() };
         let told = data("seed", SeedFormat::NoCloud, &IDENTITY, &none, "the hook").unwrap();
         let texts = changed(&told, &answer(&told.0), none, "the hook").unwrap();
         assert_eq!((texts.user_data, texts.network_data), (None, None));

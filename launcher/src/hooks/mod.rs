@@ -31,7 +31,7 @@ mod tests;
 
 use crate::error::{Error, Result};
 use crate::hypervisor::embed::write_whole;
-use crate::seed::cloud_init::{Given, Identity, SeedFormat};
+use crate::seed::cloud_init::{CloudInitData, Identity, SeedFormat};
 use api::launcher::Hook;
 use api::machine::hook::NETWORK_INFO;
 use outline::Outline;
@@ -97,8 +97,8 @@ impl Hooks {
         volume: &str,
         format: SeedFormat,
         identity: &Identity<'_>,
-        mut given: Given,
-    ) -> Result<Given> {
+        mut given: CloudInitData,
+    ) -> Result<CloudInitData> {
         for hook in self.at(Point::PreCloudInitIso) {
             let One::Sidecar(sidecar) = hook else { continue };
             let data = cloud_init::data(volume, format, identity, &given, &hook.name())?;

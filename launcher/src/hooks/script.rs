@@ -47,7 +47,7 @@ pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<Stri
     if !waited.as_ref().is_ok_and(|written| written.status.is_some()) {
         kill(&mut child);
     }
-    let Written { output, errors, status } =
+    let ScriptOutput { output, errors, status } =
         waited.map_err(|e| Error::io(format!("{} cannot be waited for", called()), e))?;
     let errors = plain(&String::from_utf8_lossy(&errors));
     let failed = |why: String| {
@@ -69,7 +69,7 @@ pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<Stri
 
 /// Output of a program, and its end.
 #[derive(Default)]
-struct Written {
+struct ScriptOutput {
     output: Vec<u8>,
     /// Last bytes of the error output.
     errors: Vec<u8>,
@@ -80,10 +80,10 @@ struct Written {
 /// Waits for the end of the program, and reads its output meanwhile, so that a full pipe does not block it.
 /// Output after the end is not read: processes that it left running may keep the pipes open, and write
 /// without an end.
-fn wait(child: &mut Child, within: Duration) -> io::Result<Written> {
+fn wait(child: &mut Child, within: Duration) -> io::Result<ScriptOutput> {
     let until = Instant::now() + within;
     let (mut output, mut errors) = (child.stdout.take(), child.stderr.take());
-    let mut written = Written::default();
+    let mut written = ScriptOutput::default();
     loop {
         // Checked first: output before the end is then in the pipes.
         written.status = child.try_wait()?;

@@ -235,7 +235,7 @@ fn a_sidecar_changes_the_texts_of_cloud_init_and_hears_the_end() {
     let hooks = Hooks::collect(std::slice::from_ref(&hook), &vmi()).unwrap();
     assert_eq!(hooks.domain(XML.to_owned()).unwrap(), XML, "it was not asked");
     let identity = Identity { name: "web", namespace: "test", uuid: "5d30", hostname: "web", devices: &[] };
-    let given = Given { user_data: Some(b"#cloud-config".to_vec()), ..Given::default() };
+    let given = CloudInitData { user_data: Some(b"#cloud-config".to_vec()), ..CloudInitData::default() };
     let changed = hooks.cloud_init("seed", SeedFormat::NoCloud, &identity, given).unwrap();
     assert_eq!(changed.user_data.as_deref(), Some(&b"#cloud-config\nchanged"[..]));
 

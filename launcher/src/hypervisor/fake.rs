@@ -1,6 +1,6 @@
 //! A hypervisor that runs nothing: it records each call, and behaves (or misbehaves) as a test sets it.
 
-use super::{About, Condition, End, Error, ErrorKind, Event, Hypervisor, Pause, Result, Seen, Tell};
+use super::{About, Condition, DomainState, End, Error, ErrorKind, Event, Hypervisor, Pause, Result, Tell};
 use api::launcher::{MemoryStats, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -195,12 +195,12 @@ impl Hypervisor for Fake {
         Ok(Some(pair.0.into()))
     }
 
-    fn look(&self, name: &str) -> Result<Seen> {
-        self.said("look", name)?;
+    fn state(&self, name: &str) -> Result<DomainState> {
+        self.said("state", name)?;
         match self.lock().domains.get(name).copied() {
             Some(condition) => {
                 let pid = (!matches!(condition, Condition::Off(_))).then_some(4711);
-                Ok(Seen { condition, pid, started: None, agent: false })
+                Ok(DomainState { condition, pid, started: None, agent: false })
             }
             None => {
                 Err(Error::new(ErrorKind::NotFound, format!("look at {name}"), "there is no such domain"))

@@ -53,7 +53,7 @@ pub trait Hypervisor: Send + Sync + 'static {
     fn line(&self, name: &str) -> Result<Option<OwnedFd>>;
 
     /// The state of a domain.
-    fn look(&self, name: &str) -> Result<Seen>;
+    fn state(&self, name: &str) -> Result<DomainState>;
 
     /// Presses the power button, which asks the guest to shut down.
     fn shutdown(&self, name: &str) -> Result<()>;
@@ -117,7 +117,7 @@ pub struct About {
 
 /// The state of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct DomainState {
     pub condition: Condition,
     /// Process ID of QEMU.
     pub pid: Option<u32>,

@@ -14,8 +14,8 @@
 
 pub mod dhcp;
 pub mod dhcp6;
+mod dhcp_settings;
 mod resolv;
 mod serve;
-mod told;
 
 pub use serve::{Servers, serve};

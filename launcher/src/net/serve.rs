@@ -1,8 +1,8 @@
 //! The DHCP servers of one VM: a task for each interface with a lease, as long as the value lives.
 
 use super::dhcp::{DhcpSettings, answer};
+use super::dhcp_settings::{Pod, dhcp_settings, dhcp6_settings};
 use super::dhcp6::{self, Dhcp6Settings};
-use super::told::{Pod, told, told6};
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Resolved;
 use api::machine::Machine;
@@ -47,16 +47,16 @@ impl Drop for Servers {
 /// Answers the guest on every interface whose link has a lease. Called inside a runtime of tokio, before the
 /// guest runs.
 pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
-    let pod = Pod::look();
+    let pod = Pod::read();
     let mut servers = Servers::default();
     for interface in &machine.interfaces {
         let Some(link) = resolved.interfaces.get(&interface.name) else { continue };
-        if let Some((device, told)) = told(machine, interface, link, &pod)? {
+        if let Some((device, told)) = dhcp_settings(machine, interface, link, &pod)? {
             let socket = open(&device, SERVER, plain)?;
             tracing::info!("DHCP answers on {device}: {} for {:02x?}", told.lease.address, told.mac.0);
             servers.tasks.push(tokio::spawn(answers(socket, told)));
         }
-        if let Some((device, told)) = told6(interface, link, &pod)? {
+        if let Some((device, told)) = dhcp6_settings(interface, link, &pod)? {
             let socket = open(&device, SERVER6, plain6)?;
             tracing::info!("DHCPv6 answers on {device}: {}", told.lease.address);
             servers.tasks.push(tokio::spawn(answers6(socket, told)));
@@ -67,9 +67,9 @@ pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
 
 /// Faults that were logged. Each is logged once, as a guest may cause it with each packet.
 #[derive(Debug, Default)]
-pub(super) struct Told(BTreeSet<(&'static str, Option<i32>)>);
+pub(super) struct ReportedFaults(BTreeSet<(&'static str, Option<i32>)>);
 
-impl Told {
+impl ReportedFaults {
     /// True if this fault is new. `what`: the failed step; `number`: error number or option.
     fn is_new(&mut self, what: &'static str, number: Option<i32>) -> bool {
         self.0.insert((what, number))
@@ -86,7 +86,7 @@ impl Told {
 }
 
 async fn answers(socket: UdpSocket, told: DhcpSettings) {
-    let (mut buffer, mut faults) = ([0; LARGEST], Told::default());
+    let (mut buffer, mut faults) = ([0; LARGEST], ReportedFaults::default());
     loop {
         let length = match socket.recv_from(&mut buffer).await {
             Ok((length, _)) => length,
@@ -110,7 +110,7 @@ async fn answers(socket: UdpSocket, told: DhcpSettings) {
 
 /// Answers every DHCPv6 request on the bridge, where this guest is the only one.
 async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
-    let (mut buffer, mut faults) = ([0; LARGEST], Told::default());
+    let (mut buffer, mut faults) = ([0; LARGEST], ReportedFaults::default());
     loop {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok((length, SocketAddr::V6(from))) => (length, from),
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_fault_is_told_once_however_often_a_guest_brings_it_about() {
-        let mut faults = Told::default();
+        let mut faults = ReportedFaults::default();
         let unreachable = Some(libc::ENETUNREACH);
         assert!(faults.is_new("send", unreachable));
         for _ in 0..1000 {

@@ -49,21 +49,21 @@ impl<'a> Identity<'a> {
 
 /// Texts and keys for cloud-init.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct CloudInitData {
     pub user_data: Option<Vec<u8>>,
     pub network_data: Option<Vec<u8>>,
     /// SSH public keys, one a line.
     pub keys: Vec<String>,
 }
 
-impl Given {
+impl CloudInitData {
     /// Reads the texts and keys from the spec and from Secrets.
     pub fn gather(
         credentials: &[Credential],
         texts: &CloudInit,
         kind: SeedFormat,
         resolved: &Resolved,
-    ) -> Result<Given> {
+    ) -> Result<CloudInitData> {
         let text = |text: &Option<Text>, what, keys| {
             text.as_ref().map(|text| read(text, what, keys, resolved)).transpose()
         };
@@ -79,7 +79,7 @@ impl Given {
                 keys.extend(ssh_keys(secret, resolved)?);
             }
         }
-        Ok(Given {
+        Ok(CloudInitData {
             user_data: text(&texts.user_data, "user data", USER_DATA)?,
             network_data: text(&texts.network_data, "network data", NETWORK_DATA)?,
             keys,

@@ -1,6 +1,6 @@
 //! The seed of cloud-init's datasource ConfigDrive, in OpenStack's form.
 
-use super::cloud_init::{Given, Identity};
+use super::cloud_init::{CloudInitData, Identity};
 use super::tree::Files;
 use crate::error::Result;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 pub const LABEL: &str = "config-2";
 
 /// Files of the seed.
-pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
+pub fn files(identity: &Identity<'_>, given: &CloudInitData) -> Result<Files> {
     let mut meta = Map::new();
     for (key, value) in [
         ("instance_id", format!("{}.{}", identity.name, identity.namespace)),

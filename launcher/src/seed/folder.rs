@@ -23,7 +23,7 @@ pub struct Folder {
 
 /// A plain file in a folder, which is read when the ISO image is written.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct FolderFile {
     folder: Folder,
     path: String,
     size: u64,
@@ -64,7 +64,11 @@ impl Folder {
                     FileType::RegularFile => {
                         let size = u64::try_from(stat.st_size).unwrap_or(0);
                         let executable = stat.st_mode & 0o111 != 0;
-                        let content = Content::Held(Held { folder: self.clone(), path: path.clone(), size });
+                        let content = Content::FolderFile(FolderFile {
+                            folder: self.clone(),
+                            path: path.clone(),
+                            size,
+                        });
                         files.insert(&path, File { content, executable })?;
                     }
                     FileType::Directory if path.split('/').count() < DEEPEST => rest.push(path),
@@ -187,7 +191,7 @@ impl Folder {
     }
 }
 
-impl Held {
+impl FolderFile {
     pub(super) fn size(&self) -> u64 {
         self.size
     }

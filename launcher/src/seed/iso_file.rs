@@ -45,7 +45,7 @@ fn write_partial(seed: &Seed, partial: &Path, seconds: u64) -> Result<()> {
         .mode(0o600)
         .open(partial)
         .map_err(|e| Error::io(format!("cannot make {}", partial.display()), e))?;
-    let mut out = BufWriter::with_capacity(256 << 10, Named { file, path: partial });
+    let mut out = BufWriter::with_capacity(256 << 10, NamedFile { file, path: partial });
     iso::write(&seed.files, &seed.label, seconds, &mut out)?;
     let cannot = |e| Error::io("cannot write the ISO image", e);
     out.flush().map_err(cannot)?;
@@ -59,18 +59,18 @@ fn partial(path: &Path) -> PathBuf {
 }
 
 /// A file with its path in its errors.
-struct Named<'a> {
+struct NamedFile<'a> {
     file: File,
     path: &'a Path,
 }
 
-impl Named<'_> {
+impl NamedFile<'_> {
     fn named(&self, e: &io::Error) -> io::Error {
         io::Error::new(e.kind(), format!("{}: {e}", self.path.display()))
     }
 }
 
-impl Write for Named<'_> {
+impl Write for NamedFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes).map_err(|e| self.named(&e))
     }

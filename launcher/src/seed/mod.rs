@@ -30,7 +30,7 @@ use crate::domain::host_device::HostAddress;
 use crate::error::{Error, Result};
 use api::launcher::{Resolved, Source};
 use api::machine::{Credential, Disk, Machine, Volume};
-use cloud_init::{Given, Identity, SeedFormat};
+use cloud_init::{CloudInitData, Identity, SeedFormat};
 use std::path::Path;
 use tree::Files;
 
@@ -43,7 +43,7 @@ pub struct Seed {
 }
 
 /// A change of the texts of cloud-init before they are written, by the hooks of a VM.
-pub type Change<'a> = &'a dyn Fn(SeedFormat, &Identity<'_>, Given) -> Result<Given>;
+pub type Change<'a> = &'a dyn Fn(SeedFormat, &Identity<'_>, CloudInitData) -> Result<CloudInitData>;
 
 /// The seed of a volume, with changed texts of cloud-init; `None` for volumes of other kinds.
 pub fn of(
@@ -58,7 +58,7 @@ pub fn of(
     let named = |e| cannot(name, e);
     let files = |source| files::read(name, source, resolved.volumes.get(name)).map_err(named);
     let texts_of = |texts, format| {
-        let given = Given::gather(credentials, texts, format, resolved).map_err(named)?;
+        let given = CloudInitData::gather(credentials, texts, format, resolved).map_err(named)?;
         change(format, identity, given).map_err(named)
     };
     match volume {

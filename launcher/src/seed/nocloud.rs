@@ -1,6 +1,6 @@
 //! The seed of cloud-init's datasource NoCloud.
 
-use super::cloud_init::{Given, Identity};
+use super::cloud_init::{CloudInitData, Identity};
 use super::tree::Files;
 use crate::error::Result;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ pub const LABEL: &str = "cidata";
 
 /// Files of the seed. `user-data` always exists: without it cloud-init does not recognise the image as a
 /// seed.
-pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
+pub fn files(identity: &Identity<'_>, given: &CloudInitData) -> Result<Files> {
     let mut meta = Map::new();
     meta.insert("instance-id".to_owned(), identity.uuid.into());
     meta.insert("local-hostname".to_owned(), identity.hostname.into());

@@ -17,7 +17,7 @@ const IDENTITY: Identity<'_> = Identity {
     devices: &[],
 };
 
-fn unchanged(_: SeedFormat, _: &Identity<'_>, given: Given) -> Result<Given> {
+fn unchanged(_: SeedFormat, _: &Identity<'_>, given: CloudInitData) -> Result<CloudInitData> {
     Ok(given)
 }
 

@@ -1,6 +1,6 @@
 //! The files of an ISO image, as a value: paths, bytes, bounds.
 
-use super::folder::Held;
+use super::folder::FolderFile;
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,14 +38,14 @@ pub(super) enum Content {
     /// In memory.
     Bytes(Vec<u8>),
     /// In a folder of the host.
-    Held(Held),
+    FolderFile(FolderFile),
 }
 
 impl Content {
     pub(super) fn size(&self) -> u64 {
         match self {
             Content::Bytes(bytes) => bytes.len() as u64,
-            Content::Held(held) => held.size(),
+            Content::FolderFile(held) => held.size(),
         }
     }
 }
@@ -114,7 +114,7 @@ impl Files {
     pub fn bytes(&self, path: &str) -> Option<&[u8]> {
         match &self.files.get(path)?.content {
             Content::Bytes(bytes) => Some(bytes),
-            Content::Held(_) => None,
+            Content::FolderFile(_) => None,
         }
     }
 

@@ -4,7 +4,7 @@ use super::body::{Out, read, read_or_default};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
 use crate::error::{Error, ErrorKind};
-use crate::threads::Places;
+use crate::threads::Slots;
 use crate::vm::SyncError;
 use crate::vm::guest::{Guest, Progress};
 use crate::vm::thaw;
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 type HttpResponse = Response<Out>;
 /// A refusal, with its status.
-type Refused = (StatusCode, Refusal);
+pub(super) type HttpRefusal = (StatusCode, Refusal);
 
 /// Answers one request.
 pub(super) async fn answer(service: &Service, request: hyper::Request<Incoming>) -> HttpResponse {
@@ -46,7 +46,7 @@ async fn done(
     service: &Service,
     route: Route,
     request: hyper::Request<Incoming>,
-) -> Result<HttpResponse, Refused> {
+) -> Result<HttpResponse, HttpRefusal> {
     let handle = &service.handle;
     match route {
         Route::Info => Ok(say(StatusCode::OK, &*service.info)),
@@ -158,10 +158,10 @@ fn watched(mut state: watch::Receiver<State>) -> HttpResponse {
 /// Calls the hypervisor on a separate thread.
 async fn ask<T: Send + 'static>(
     service: &Service,
-    places: &Places,
+    places: &Slots,
     doing: &str,
-    question: impl FnOnce(&dyn hypervisor::Hypervisor, &str) -> Result<T, Refused> + Send + 'static,
-) -> Result<T, Refused> {
+    question: impl FnOnce(&dyn hypervisor::Hypervisor, &str) -> Result<T, HttpRefusal> + Send + 'static,
+) -> Result<T, HttpRefusal> {
     let name = service.handle.name().map(str::to_owned);
     let name = name.ok_or_else(|| (StatusCode::CONFLICT, refusal("there is no VM yet".into())))?;
     let doing = format!("{doing} {name}");
@@ -174,7 +174,7 @@ async fn call<T: Send + 'static>(
     service: &Service,
     doing: &str,
     question: impl FnOnce(&Guest<'_>) -> hypervisor::Result<T> + Send + 'static,
-) -> Result<T, Refused> {
+) -> Result<T, HttpRefusal> {
     let question = move |hypervisor: &dyn hypervisor::Hypervisor, name: &str| {
         question(&Guest { hypervisor, name }).map_err(|e| theirs(&e))
     };
@@ -185,12 +185,12 @@ async fn guest<T: Serialize + Send + 'static>(
     service: &Service,
     doing: &str,
     question: impl FnOnce(&Guest<'_>) -> hypervisor::Result<T> + Send + 'static,
-) -> Result<HttpResponse, Refused> {
+) -> Result<HttpResponse, HttpRefusal> {
     Ok(say(StatusCode::OK, &call(service, doing, question).await?))
 }
 
 /// Runs a program in the guest. Between two polls it does not occupy a slot, however long it runs.
-async fn run(service: &Service, exec: Exec) -> Result<Executed, Refused> {
+async fn run(service: &Service, exec: Exec) -> Result<Executed, HttpRefusal> {
     let mut program = call(service, "start a program in", move |guest| guest.begin(&exec)).await?;
     loop {
         let asked = call(service, "wait for a program in", move |guest| {
@@ -206,7 +206,7 @@ async fn run(service: &Service, exec: Exec) -> Result<Executed, Refused> {
     }
 }
 
-async fn screenshot(service: &Service, wake: bool) -> Result<HttpResponse, Refused> {
+async fn screenshot(service: &Service, wake: bool) -> Result<HttpResponse, HttpRefusal> {
     if wake {
         service.screen.wake().await.map_err(|e| ours(&e))?;
     }
@@ -237,7 +237,7 @@ pub(super) fn refusal(error: String) -> Refusal {
 }
 
 /// The answer for a VM that was refused: faults of its spec have their own status, since only they are final.
-fn not_taken(SyncError { faults, error }: SyncError) -> Refused {
+fn not_taken(SyncError { faults, error }: SyncError) -> HttpRefusal {
     match faults.is_empty() {
         true => ours(&error),
         false => (StatusCode::UNPROCESSABLE_ENTITY, Refusal { error: error.to_string(), faults, hint: None }),
@@ -245,7 +245,7 @@ fn not_taken(SyncError { faults, error }: SyncError) -> Refused {
 }
 
 /// An error of the launcher, with its status.
-pub(super) fn ours(e: &Error) -> Refused {
+pub(super) fn ours(e: &Error) -> HttpRefusal {
     let status = match e.kind() {
         ErrorKind::Refused => StatusCode::BAD_REQUEST,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
@@ -258,7 +258,7 @@ pub(super) fn ours(e: &Error) -> Refused {
 }
 
 /// An error of the hypervisor, with its status.
-fn theirs(e: &hypervisor::Error) -> Refused {
+fn theirs(e: &hypervisor::Error) -> HttpRefusal {
     use hypervisor::ErrorKind;
     let status = match e.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,

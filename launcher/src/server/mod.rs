@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::redirection::{self, Redirection};
 use crate::root::socket_path;
 use crate::screen::Screen;
-use crate::threads::Places;
+use crate::threads::Slots;
 use crate::vm::Handle;
 use crate::vm::credentials;
 use crate::vm::metrics;
@@ -61,9 +61,9 @@ pub struct Service {
     pub(crate) handle: Handle,
     pub(crate) info: Arc<Info>,
     /// Slots for calls of the guest agent.
-    pub(crate) agent: Places,
+    pub(crate) agent: Slots,
     /// Slots for other calls of the hypervisor: a guest agent that hangs does not block them.
-    pub(crate) calls: Places,
+    pub(crate) calls: Slots,
     pub(crate) console: Relay,
     pub(crate) screen: Screen,
     pub(crate) redirection: Redirection,
@@ -78,8 +78,8 @@ impl Service {
         let console = Relay::start(lines, Options { log: Some(log), ..Options::default() });
         let screen = Screen::new(root.socket("vnc"), VIEWERS)?;
         let redirection = Redirection::new(redirection::sockets(root));
-        let agent = Places::new("agent", AGENT_CALLS, PATIENCE);
-        let calls = Places::new("hypervisor", CALLS, PATIENCE);
+        let agent = Slots::new("agent", AGENT_CALLS, PATIENCE);
+        let calls = Slots::new("hypervisor", CALLS, PATIENCE);
         let thaw = Thaw::start(handle.clone());
         metrics::start(handle.clone());
         credentials::start(handle.clone());

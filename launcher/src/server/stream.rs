@@ -4,11 +4,11 @@
 //! reserved before HTTP is left, so that a refusal is an HTTP answer.
 
 use super::Service;
-use super::answer::{ours, refusal};
+use super::answer::{HttpRefusal, ours, refusal};
 use super::body::Out;
 use crate::console::{Begin, Relay};
 use crate::seats::Mode;
-use api::launcher::{Refusal, STREAM, State};
+use api::launcher::{STREAM, State};
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
 use hyper::upgrade::Upgraded;
@@ -22,14 +22,12 @@ use tokio::time::sleep;
 /// Time for readers to read the last bytes of a VM.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-type Refused = (StatusCode, Refusal);
-
 /// Serves the serial console.
 pub(super) fn console(
     service: &Service,
     request: Request<Incoming>,
     mode: Mode,
-) -> Result<Response<Out>, Refused> {
+) -> Result<Response<Out>, HttpRefusal> {
     upgrades(&request)?;
     let connection = service.console.reserve(mode, Begin::Screen).map_err(|e| ours(&e))?;
     let (state, relay) = (service.handle.state(), service.console.clone());
@@ -64,7 +62,7 @@ pub(super) async fn vnc(
     service: &Service,
     request: Request<Incoming>,
     mode: Mode,
-) -> Result<Response<Out>, Refused> {
+) -> Result<Response<Out>, HttpRefusal> {
     upgrades(&request)?;
     let connection = service.screen.reserve(mode).await.map_err(|e| ours(&e))?;
     Ok(switch(request, async move |client| connection.serve(client).await))
@@ -74,7 +72,7 @@ pub(super) async fn vnc(
 pub(super) async fn usbredir(
     service: &Service,
     request: Request<Incoming>,
-) -> Result<Response<Out>, Refused> {
+) -> Result<Response<Out>, HttpRefusal> {
     upgrades(&request)?;
     let place = service.redirection.reserve().await.map_err(|e| ours(&e))?;
     Ok(switch(request, async move |client| place.serve(client).await))
@@ -102,7 +100,7 @@ where
     answer
 }
 
-fn upgrades(request: &Request<Incoming>) -> Result<(), Refused> {
+fn upgrades(request: &Request<Incoming>) -> Result<(), HttpRefusal> {
     let wanted = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
     match wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(STREAM)) {
         true => Ok(()),

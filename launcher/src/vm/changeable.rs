@@ -1,12 +1,12 @@
 //! Changes of a running VM: the media of CD-ROM drives, and the links of interfaces on taps.
 
-use super::handle::Known;
+use super::handle::CurrentVm;
 use api::launcher::{Link, Request};
 use api::machine::Target;
 use std::collections::BTreeMap;
 
 /// Checks that the VM has the disk or interface of the request. An error is the reason for a refusal.
-pub(super) fn may(known: &Known, request: &Request) -> Result<(), String> {
+pub(super) fn may(known: &CurrentVm, request: &Request) -> Result<(), String> {
     match request {
         Request::Eject { disk } | Request::Insert { disk, .. } => has_cdrom(known, disk),
         Request::Link { interface, .. } => has_link(known, interface),
@@ -15,13 +15,13 @@ pub(super) fn may(known: &Known, request: &Request) -> Result<(), String> {
 }
 
 /// State of the cable of each interface on a tap: true if it is plugged in.
-pub(super) fn links(known: &Known) -> BTreeMap<String, bool> {
+pub(super) fn links(known: &CurrentVm) -> BTreeMap<String, bool> {
     let is_tap = |name: &String| matches!(known.sync.resolved.interfaces.get(name), Some(Link::Tap { .. }));
     let taps = known.machine.interfaces.iter().filter(|interface| is_tap(&interface.name));
     taps.map(|interface| (interface.name.clone(), interface.up)).collect()
 }
 
-fn has_cdrom(known: &Known, disk: &str) -> Result<(), String> {
+fn has_cdrom(known: &CurrentVm, disk: &str) -> Result<(), String> {
     match known.machine.disks.iter().find(|known| known.name == disk) {
         None => Err(format!("the VM has no disk '{disk}'")),
         Some(found) if !matches!(found.target, Target::CdRom { .. }) => {
@@ -34,7 +34,7 @@ fn has_cdrom(known: &Known, disk: &str) -> Result<(), String> {
     }
 }
 
-fn has_link(known: &Known, interface: &str) -> Result<(), String> {
+fn has_link(known: &CurrentVm, interface: &str) -> Result<(), String> {
     match known.sync.resolved.interfaces.get(interface) {
         None => Err(format!("the VM has no interface '{interface}'")),
         Some(Link::User { .. }) => {

@@ -17,7 +17,7 @@
 use super::changeable;
 use super::effort::{self, Begun, Outcome};
 use super::grace::Grace;
-use super::handle::{self, Command, Handle, Known, SyncError};
+use super::handle::{self, Command, CurrentVm, Handle, SyncError};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
 use super::publish::{Publisher, emptied};
@@ -26,7 +26,7 @@ use super::work::{self, Work};
 use crate::console::Give;
 use crate::domain;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
+use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
@@ -101,7 +101,7 @@ struct Driver {
     name: Arc<OnceLock<String>>,
     queue: Queue,
     publisher: Publisher,
-    known: Option<Known>,
+    known: Option<CurrentVm>,
     servers: net::Servers,
     work: Option<Work>,
     told: mpsc::UnboundedSender<Event>,
@@ -191,13 +191,13 @@ impl Driver {
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
         let host = self.known.take().and_then(|known| known.host);
         if self.queue.mode() == Mode::Empty {
-            self.learn(Known { sync, machine, name, host: None })?;
+            self.learn(CurrentVm { sync, machine, name, host: None })?;
             self.start();
             return Ok(Answer::Queued);
         }
         // The state keeps the generation that runs until a start takes this one up. An ended VM is not started by a repeated
         // sync: that takes the request 'start'.
-        self.known = Some(Known { sync, machine, name, host });
+        self.known = Some(CurrentVm { sync, machine, name, host });
         let reason = match (self.queue.mode(), same) {
             (Mode::Ended, true) => "the VM has ended; the request 'start' starts it again",
             (Mode::Ended, false) => {
@@ -210,7 +210,7 @@ impl Driver {
     }
 
     /// Sets the VM of this launcher and watches its events from now on.
-    fn learn(&mut self, known: Known) -> Result<()> {
+    fn learn(&mut self, known: CurrentVm) -> Result<()> {
         let told = self.told.clone();
         // The loop may have ended; then the event is dropped.
         let tell = Box::new(move |event| drop(told.send(event)));
@@ -476,7 +476,7 @@ impl Driver {
         }
     }
 
-    fn saw(&mut self, seen: &Seen) {
+    fn saw(&mut self, seen: &DomainState) {
         self.publisher.change(|state| {
             (state.qemu_pid, state.qemu_started, state.agent) = (seen.pid, seen.started, seen.agent)
         });
@@ -557,7 +557,7 @@ impl Driver {
         self.before.acpi = machine.features.acpi;
         // What was left of it, that launcher knew.
         self.publisher.change(|state| state.grace = None);
-        self.learn(Known { sync, machine, name, host: None })?;
+        self.learn(CurrentVm { sync, machine, name, host: None })?;
         let Some(known) = self.known.clone() else { return Ok(()) };
         let last = self.publisher.state().life;
         let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.lines, last);

@@ -1,15 +1,15 @@
 //! Blocking work for the VM: the loop hands it to a thread and gets its outcome.
 
-use super::handle::Known;
+use super::handle::CurrentVm;
 use super::keep;
 use super::kernel_boot;
 use super::life::Standing;
-use super::prepare::{How, media, prepare};
+use super::prepare::{PrepareMode, media, prepare};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
 use crate::hooks::{self, Hooks};
-use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen, passt};
+use crate::hypervisor::{Condition, DomainState, ErrorKind, Hypervisor, Pause, Result, passt};
 use crate::net;
 use crate::root::Root;
 use api::launcher::{KernelChecksums, Life, Link, REFUSED, Request, START_FAILED};
@@ -24,7 +24,7 @@ use std::path::Path;
 /// A VM that was started.
 pub(super) struct Begun {
     pub(super) host: Host,
-    pub(super) seen: Seen,
+    pub(super) seen: DomainState,
     /// Checksums of the kernel that a container image has.
     pub(super) kernel_boot: Option<KernelChecksums>,
 }
@@ -46,7 +46,7 @@ pub(super) enum Outcome {
 }
 
 /// Prepares the VM and starts it. Its serial console is handed over before the guest's first word.
-pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lines: &Give) -> Outcome {
+pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root, lines: &Give) -> Outcome {
     let begin = || -> std::result::Result<Begun, Standing> {
         let stands = |e: crate::error::Error| match e.may_retry() {
             true => Standing::failed(START_FAILED, e.chain()),
@@ -57,7 +57,8 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
         hooks::tell_networks(info, Path::new(SOCKETS)).map_err(stands)?;
         let wishes = Hooks::collect(&resolved.hooks, &known.sync.vmi).map_err(stands)?;
         let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
-        let mut host = prepare(&known.machine, resolved, root, How::Fresh(&wishes)).map_err(stands)?;
+        let mut host =
+            prepare(&known.machine, resolved, root, PrepareMode::Start(&wishes)).map_err(stands)?;
         if let IoThreads::Pool(_) = known.machine.io_threads {
             host.iothread_mapping = hypervisor.has_iothread_mapping().map_err(failed)?;
         }
@@ -75,7 +76,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
             if !known.machine.start_paused {
                 hypervisor.resume(&known.name)?;
             }
-            hypervisor.look(&known.name)
+            hypervisor.state(&known.name)
         };
         let seen = go().map_err(|e| {
             // A domain without its console, or one that cannot be resumed, must not stay. It may be gone already.
@@ -88,7 +89,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
 }
 
 /// Checksums of the kernel, where a container image has it. A VM starts without them, too.
-fn checksums(known: &Known) -> Option<KernelChecksums> {
+fn checksums(known: &CurrentVm) -> Option<KernelChecksums> {
     known.machine.firmware.kernel.as_ref()?.image.as_ref()?;
     let told = |e: &std::io::Error| tracing::warn!("cannot read the kernel for its checksum: {e}");
     kernel_boot::checksums(known.sync.resolved.kernel.as_ref()?).inspect_err(told).ok()
@@ -104,7 +105,7 @@ pub fn farewell(root: &Root) {
 }
 
 /// Starts the DHCP servers of the guest, before it runs.
-pub(super) fn network(known: &Known) -> std::result::Result<net::Servers, Standing> {
+pub(super) fn network(known: &CurrentVm) -> std::result::Result<net::Servers, Standing> {
     if known.sync.resolved.interfaces.values().any(|link| matches!(link, Link::Passt { .. })) {
         let _ = passt::unconfined(&confine::offered().landlock).inspect(|told| tracing::warn!("{told}"));
     }
@@ -126,7 +127,7 @@ fn listen(hypervisor: &dyn Hypervisor, name: &str, lines: &Give) -> Result<()> {
 /// Carries out a request to a running VM.
 pub(super) fn request(
     hypervisor: &dyn Hypervisor,
-    mut known: Known,
+    mut known: CurrentVm,
     paused: bool,
     request: Request,
 ) -> Outcome {
@@ -160,7 +161,7 @@ pub(super) fn request(
 /// drive stays empty for it, and the change is a success. So a guest that runs stands still for these few milliseconds.
 fn change_media(
     hypervisor: &dyn Hypervisor,
-    known: &mut Known,
+    known: &mut CurrentVm,
     paused: bool,
     request: &Request,
 ) -> Result<(String, DiskLocation)> {
@@ -197,7 +198,7 @@ fn unsupported(name: &str) -> crate::hypervisor::Error {
 }
 
 /// The loop has put the new state into `known` before.
-fn change_link(hypervisor: &dyn Hypervisor, known: &Known, interface: &str) -> Result<()> {
+fn change_link(hypervisor: &dyn Hypervisor, known: &CurrentVm, interface: &str) -> Result<()> {
     let doing = || format!("change the link of '{interface}'");
     let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
     let host = known.host.as_ref().ok_or_else(|| invalid("the VM's devices are not known".into()))?;
@@ -208,11 +209,11 @@ fn change_link(hypervisor: &dyn Hypervisor, known: &Known, interface: &str) -> R
 /// Looks for a running VM of an earlier launcher, and opens its serial console.
 pub(super) fn find(
     hypervisor: &dyn Hypervisor,
-    known: &Known,
+    known: &CurrentVm,
     lines: &Give,
     last: Life,
-) -> Result<Option<Seen>> {
-    let mut seen = match hypervisor.look(&known.name) {
+) -> Result<Option<DomainState>> {
+    let mut seen = match hypervisor.state(&known.name) {
         Ok(seen) => Some(seen),
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(e) => return Err(e),
@@ -226,7 +227,7 @@ pub(super) fn find(
     let waits = seen.as_ref().is_some_and(|seen| seen.condition == Condition::Paused(Pause::Asked));
     if waits && last == Life::Preparing && !known.machine.start_paused {
         hypervisor.resume(&known.name)?;
-        seen = Some(hypervisor.look(&known.name)?);
+        seen = Some(hypervisor.state(&known.name)?);
     }
     tracing::debug!("the last state was {last:?}, and there is {seen:?}");
     Ok(seen)
@@ -234,8 +235,8 @@ pub(super) fn find(
 
 /// Looks for the parts of a VM that was taken over. They are needed only to change media; a file that cannot be found any more
 /// must not end a guest.
-pub(super) fn locate(known: &Known, root: &Root) -> Outcome {
-    let host = prepare(&known.machine, &known.sync.resolved, root, How::AsItIs)
+pub(super) fn locate(known: &CurrentVm, root: &Root) -> Outcome {
+    let host = prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver)
         .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()));
     Outcome::Located(host.ok().map(Box::new))
 }

@@ -13,10 +13,10 @@ pub struct Firmware {
 }
 
 /// Files of a firmware: folder, code, empty variables; true for secure boot.
-type Known = (&'static str, &'static str, &'static str, bool);
+type FirmwareFiles = (&'static str, &'static str, &'static str, bool);
 
-/// Known firmware in the order of preference: Debian, Fedora and derivatives, Arch.
-const KNOWN: &[Known] = &[
+/// FirmwareFiles firmware in the order of preference: Debian, Fedora and derivatives, Arch.
+const KNOWN: &[FirmwareFiles] = &[
     ("/usr/share/OVMF", "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd", false),
     ("/usr/share/edk2/ovmf", "OVMF_CODE.fd", "OVMF_VARS.fd", false),
     ("/usr/share/edk2/x64", "OVMF_CODE.4m.fd", "OVMF_VARS.4m.fd", false),
@@ -29,7 +29,7 @@ const KNOWN: &[Known] = &[
 
 /// The installed firmware, the preferred one first; only that of `folder`, if one is named.
 pub fn installed(folder: Option<&Path>) -> impl Iterator<Item = Firmware> {
-    let at = move |&(own, code, vars, secure): &Known| {
+    let at = move |&(own, code, vars, secure): &FirmwareFiles| {
         let folder = folder.unwrap_or(Path::new(own));
         Firmware { code: folder.join(code), vars: folder.join(vars), secure }
     };

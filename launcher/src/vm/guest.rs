@@ -358,7 +358,7 @@ fn short(text: &str) -> String {
     text.chars().take(4096).collect()
 }
 
-/// The first entries of a list, as many as are useful to a reader.
+/// The first 1,024 entries of a list.
 fn list(value: &Value) -> &[Value] {
     let all = value.as_array().map(Vec::as_slice).unwrap_or_default();
     all.get(..1024).unwrap_or(all)

@@ -5,7 +5,7 @@ use crate::domain::host::Host;
 use crate::error::{Error, ErrorKind};
 use crate::hypervisor::Hypervisor;
 use crate::root::Root;
-use crate::threads::Places;
+use crate::threads::Slots;
 use api::fault::Fault;
 use api::launcher::{Answer, Credentials, Refusal, Request, State, Sync};
 use std::sync::{Arc, OnceLock};
@@ -18,8 +18,8 @@ const LOOKS: usize = 2;
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Slots for inspecting media.
-pub(super) fn places() -> Places {
-    Places::new("media", LOOKS, LOOK)
+pub(super) fn places() -> Slots {
+    Slots::new("media", LOOKS, LOOK)
 }
 
 /// A command to the loop.
@@ -48,7 +48,7 @@ pub struct Handle {
     pub root: Root,
     pub(super) name: Arc<OnceLock<String>>,
     /// Slots for inspecting media that are to be inserted.
-    pub(super) media: Places,
+    pub(super) media: Slots,
 }
 
 impl Handle {
@@ -143,7 +143,7 @@ impl From<Error> for SyncError {
 
 /// The VM and its locations.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct CurrentVm {
     pub(super) sync: Sync,
     pub(super) machine: api::machine::Machine,
     pub(super) name: String,

@@ -26,7 +26,7 @@ const MOST: usize = 256;
 pub(crate) fn host_devices(
     machine: &Machine,
     value: impl Fn(&str) -> Option<String>,
-    given: &Given,
+    given: &DeviceFiles,
 ) -> Result<Vec<Vec<HostAddress>>> {
     let mut entries: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut all = Vec::new();
@@ -70,15 +70,15 @@ fn shown(address: &HostAddress) -> String {
 
 /// Folders with the IOMMU groups of devices, and with the device files of this container.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct DeviceFiles {
     sys: PathBuf,
     vfio: PathBuf,
 }
 
-impl Given {
+impl DeviceFiles {
     /// The folders of this container.
-    pub(crate) fn here() -> Given {
-        Given { sys: "/sys/bus".into(), vfio: "/dev/vfio".into() }
+    pub(crate) fn here() -> DeviceFiles {
+        DeviceFiles { sys: "/sys/bus".into(), vfio: "/dev/vfio".into() }
     }
 
     /// Reason why the device is not this container's: the kubelet has not given it the file of the IOMMU
@@ -105,7 +105,7 @@ impl Given {
 }
 
 /// The device of a ResourceClaim, from the status of the VMI.
-fn of_claim(device: &HostDevice, claimed: &Claimed, given: &Given) -> Result<HostAddress> {
+fn of_claim(device: &HostDevice, claimed: &Claimed, given: &DeviceFiles) -> Result<HostAddress> {
     let Claimed { claim, request, pci_address, mediated } = claimed;
     let what = format!(
         "spec.domain.devices.{} '{}' (request {request} of the ResourceClaim {claim})",
@@ -282,14 +282,14 @@ mod tests {
     }
 
     /// A host that shows no IOMMU group.
-    fn nothing() -> Given {
-        Given { sys: "/nowhere".into(), vfio: "/nowhere".into() }
+    fn nothing() -> DeviceFiles {
+        DeviceFiles { sys: "/nowhere".into(), vfio: "/nowhere".into() }
     }
 
     /// A host with a mediated device in the group 7, and a card in the group 12. The container has these
     /// files.
-    fn tree(root: &Path, files: &[&str]) -> Given {
-        let given = Given { sys: root.join("sys"), vfio: root.join("vfio") };
+    fn tree(root: &Path, files: &[&str]) -> DeviceFiles {
+        let given = DeviceFiles { sys: root.join("sys"), vfio: root.join("vfio") };
         std::fs::create_dir(&given.vfio).unwrap();
         for (place, group) in [(format!("mdev/devices/{UUID}"), "7"), (format!("pci/devices/{CARD}"), "12")] {
             let folder = given.sys.join(place);

@@ -38,22 +38,22 @@ const SERVED: Duration = Duration::from_secs(60);
 
 /// Treatment of files that the launcher creates.
 #[derive(Clone, Copy, Debug)]
-pub enum How<'a> {
+pub enum PrepareMode<'a> {
     /// Create them again: the VM starts, with these hooks.
-    Fresh(&'a Hooks),
+    Start(&'a Hooks),
     /// Leave them: the VM runs.
-    AsItIs,
+    TakeOver,
 }
 
-impl How<'_> {
+impl PrepareMode<'_> {
     /// True if the VM starts.
-    pub fn is_fresh(self) -> bool {
-        matches!(self, How::Fresh(_))
+    pub fn is_start(self) -> bool {
+        matches!(self, PrepareMode::Start(_))
     }
 }
 
 /// Prepares the parts of a VM on this host.
-pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>) -> Result<Host> {
+pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: PrepareMode<'_>) -> Result<Host> {
     let mut preparing =
         Preparing { machine, resolved, root, how, host_devices: Vec::new(), faults: Vec::new() };
     preparing.host_devices();
@@ -105,7 +105,7 @@ struct Preparing<'a> {
     machine: &'a Machine,
     resolved: &'a Resolved,
     root: &'a Root,
-    how: How<'a>,
+    how: PrepareMode<'a>,
     host_devices: Vec<Vec<HostAddress>>,
     faults: Vec<Error>,
 }
@@ -114,7 +114,7 @@ impl Preparing<'_> {
     /// Host devices that device plugins and DRA drivers have given to the pod.
     fn host_devices(&mut self) {
         let value = |name: &str| std::env::var(name).ok();
-        match host_devices::host_devices(self.machine, value, &host_devices::Given::here()) {
+        match host_devices::host_devices(self.machine, value, &host_devices::DeviceFiles::here()) {
             Ok(found) => self.host_devices = found,
             Err(e) => self.faults.push(e),
         }
@@ -122,7 +122,7 @@ impl Preparing<'_> {
 
     /// Dedicated CPUs of the vCPUs. A running VM has them already.
     fn pinning(&mut self) -> Option<Pinning> {
-        if !self.how.is_fresh() {
+        if !self.how.is_start() {
             return None;
         }
         if !self.machine.cpu.realtime.is_empty() && !pinning::may_be_realtime() {
@@ -140,7 +140,7 @@ impl Preparing<'_> {
 
     /// Checks that hugetlbfs is mounted: huge pages are files.
     fn memory(&mut self) {
-        if self.machine.memory.hugepage.is_some() && self.how.is_fresh() && embed::hugetlbfs().is_empty() {
+        if self.machine.memory.hugepage.is_some() && self.how.is_start() && embed::hugetlbfs().is_empty() {
             self.faults.push(Error::refused(
                 "spec.domain.memory.hugepages: no hugetlbfs is mounted that this user may write to. A launcher pod has one at \
                  /dev/hugepages; on your own computer, as root: mount -t hugetlbfs -o uid=USER none DIR, with pages \
@@ -171,7 +171,7 @@ impl Preparing<'_> {
             Volume::NoDisc => Ok(DiskLocation::Nothing),
             Volume::DownwardMetrics => {
                 let path = self.root.seed(&disk.name);
-                if self.how.is_fresh() {
+                if self.how.is_start() {
                     let cannot = || format!("cannot make the disk of metrics {}", path.display());
                     metrics::make(&path).map_err(|e| Error::io(cannot(), e))?;
                 }
@@ -180,7 +180,7 @@ impl Preparing<'_> {
             Volume::ContainerPath { .. } => Err(wrong(disk, "a file system, which the guest mounts")),
             Volume::Empty { capacity } => {
                 let path = self.root.disk(&disk.name);
-                if self.how.is_fresh() {
+                if self.how.is_start() {
                     overlay::blank(*capacity, &path)?;
                 }
                 Ok(file(path, Format::Qcow2))
@@ -213,7 +213,7 @@ impl Preparing<'_> {
             return Ok(file(base.clone(), format));
         }
         let path = self.root.disk(&disk.name);
-        if self.how.is_fresh() {
+        if self.how.is_start() {
             overlay::over(base, format, &path)?;
         }
         let mut place = file(path, Format::Qcow2);
@@ -263,7 +263,7 @@ impl Preparing<'_> {
                 )));
             }
             (Ok(_), _) => {}
-            (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how.is_fresh() => {
+            (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how.is_start() => {
                 let cannot = || format!("cannot make {} of the disk '{}'", path.display(), disk.name);
                 sized(path, overlay::whole_blocks(size)).map_err(|e| Error::io(cannot(), e))?;
             }
@@ -280,7 +280,7 @@ impl Preparing<'_> {
     /// A small ISO image.
     fn seed(&self, disk: &Disk) -> Result<DiskLocation> {
         let path = self.root.seed(&disk.name);
-        if let How::Fresh(hooks) = self.how {
+        if let PrepareMode::Start(hooks) = self.how {
             let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
             let change = |format, identity: &Identity<'_>, given| {
                 hooks.cloud_init(&disk.name, format, identity, given)
@@ -350,7 +350,7 @@ impl Preparing<'_> {
                 self.faults.push(Error::refused(what));
                 continue;
             };
-            if self.how.is_fresh() && !is_served(socket, until) {
+            if self.how.is_start() && !is_served(socket, until) {
                 let what = format!(
                     "virtiofsd of the file system '{name}' does not listen on {} after {} s; see the log of its container",
                     socket.display(),
@@ -514,7 +514,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let root = Root::open(&place.path().join("root"), place.path()).unwrap();
         let mut resolved = Resolved::default();
-        let said = prepare(&machine, &resolved, &root, How::Fresh(&Hooks::default())).unwrap_err();
+        let said = prepare(&machine, &resolved, &root, PrepareMode::Start(&Hooks::default())).unwrap_err();
         assert_eq!(said.to_string(), "the file system 'files' is served by nobody on this host");
 
         let socket = place.path().join("files.sock");
@@ -524,7 +524,7 @@ mod tests {
             // The container begins when it does.
             std::thread::spawn(move || UnixListener::bind(socket).unwrap())
         };
-        let host = prepare(&machine, &resolved, &root, How::Fresh(&Hooks::default())).unwrap();
+        let host = prepare(&machine, &resolved, &root, PrepareMode::Start(&Hooks::default())).unwrap();
         assert_eq!(host.filesystems, [("files".to_owned(), socket.clone())].into());
         let listener = late.join().unwrap();
         // Nobody has knocked: virtiofsd would be gone.
@@ -532,7 +532,7 @@ mod tests {
         assert!(listener.accept().is_err());
         // A VM that runs keeps its file system, whose socket is gone with its first client.
         fs::remove_file(&socket).unwrap();
-        assert!(prepare(&machine, &resolved, &root, How::AsItIs).is_ok());
+        assert!(prepare(&machine, &resolved, &root, PrepareMode::TakeOver).is_ok());
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! its own user and group. libvirt lets swtpm_setup create the TPM if its folder is empty.
 
 use super::firmware::Firmware;
-use super::prepare::How;
+use super::prepare::PrepareMode;
 use crate::error::{Error, ErrorKind, Result};
 use crate::root::Root;
 use api::launcher::{Resolved, StatePlace};
@@ -35,17 +35,17 @@ pub(super) fn variables(
     resolved: &Resolved,
     root: &Root,
     firmware: &Firmware,
-    how: How<'_>,
+    how: PrepareMode<'_>,
 ) -> Result<PathBuf> {
     let own = root.nvram();
     if !machine.keeps_variables() {
-        if how.is_fresh() {
+        if how.is_start() {
             drop(fs::remove_file(&own));
         }
         return Ok(own);
     }
     let path = place(resolved).map_or(own, |place| place.variables.clone());
-    if !how.is_fresh() {
+    if !how.is_start() {
         return Ok(path);
     }
     if let Some(folder) = path.parent() {
@@ -72,9 +72,9 @@ pub(super) fn variables(
 }
 
 /// Prepares the state of the TPM, if the VM has one.
-pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>) -> Result<()> {
+pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: PrepareMode<'_>) -> Result<()> {
     let Some(Tpm { persistent }) = machine.tpm else { return Ok(()) };
-    if !how.is_fresh() {
+    if !how.is_start() {
         return Ok(());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -199,13 +199,13 @@ mod tests {
                 resolved,
                 &self.root,
                 &self.firmware(64),
-                How::Fresh(&Hooks::default()),
+                PrepareMode::Start(&Hooks::default()),
             )
         }
 
         /// Skipped where there is no swtpm: whether there is one, is asked first.
         fn tpm(&self, persistent: bool, resolved: &Resolved) -> Result<()> {
-            tpm(&machine(persistent, true), resolved, &self.root, How::Fresh(&Hooks::default()))
+            tpm(&machine(persistent, true), resolved, &self.root, PrepareMode::Start(&Hooks::default()))
         }
 
         fn own(&self) -> PathBuf {

@@ -63,7 +63,7 @@ struct Due {
 
 /// The time to thaw in the file, for a new launcher.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct StoredAlarm {
     /// Time in RFC 3339.
     at: String,
 }
@@ -195,7 +195,7 @@ impl Alarm {
             };
         };
         let at = Timestamp::now().checked_add(after).map_err(io::Error::other)?;
-        write_whole(&self.file, &serde_json::to_vec(&Kept { at: at.to_string() })?)
+        write_whole(&self.file, &serde_json::to_vec(&StoredAlarm { at: at.to_string() })?)
     }
 }
 
@@ -205,7 +205,7 @@ fn kept(file: &PathBuf) -> io::Result<Option<Due>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text?,
     };
-    let at: Timestamp = serde_json::from_slice::<Kept>(&text)?.at.parse().map_err(io::Error::other)?;
+    let at: Timestamp = serde_json::from_slice::<StoredAlarm>(&text)?.at.parse().map_err(io::Error::other)?;
     // A changed wall clock must not prolong the freeze.
     let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
     Ok(Some(Due { at: Instant::now() + left.min(LONGEST_FREEZE), tries: 0 }))

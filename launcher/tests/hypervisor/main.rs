@@ -68,7 +68,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
     }
 
     // A missing domain.
-    assert_eq!(hypervisor.look(NAME).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(hypervisor.state(NAME).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(hypervisor.start(NAME).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(hypervisor.destroy(NAME).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(hypervisor.undefine(NAME).unwrap_err().kind(), ErrorKind::NotFound);
@@ -81,7 +81,7 @@ fn conform(hypervisor: &dyn Hypervisor) {
     // A domain that does not run.
     hypervisor.define(XML).unwrap();
     hypervisor.define(XML).unwrap();
-    let seen = hypervisor.look(NAME).unwrap();
+    let seen = hypervisor.state(NAME).unwrap();
     assert!(matches!(seen.condition, Condition::Off(_)) && seen.pid.is_none(), "{seen:?}");
     for result in [
         hypervisor.pause(NAME),
@@ -99,14 +99,14 @@ fn conform(hypervisor: &dyn Hypervisor) {
     // A start waits, and the serial console can be opened.
     hypervisor.start(NAME).unwrap();
     until(&told, &Event::Started);
-    let seen = hypervisor.look(NAME).unwrap();
+    let seen = hypervisor.state(NAME).unwrap();
     assert_eq!(seen.condition, Condition::Paused(Pause::Asked));
     assert!(seen.pid.is_some() && !seen.agent, "{seen:?}");
     assert!(hypervisor.line(NAME).unwrap().is_some());
     assert_eq!(hypervisor.start(NAME).unwrap_err().kind(), ErrorKind::NotNow);
     hypervisor.resume(NAME).unwrap();
     until(&told, &Event::Resumed);
-    assert_eq!(hypervisor.look(NAME).unwrap().condition, Condition::Running);
+    assert_eq!(hypervisor.state(NAME).unwrap().condition, Condition::Running);
     hypervisor.pause(NAME).unwrap();
     until(&told, &Event::Paused(Pause::Asked));
     hypervisor.pause(NAME).unwrap();
@@ -132,14 +132,14 @@ fn conform(hypervisor: &dyn Hypervisor) {
     // The end, and again.
     hypervisor.destroy(NAME).unwrap();
     until(&told, &Event::Ended(End::Destroyed));
-    assert_eq!(hypervisor.look(NAME).unwrap().condition, Condition::Off(End::Destroyed));
+    assert_eq!(hypervisor.state(NAME).unwrap().condition, Condition::Off(End::Destroyed));
     hypervisor.start(NAME).unwrap();
     hypervisor.resume(NAME).unwrap();
     until(&told, &Event::Resumed);
     hypervisor.destroy(NAME).unwrap();
     until(&told, &Event::Ended(End::Destroyed));
     hypervisor.undefine(NAME).unwrap();
-    assert_eq!(hypervisor.look(NAME).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(hypervisor.state(NAME).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 /// Waits for the event, whatever comes before it.

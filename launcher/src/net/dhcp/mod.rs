@@ -94,7 +94,7 @@ fn say(told: &DhcpSettings, packet: &Packet, kind: u8, address: bool) -> Reply {
     if address {
         options.number(options::LEASE, LEASE);
     }
-    options.told(told);
+    options.write_settings(told);
     let to = if packet.client == Ipv4Addr::UNSPECIFIED { Ipv4Addr::BROADCAST } else { packet.client };
     let yours = if address { told.lease.address } else { Ipv4Addr::UNSPECIFIED };
     let next = told.tftp_server.as_deref().and_then(|server| server.parse().ok());

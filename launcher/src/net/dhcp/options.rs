@@ -83,7 +83,7 @@ impl Options {
     }
 
     /// Writes every setting of the guest, the important ones first.
-    pub(super) fn told(&mut self, told: &DhcpSettings) {
+    pub(super) fn write_settings(&mut self, told: &DhcpSettings) {
         let lease = &told.lease;
         let mask = u32::MAX.checked_shl(32 - u32::from(lease.prefix)).unwrap_or(0);
         self.number(MASK, mask);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::net::serve::Told;
+use crate::net::serve::ReportedFaults;
 use api::lease::Route;
 use std::io::{Read as _, Seek as _};
 use std::sync::Mutex;
@@ -185,7 +185,7 @@ fn options_without_room_are_told_in_one_line_however_often_a_guest_asks() {
     let mut file = tempfile::tempfile().unwrap();
     let log = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(file.try_clone().unwrap()));
     tracing::subscriber::with_default(log.finish(), || {
-        let mut faults = Told::default();
+        let mut faults = ReportedFaults::default();
         for length in (0..1000).map(|n| 255 - u8::try_from(n % 128).unwrap()) {
             faults.left_out("DHCP", &asked(length));
         }

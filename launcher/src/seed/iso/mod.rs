@@ -141,7 +141,7 @@ impl<W: Write> Sink<'_, W> {
     fn file(&mut self, path: &str, content: &Content) -> Result<()> {
         let held = match content {
             Content::Bytes(bytes) => return self.padded(bytes),
-            Content::Held(held) => held,
+            Content::FolderFile(held) => held,
         };
         let (mut file, shown) = held.open()?;
         let mut buffer = vec![0; 64 << 10];

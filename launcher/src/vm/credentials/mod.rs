@@ -2,7 +2,7 @@
 //! `qemuGuestAgent`).
 //!
 //! ```text
-//!  folders of Secrets ──every 15 s──► Wish ── differs, failed, or 5 min old? ──► guest agent: keys of each
+//!  folders of Secrets ──every 15 s──► DesiredCredentials ── differs, failed, or 5 min old? ──► guest agent: keys of each
 //! user, passwords
 //!    (kubelet, `coracle run`)                                                           │
 //!  State::credentials ◄── synchronized, or the reason why not ◄─────────────────────────┘
@@ -21,7 +21,7 @@
 //! One task, from the start of the launcher. It reads the credentials of the VM when the VM runs, as
 //! [`super::metrics`].
 
-mod wish;
+mod desired;
 
 use super::guest::Guest;
 use super::handle::Handle;
@@ -30,11 +30,11 @@ use crate::hypervisor::{Error, ErrorKind};
 use crate::root::Root;
 use api::launcher::{AGENT_OFFLINE, Credentials, Life, Resolved, State, Sync};
 use api::machine::{Credential, Machine};
+use desired::DesiredCredentials;
 use std::fs;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use wish::Wish;
 
 /// Time between two reads of the Secrets.
 const LOOK: Duration = Duration::from_secs(15);
@@ -53,14 +53,14 @@ pub(crate) fn start(handle: Handle) {
 
 /// Credentials that a VM asks for, and the folders of their Secrets.
 #[derive(Clone)]
-struct Wanted {
+struct AgentCredentials {
     credentials: Vec<Credential>,
     resolved: Resolved,
 }
 
 /// Credentials that were set last.
 struct Done {
-    wish: Wish,
+    wish: DesiredCredentials,
     at: Instant,
 }
 
@@ -89,12 +89,12 @@ async fn run(handle: Handle, look: Duration) {
 }
 
 /// The credentials of the VM in a folder; `None` if it has none for the guest agent. Blocks.
-fn wanted(root: &Root) -> Option<Wanted> {
+fn wanted(root: &Root) -> Option<AgentCredentials> {
     let sync: Sync = serde_json::from_slice(&fs::read(root.vm()).ok()?).ok()?;
     let machine = Machine::check_again(&api::wire::read(sync.vmi).ok()?).ok()?;
     let credentials: Vec<Credential> =
         machine.credentials.into_iter().filter(Credential::is_of_agent).collect();
-    (!credentials.is_empty()).then_some(Wanted { credentials, resolved: sync.resolved })
+    (!credentials.is_empty()).then_some(AgentCredentials { credentials, resolved: sync.resolved })
 }
 
 /// Availability of the guest agent.
@@ -117,7 +117,7 @@ impl Agent {
 }
 
 /// Sets the credentials again and again, until the launcher ends.
-async fn keep(handle: &Handle, wanted: &Wanted, look: Duration) {
+async fn keep(handle: &Handle, wanted: &AgentCredentials, look: Duration) {
     let mut state = handle.state();
     let mut done: Option<Done> = None;
     loop {
@@ -166,11 +166,11 @@ fn not_yet(reason: &str, message: impl Into<String>) -> Credentials {
 /// if it has changed. Blocks.
 fn round(
     guest: &Guest<'_>,
-    wanted: &Wanted,
+    wanted: &AgentCredentials,
     done: Option<Done>,
     now: Instant,
 ) -> (Option<Done>, Option<Credentials>) {
-    let wish = match Wish::read(&wanted.credentials, &wanted.resolved) {
+    let wish = match DesiredCredentials::read(&wanted.credentials, &wanted.resolved) {
         Ok(wish) => wish,
         Err(e) => return (None, Some(not_yet(SECRET_NOT_READABLE, e.chain()))),
     };
@@ -193,7 +193,7 @@ enum What<'a> {
 }
 
 /// Sets the credentials of each user. A user that does not exist has no effect on others.
-fn hand_over(guest: &Guest<'_>, wish: &Wish) -> std::result::Result<(), String> {
+fn hand_over(guest: &Guest<'_>, wish: &DesiredCredentials) -> std::result::Result<(), String> {
     let keys = wish.keys.iter().map(|(user, keys)| (user, What::Keys(keys)));
     let passwords = wish.passwords.iter().map(|(user, word)| (user, What::Password(&word.0)));
     let by_program = !wish.keys.is_empty() && guest.writes_keys_by_program();

@@ -19,7 +19,7 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
 }
 
 /// Two Secrets with keys, one with passwords.
-fn secrets(place: &Path) -> Wanted {
+fn secrets(place: &Path) -> AgentCredentials {
     write(&place.join("a"), &[("one", "ssh-ed25519 A me\n# old\n"), ("two", "ssh-rsa B\n")]);
     write(&place.join("b"), &[("x", "ssh-ed25519 A me\nssh-rsa C\n")]);
     write(&place.join("p"), &[("root", " hunter2\n"), ("none", "\n")]);
@@ -30,11 +30,11 @@ fn secrets(place: &Path) -> Wanted {
     let credentials =
         vec![keys("a", &["me", "you"]), keys("b", &["me"]), Credential::Passwords { secret: "p".into() }];
     let secrets = ["a", "b", "p"].map(|name| (name.to_owned(), place.join(name))).into();
-    Wanted { credentials, resolved: Resolved { secrets, ..Resolved::default() } }
+    AgentCredentials { credentials, resolved: Resolved { secrets, ..Resolved::default() } }
 }
 
-fn wish(wanted: &Wanted) -> Result<Wish> {
-    Wish::read(&wanted.credentials, &wanted.resolved)
+fn wish(wanted: &AgentCredentials) -> Result<DesiredCredentials> {
+    DesiredCredentials::read(&wanted.credentials, &wanted.resolved)
 }
 
 fn willing() -> Fake {

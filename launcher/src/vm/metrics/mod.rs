@@ -65,7 +65,7 @@ struct Guest {
 
 /// Ways in which a VM gets metrics.
 #[derive(Clone, Debug, PartialEq)]
-struct Wishes {
+struct MetricsRequest {
     name: String,
     cpus: u32,
     memory: u64,
@@ -108,14 +108,14 @@ async fn run(handle: Handle) {
 }
 
 /// Ways in which the VM in a folder gets metrics; `None` if it asks for none. Blocks.
-fn wishes(root: &Root) -> Option<Wishes> {
+fn wishes(root: &Root) -> Option<MetricsRequest> {
     let sync: Sync = serde_json::from_slice(&fs::read(root.vm()).ok()?).ok()?;
     let name = sync.vmi.pointer("/status/nodeName").and_then(|name| name.as_str()).map(str::to_owned);
     let machine = Machine::check_again(&api::wire::read(sync.vmi).ok()?).ok()?;
     let disks = machine.disks.iter().filter(|disk| disk.volume == Volume::DownwardMetrics);
     let disks: Vec<PathBuf> = disks.map(|disk| root.seed(&disk.name)).collect();
     let wanted = machine.downward_metrics || !disks.is_empty();
-    wanted.then(|| Wishes {
+    wanted.then(|| MetricsRequest {
         name: name.unwrap_or_else(|| fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()),
         cpus: machine.cpu.count(),
         memory: machine.memory.guest,
@@ -125,7 +125,7 @@ fn wishes(root: &Root) -> Option<Wishes> {
 }
 
 /// The current metrics as text.
-async fn told(handle: &Handle, wishes: &Wishes) -> String {
+async fn told(handle: &Handle, wishes: &MetricsRequest) -> String {
     let (handle, wishes) = (handle.clone(), wishes.clone());
     let gathered = spawn_blocking(move || {
         let stats = handle.name().and_then(|name| handle.hypervisor.stats(name).ok()).unwrap_or_default();
@@ -137,7 +137,7 @@ async fn told(handle: &Handle, wishes: &Wishes) -> String {
 }
 
 /// Writes the disks again and again.
-async fn write(handle: &Handle, wishes: &Wishes) {
+async fn write(handle: &Handle, wishes: &MetricsRequest) {
     if wishes.disks.is_empty() {
         return pending().await;
     }
@@ -165,7 +165,7 @@ fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Answers the guest's requests on its channel, as long as there is one.
-async fn answer(handle: &Handle, wishes: &Wishes) {
+async fn answer(handle: &Handle, wishes: &MetricsRequest) {
     if !wishes.channel {
         return pending().await;
     }
@@ -182,7 +182,7 @@ async fn answer(handle: &Handle, wishes: &Wishes) {
     }
 }
 
-async fn answers(handle: &Handle, wishes: &Wishes, stream: UnixStream) -> io::Result<()> {
+async fn answers(handle: &Handle, wishes: &MetricsRequest, stream: UnixStream) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     loop {

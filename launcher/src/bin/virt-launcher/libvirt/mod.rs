@@ -17,7 +17,7 @@ mod words;
 
 use crate::memory;
 use api::launcher::{MonitorCommand, Stats};
-use launcher::hypervisor::{About, Condition, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
+use launcher::hypervisor::{About, Condition, DomainState, Error, ErrorKind, Hypervisor, Result, Tell};
 use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
@@ -177,7 +177,7 @@ impl Hypervisor for Libvirt {
         let doing = || format!("open the serial console of {name}");
         let xml = self.on("open the serial console of", name, |domain| domain.get_xml_desc(0))?;
         let Some(terminal) = words::serial(&xml) else {
-            return match self.look(name)?.condition {
+            return match self.state(name)?.condition {
                 Condition::Off(_) => Err(Error::new(ErrorKind::NotNow, doing(), "it does not run")),
                 _ => Ok(None),
             };
@@ -190,7 +190,7 @@ impl Hypervisor for Libvirt {
         opened.map(Some).map_err(failed)
     }
 
-    fn look(&self, name: &str) -> Result<Seen> {
+    fn state(&self, name: &str) -> Result<DomainState> {
         let (state, reason) = self.on("look at", name, Domain::get_state)?;
         let condition = words::condition(state, reason);
         let runs = !matches!(condition, Condition::Off(_));
@@ -202,7 +202,7 @@ impl Hypervisor for Libvirt {
             let text = std::fs::read_to_string(folder.join(format!("{name}.pid"))).ok()?;
             text.trim().parse().ok()
         });
-        Ok(Seen { condition, pid, started: pid.and_then(|pid| Process::of(pid).started()), agent })
+        Ok(DomainState { condition, pid, started: pid.and_then(|pid| Process::of(pid).started()), agent })
     }
 
     fn shutdown(&self, name: &str) -> Result<()> {
@@ -263,7 +263,7 @@ impl Hypervisor for Libvirt {
         let verb = "read the statistics of";
         let doing = format!("{verb} {name}");
         let domain = self.domain(name, &doing)?;
-        if matches!(self.look(name)?.condition, Condition::Off(_)) {
+        if matches!(self.state(name)?.condition, Condition::Off(_)) {
             return Err(Error::new(ErrorKind::NotNow, doing, "it does not run"));
         }
         let own = |e: virt::error::Error| words::error(&doing, &e);

@@ -7,14 +7,14 @@
 //! ```text
 //!  words ─► options of virsh ─► command.rs: a verb, its options ─┬─► show.rs: facts of the launcher as tables and lines
 //!                                                                │     └─ xml.rs: devices of the domain; json.rs: indented
-//!                                                                └─► instead.rs: verbs of Kubernetes for those that change
+//!                                                                └─► replacement.rs: verbs of Kubernetes for those that change
 //! ```
 //!
 //! **Absent:** verbs that change a VM. They would be undone by the controllers, or unknown to them.
 
 mod command;
-mod instead;
 mod json;
+mod replacement;
 mod show;
 mod table;
 mod xml;
@@ -130,7 +130,7 @@ fn answer(words: &[String], client: &Client) -> (Output, bool) {
 fn one(words: &[String], client: &Client, quiet: bool, out: &mut String) -> Result<(), Failed> {
     let Some((name, rest)) = words.split_first() else { return Ok(()) };
     let Some(command) = Command::named(name) else {
-        return Err(match instead::of(name) {
+        return Err(match replacement::for_verb(name) {
             Some(instead) => Failed { lines: instead.lines(name, show::vm(client).as_ref()), begun: false },
             None => Failed::usage(format!("unknown command: '{name}'")),
         });

@@ -2,8 +2,8 @@
 
 use super::Failed;
 use super::command::Arguments;
-use super::instead::Vm;
 use super::json::indented;
+use super::replacement::Vm;
 use super::table::table;
 use super::xml::devices;
 use api::launcher::{Domain, MonitorCommand};

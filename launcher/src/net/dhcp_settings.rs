@@ -23,7 +23,7 @@ pub(super) struct Pod {
 
 impl Pod {
     /// Reads the pod's files; a missing file gives empty settings.
-    pub(super) fn look() -> Pod {
+    pub(super) fn read() -> Pod {
         Pod {
             resolv: read(&text("/etc/resolv.conf")),
             hostname: text("/proc/sys/kernel/hostname").trim().to_owned(),
@@ -41,7 +41,7 @@ fn text(path: &str) -> String {
 }
 
 /// The settings of the guest behind an interface. `None` for an interface without a lease.
-pub(super) fn told(
+pub(super) fn dhcp_settings(
     machine: &Machine,
     interface: &Interface,
     link: &Link,
@@ -63,7 +63,7 @@ pub(super) fn told(
         }
         (_, domain) => domain,
     };
-    let told = DhcpSettings {
+    let settings = DhcpSettings {
         mac,
         mtu: mtu.and_then(|mtu| u16::try_from(mtu).ok()),
         lease: (**lease).clone(),
@@ -76,11 +76,11 @@ pub(super) fn told(
         ntp: more.ntp_servers.iter().filter_map(|server| server.parse::<Ipv4Addr>().ok()).collect(),
         private: more.private,
     };
-    Ok(Some((lease.device.clone(), told)))
+    Ok(Some((lease.device.clone(), settings)))
 }
 
 /// The DHCPv6 settings of the guest behind an interface. `None` for an interface without a lease.
-pub(super) fn told6(
+pub(super) fn dhcp6_settings(
     interface: &Interface,
     link: &Link,
     pod: &Pod,
@@ -92,12 +92,12 @@ pub(super) fn told6(
             format!("the lease of the interface '{name}' has a device name of a wrong length: {lease:?}");
         return Err(Error::refused(what));
     }
-    let told = Dhcp6Settings {
+    let settings = Dhcp6Settings {
         lease: (**lease).clone(),
         dns: pod.resolv.servers6.clone(),
         search: pod.resolv.search.clone(),
     };
-    Ok(Some((lease.device.clone(), told)))
+    Ok(Some((lease.device.clone(), settings)))
 }
 
 fn is_device(name: &str) -> bool {

@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 
 /// Credentials that a guest should have. `Debug` shows none of them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct DesiredCredentials {
     /// All SSH keys by user. A user without keys gets an empty file.
     pub(super) keys: BTreeMap<String, Vec<String>>,
     pub(super) passwords: BTreeMap<String, Confidential<String>>,
 }
 
-impl Wish {
+impl DesiredCredentials {
     /// Reads the credentials from the Secrets.
-    pub(super) fn read(credentials: &[Credential], resolved: &Resolved) -> Result<Wish> {
-        let mut wish = Wish::default();
+    pub(super) fn read(credentials: &[Credential], resolved: &Resolved) -> Result<DesiredCredentials> {
+        let mut wish = DesiredCredentials::default();
         for credential in credentials {
             match credential {
                 Credential::SshKeys { secret, delivery: KeyDelivery::Agent { users } } => {

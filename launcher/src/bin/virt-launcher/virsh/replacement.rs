@@ -2,7 +2,7 @@
 
 /// Replacement for a verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Instead {
+pub(super) struct Replacement {
     /// A command line, with `{vm}` in place of `NAME -n NAMESPACE`.
     command: &'static str,
 }
@@ -11,7 +11,7 @@ pub(super) struct Instead {
 pub(super) type Vm = (String, String);
 
 /// The replacement for a verb of libvirt's; `None` if libvirt does not have the verb either.
-pub(super) fn of(verb: &str) -> Option<Instead> {
+pub(super) fn for_verb(verb: &str) -> Option<Replacement> {
     let command = match verb {
         "start" | "create" | "restore" => "virtctl start {vm}",
         "shutdown" => "virtctl stop {vm}",
@@ -89,10 +89,10 @@ pub(super) fn of(verb: &str) -> Option<Instead> {
         }
         _ => return None,
     };
-    Some(Instead { command })
+    Some(Replacement { command })
 }
 
-impl Instead {
+impl Replacement {
     /// Lines of the error message.
     pub(super) fn lines(self, verb: &str, vm: Option<&Vm>) -> Vec<String> {
         let vm = match vm {
