@@ -42,10 +42,7 @@ pub enum Error {
         "{} would be a path of {length} letters, and a socket's ends at {LONGEST_SOCKET}; choose a shorter folder",
         path.display()
     )]
-    TooLong {
-        path: PathBuf,
-        length: usize,
-    },
+    TooLong { path: PathBuf, length: usize },
     /// A path has a comma.
     #[error("{} has a comma, which libvirt hands to QEMU as the end of an option; choose another folder", _0.display())]
     Comma(PathBuf),

@@ -38,9 +38,7 @@ pub enum DomainError {
     },
     /// The location of a part of the VM on this host is missing.
     #[error("the location of {what} on this host is missing")]
-    Unplaced {
-        what: String,
-    },
+    Unplaced { what: String },
     /// A text holds a character that XML cannot express.
     #[error("{place}: the character {character:?} cannot be written to libvirt's XML; remove it")]
     Character {
