@@ -136,7 +136,7 @@ impl ReadAhead {
             }
             Err(_) => {
                 self.state = State::Failed;
-                return Err(Error::failed("a reading thread ended without a word; this is a bug").into());
+                return Err(Error::failed("a reading thread ended without a result; this is a bug").into());
             }
         }
         Ok(())

@@ -241,7 +241,7 @@ fn settings_of_the_cluster_that_are_wrong_make_the_pod_wait() {
             ]);
         });
         let report = Pod::run(&job).failed("Failed");
-        assert!(report.message.contains("which is no name"), "{report:?}");
+        assert!(report.message.contains("which is not a valid file name"), "{report:?}");
     }
 }
 

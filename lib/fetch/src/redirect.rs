@@ -104,7 +104,7 @@ impl Policy {
 fn not_a_url(from: &Location) -> ForbiddenRedirect {
     ForbiddenRedirect {
         from: from.shown().to_owned(),
-        to: "something that is no URL".into(),
+        to: "something that is not a URL".into(),
         leaves_tls: false,
     }
 }
@@ -144,7 +144,7 @@ mod tests {
             ("https://h/a", "ftp://h/a", false, Some("the scheme \"ftp\"")),
             ("http://h/a", "file:///etc/passwd", false, Some("the scheme \"file\"")),
             ("https://h/a", "https://u:p@h/a", false, Some("with a user of its own")),
-            ("https://h/a", "https://[", false, Some("no URL")),
+            ("https://h/a", "https://[", false, Some("not a URL")),
             ("https://h/a", "https://10.0.0.1/a", true, Some(inside)),
             ("https://h/a", "https://10.0.0.1/a", false, None),
             ("https://h/a", "https://169.254.169.254/latest", true, Some(inside)),
@@ -192,7 +192,7 @@ mod tests {
         for (from, to, authorized, why) in [
             ("http://h/x", "file:///etc/passwd", false, "the scheme \"file\""),
             ("http://h/x", "ftp://h/x", false, "the scheme \"ftp\""),
-            ("http://h/x", "http://[bad", false, "no URL"),
+            ("http://h/x", "http://[bad", false, "not a URL"),
             ("http://h/x", "http://169.254.169.254/latest", true, "a private address"),
         ] {
             let refused = follow(from, to, authorized).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use crate::fault;
 use crate::labels;
-use crate::said::{Disk, Fault, Job, Order, Said};
+use crate::protocol::{Disk, Fault, Job, Order, ProgressLine};
 use api::job::{Source, Target};
 use cdi::done_marker::DoneMarker;
 use cdi::permissions::Permissions;
@@ -37,17 +37,17 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// The same for any kind of job, which `work` does.
-pub(crate) fn with_order<J: Job>(work: fn(&Order<J>) -> Said) -> ExitCode {
+pub(crate) fn with_order<J: Job>(work: fn(&Order<J>) -> ProgressLine) -> ExitCode {
     let said = match order() {
         Ok(order) => work(&order),
-        Err(e) => Said::Failed(Fault {
+        Err(e) => ProgressLine::Failed(Fault {
             reason: fault::FAILED.to_owned(),
             message: e.chain(),
             may_retry: false,
             ..Fault::default()
         }),
     };
-    let is_done = matches!(said, Said::Done(_));
+    let is_done = matches!(said, ProgressLine::Done(_));
     say(&said);
     if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -58,19 +58,20 @@ fn order<J: Job>() -> Result<Order<J>> {
     let mut line = vec![];
     let cannot = |e| Error::io("cannot read the order of this attempt", e);
     io::stdin().lock().take(LONGEST).read_until(b'\n', &mut line).map_err(cannot)?;
-    serde_json::from_slice(&line)
-        .map_err(|e| Error::refused("this is no order; 'cdi-worker import' gives them").because(e))
+    serde_json::from_slice(&line).map_err(|e| {
+        Error::refused("standard input does not hold an order of 'cdi-worker import'").because(e)
+    })
 }
 
-fn work(order: &Order) -> Said {
+fn work(order: &Order) -> ProgressLine {
     let watch = Arc::new(Watch::default());
     match moved(order, &watch) {
         Ok(done) => done,
-        Err(e) => Said::Failed(fault::of(&e, &order.job)),
+        Err(e) => ProgressLine::Failed(fault::of(&e, &order.job)),
     }
 }
 
-fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
+fn moved(order: &Order, watch: &Arc<Watch>) -> Result<ProgressLine> {
     let job = &order.job;
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let owner = Some(order.owner.clone()).filter(|owner| !owner.is_empty());
@@ -106,7 +107,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
         let unpacked = prepared.run(watch)?;
         drop(going_on);
         tracing::info!("{}", printable::line(&unpacked.sentence()));
-        return Ok(Said::Done(Disk { size: unpacked.bytes, ..Disk::default() }));
+        return Ok(ProgressLine::Done(Disk { size: unpacked.bytes, ..Disk::default() }));
     }
     let prepared = import::prepare(job, places, convert_options, watch, ready)?;
     let places = Arc::clone(prepared.places());
@@ -132,7 +133,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     };
     let (size, resumed) = (report.virtual_size, report.resumed_at.unwrap_or(0));
     let length_unknown = report.length_unknown;
-    Ok(Said::Done(Disk { size, resumed, labels, length_unknown, ..Disk::default() }))
+    Ok(ProgressLine::Done(Disk { size, resumed, labels, length_unknown, ..Disk::default() }))
 }
 
 /// The places of images. The cluster's settings of registries do not belong to the DataVolume: if they are
@@ -153,7 +154,7 @@ pub(crate) fn planned(text: &str) {
     for line in text.lines() {
         tracing::info!("{}", printable::line(line));
     }
-    say(&Said::Planned);
+    say(&ProgressLine::Planned);
 }
 
 pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -176,9 +177,9 @@ fn tell(watch: &Watch, decoded: &Decoded, ended: &Receiver<()>) {
             let (done, total) = watch.progress();
             // Later phases count other bytes, and few.
             let is_finishing = phase != Phase::Converting;
-            say(&Said::Moved { done, total, is_finishing, decoded: decoded.get() });
+            say(&ProgressLine::Moved { done, total, is_finishing, decoded: decoded.get() });
             if phase == Phase::Finishing && !std::mem::replace(&mut is_whole, true) {
-                say(&Said::Whole);
+                say(&ProgressLine::Whole);
             }
         }
     }
@@ -194,7 +195,7 @@ fn allow_group(path: &Path) {
 }
 
 /// Writes a line for the parent process. An error is ignored, since the parent is gone then.
-pub(crate) fn say(said: &Said) {
+pub(crate) fn say(said: &ProgressLine) {
     if let Ok(mut line) = serde_json::to_vec(said) {
         line.push(b'\n');
         let mut out = io::stdout().lock();

@@ -8,12 +8,12 @@
 //!                          └─ pause ─► Waiting, then anew; cut short when the pod is asked to end
 //! ```
 
+use crate::attempt_process::{Attempt, AttemptResult};
 use crate::fault::{BASE, KILLED};
 use crate::pod::{self, owner};
 use crate::progress::Progress;
-use crate::running::{Attempt, Ended};
-use crate::said::{Fault, Job, Order, Said};
-use crate::server::{self, Pages, Shown};
+use crate::protocol::{Fault, Job, Order, ProgressLine};
+use crate::server::{self, Pages, SharedProgress};
 use crate::settings;
 use crate::stop::Stop;
 use api::job::Report;
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 const PAUSES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(300) };
 /// Killed attempts in a row without progress, after which the job fails.
-const HOPELESS: u32 = 10;
+const MAX_KILLS: u32 = 10;
 /// Time between two log lines about the progress.
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -34,7 +34,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> Result<Report> {
     let registries = settings::write(job.registry())?;
     let order = Order { memory: pod::memory()?, job, owner: owner(), registries };
-    let shown = Arc::new(Shown { progress: Mutex::new(progress), owner: order.owner.clone() });
+    let shown = Arc::new(SharedProgress { progress: Mutex::new(progress), owner: order.owner.clone() });
     let stop = Stop::listen()?;
     let (at, _) = server::start(server::bind(listen)?, Arc::new(Pages::new(Arc::clone(&shown))?))?;
     tracing::info!("serves https://{at}/v1/report, /metrics and /healthz");
@@ -43,8 +43,8 @@ pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> R
 
 /// The fault of an attempt, which becomes final after too many failures. `failures`: attempts in a row
 /// without progress.
-fn judged(fault: Fault, failures: u32, memory: u64) -> Fault {
-    if fault.reason != KILLED || failures < HOPELESS {
+fn escalate(fault: Fault, failures: u32, memory: u64) -> Fault {
+    if fault.reason != KILLED || failures < MAX_KILLS {
         return fault;
     }
     let limit = memory.saturating_add(BASE);
@@ -57,7 +57,7 @@ fn judged(fault: Fault, failures: u32, memory: u64) -> Fault {
 
 struct Attempts<J> {
     order: Order<J>,
-    shown: Arc<Shown>,
+    shown: Arc<SharedProgress>,
     stop: Stop,
 }
 
@@ -66,19 +66,19 @@ impl<J: Job> Attempts<J> {
         loop {
             self.progress().begins();
             let ended = self.attempt()?;
-            if self.stop.is_asked() && !matches!(ended, Ended::Done(_)) {
+            if self.stop.is_asked() && !matches!(ended, AttemptResult::Done(_)) {
                 self.progress().stops();
                 break;
             }
             let fault = match ended {
-                Ended::Done(disk) => {
+                AttemptResult::Done(disk) => {
                     self.progress().done(disk);
                     break;
                 }
-                Ended::Failed(fault) => fault,
+                AttemptResult::Failed(fault) => fault,
             };
             let failures = if fault.may_retry { Some(self.progress().failed()) } else { None };
-            let fault = judged(fault, failures.unwrap_or(0), self.order.memory);
+            let fault = escalate(fault, failures.unwrap_or(0), self.order.memory);
             let failures = failures.filter(|_| fault.may_retry);
             let Some(pause) = failures.map(|failures| jitter(PAUSES.pause(failures))) else {
                 self.progress().fails(&fault);
@@ -107,14 +107,14 @@ impl<J: Job> Attempts<J> {
         self.stop.wait(pause);
     }
 
-    fn attempt(&self) -> Result<Ended> {
+    fn attempt(&self) -> Result<AttemptResult> {
         let mut attempt = Attempt::start(&self.order, &self.stop)?;
         let mut told = Instant::now();
         while let Some(said) = attempt.next() {
             let mut progress = self.progress();
             match said {
-                Said::Planned => progress.planned(),
-                Said::Moved { done, total, is_finishing, .. } => {
+                ProgressLine::Planned => progress.planned(),
+                ProgressLine::Moved { done, total, is_finishing, .. } => {
                     let now = Instant::now();
                     progress.moved(done, total, is_finishing, now);
                     if now.duration_since(told) >= PERIOD {
@@ -123,7 +123,7 @@ impl<J: Job> Attempts<J> {
                     }
                 }
                 // The last lines are the result of the attempt.
-                Said::Whole | Said::Done(_) | Said::Failed(_) => {}
+                ProgressLine::Whole | ProgressLine::Done(_) | ProgressLine::Failed(_) => {}
             }
         }
         attempt.end()
@@ -146,8 +146,8 @@ mod tests {
             may_retry: true,
             ..Fault::default()
         };
-        assert!(judged(killed(), HOPELESS - 1, 96 << 20).may_retry);
-        let last = judged(killed(), HOPELESS, 96 << 20);
+        assert!(escalate(killed(), MAX_KILLS - 1, 96 << 20).may_retry);
+        let last = escalate(killed(), MAX_KILLS, 96 << 20);
         assert_eq!((last.reason.as_str(), last.may_retry), ("MemoryLimit", false));
         assert!(
             last.message.contains("10 attempts") && last.message.contains("134217728"),
@@ -155,6 +155,6 @@ mod tests {
             last.message
         );
         let server = Fault { reason: "Failed".to_owned(), ..killed() };
-        assert!(judged(server, 1000, 96 << 20).may_retry, "a server may come back");
+        assert!(escalate(server, 1000, 96 << 20).may_retry, "a server may come back");
     }
 }

@@ -1,13 +1,13 @@
 //! Results of an earlier pod of the same PVC: they are looked up first, so that no source is read twice.
 
-use crate::said::Disk;
+use crate::protocol::Disk;
 use api::job::{Import, Target};
 use cdi::done_marker::DoneMarker;
 use cdi::{Result, unpack};
 
 /// The disk, or the files of an archive, that an earlier pod has completed. Unpublished names of an archive
 /// are published.
-pub(crate) fn found(job: &Import, owner: &str) -> Result<Option<Disk>> {
+pub(crate) fn find(job: &Import, owner: &str) -> Result<Option<Disk>> {
     let Some(mark) = DoneMarker::of(&job.target, owner) else { return Ok(None) };
     if let Target::Folder(folder) = &job.target {
         unpack::go_on(folder, owner)?;

@@ -17,7 +17,7 @@
 //! The engine speaks to people at a terminal. Its advice about flags helps nobody in a pod and is left out; what its errors know
 //! of sizes and of memory ([`Detail`]) is said in the words of a DataVolume. No kind is known by the words of a sentence.
 
-use crate::said::Fault;
+use crate::protocol::Fault;
 use api::job::export::Disk;
 use api::job::{Export, Import, Target};
 use cdi::source::{FileSource, Source as _};

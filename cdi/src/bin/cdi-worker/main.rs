@@ -40,22 +40,22 @@
 //! so there is no download loop. A missing source, a refused login, a wrong checksum, a hostile or too large
 //! image end the job (`fault.rs`).
 
+mod answer_body;
 mod attempt;
+mod attempt_process;
 mod attempts;
 mod client;
+mod connections;
 mod earlier;
 mod export;
 mod fault;
 mod import;
 mod labels;
 mod page;
-mod places;
 mod pod;
 mod poll;
 mod progress;
-mod running;
-mod said;
-mod sent;
+mod protocol;
 mod serve;
 mod server;
 mod settings;
@@ -66,8 +66,8 @@ mod upload;
 
 use std::process::ExitCode;
 
-const IMPORT: &str = <api::job::Import as said::Job>::ATTEMPT;
-const EXPORT: &str = <api::job::Export as said::Job>::ATTEMPT;
+const IMPORT: &str = <api::job::Import as protocol::Job>::ATTEMPT;
+const EXPORT: &str = <api::job::Export as protocol::Job>::ATTEMPT;
 
 const USAGE: &str = "usage: cdi-worker poll | import [--listen ADDRESS:PORT] | export [--listen ADDRESS:PORT] | serve [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
      [--patience SECONDS]";

@@ -79,7 +79,7 @@ mod tests {
         let text = show(&Progress::of_export("docker://h/os:1"), "u-1");
         assert!(text.contains("\ncoracle_export_progress_total{ownerUID=\"u-1\"} 0\n"), "{text}");
         assert!(text.contains("\ncoracle_export_failures_total{") && !text.contains("_import_"), "{text}");
-        progress.done(crate::said::Disk { size: 3, resumed: 2, ..crate::said::Disk::default() });
+        progress.done(crate::protocol::Disk { size: 3, resumed: 2, ..crate::protocol::Disk::default() });
         let text = show(&progress, "u-1");
         assert!(text.contains(&line("100")), "{text}");
         assert!(text.contains("\ncoracle_import_resumed_bytes{ownerUID=\"u-1\"} 2\n"), "{text}");

@@ -1,7 +1,7 @@
 //! Progress of the job: the lines of attempts, collected in the report that is served.
 
 use crate::fault::INTERRUPTED;
-use crate::said::{Disk, Fault};
+use crate::protocol::{Disk, Fault};
 use api::job::{Report, Stage};
 use cdi::size::human;
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
     furthest: u64,
     /// Attempts in a row without further progress.
     in_a_row: u32,
-    words: Words,
+    messages: Messages,
     preallocates: bool,
     /// True if an attempt always begins at the first byte, so that progress of an earlier one does not count.
     begins_anew: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Progress {
 
 /// The texts for the kind of work.
 #[derive(Debug)]
-struct Words {
+struct Messages {
     /// The part of the metrics' names.
     work: &'static str,
     looks: String,
@@ -52,7 +52,7 @@ const FINISHES: &str = "makes the disk durable";
 impl Progress {
     /// The state before the first attempt. `source`: its name, without secrets.
     pub(crate) fn new(source: &str, preallocates: bool) -> Progress {
-        let words = Words {
+        let messages = Messages {
             work: "import",
             looks: format!("looks at {source}"),
             moves: format!("imports {source}"),
@@ -61,7 +61,7 @@ impl Progress {
             stops: "asked to end; the next pod of this volume goes on from the journal, where there is one",
             late: "the deadline passed; the next pod of this volume goes on from the journal, where there is one",
         };
-        Progress::with(words, preallocates)
+        Progress::with(messages, preallocates)
     }
 
     /// Marks the job as a clone, or not.
@@ -76,12 +76,12 @@ impl Progress {
 
     /// The kind of work, for the names of metrics.
     pub(crate) fn work(&self) -> &'static str {
-        self.words.work
+        self.messages.work
     }
 
     /// The state before the first upload.
     pub(crate) fn of_uploads(preallocates: bool) -> Progress {
-        let words = Words {
+        let messages = Messages {
             work: "import",
             looks: "waits for an upload".to_owned(),
             moves: "receives the upload".to_owned(),
@@ -90,13 +90,13 @@ impl Progress {
             stops: "asked to end; the next pod of this volume takes an upload from its first byte on",
             late: "the deadline passed and no upload was in flight; another pod with new certificates takes its place",
         };
-        Progress::with(words, preallocates)
+        Progress::with(messages, preallocates)
     }
 
     /// The state before the client of a clone connects. Done bytes are the sent ones, and their total is not
     /// known.
     pub(crate) fn of_clones() -> Progress {
-        let words = Words {
+        let messages = Messages {
             work: "import",
             looks: "waits for the importer of the clone".to_owned(),
             moves: "serves the disk".to_owned(),
@@ -105,12 +105,12 @@ impl Progress {
             stops: "asked to end; the importer goes on with the next pod of this disk",
             late: "the deadline passed; the importer goes on with another pod, which has new certificates",
         };
-        Progress::with(words, false)
+        Progress::with(messages, false)
     }
 
     /// The state before the first attempt at an export to this image.
     pub(crate) fn of_export(target: &str) -> Progress {
-        let words = Words {
+        let messages = Messages {
             work: "export",
             looks: "looks at the disk and the registry".to_owned(),
             moves: format!("exports to {target}"),
@@ -119,17 +119,17 @@ impl Progress {
             stops: "asked to end; the next pod sends no blob that the registry has",
             late: "the deadline passed; the next pod sends no blob that the registry has",
         };
-        Progress { begins_anew: true, ..Progress::with(words, false) }
+        Progress { begins_anew: true, ..Progress::with(messages, false) }
     }
 
-    fn with(words: Words, preallocates: bool) -> Progress {
-        let message = words.looks.clone();
+    fn with(messages: Messages, preallocates: bool) -> Progress {
+        let message = messages.looks.clone();
         Progress {
             report: Report { message, ..Report::default() },
             seen: VecDeque::new(),
             furthest: 0,
             in_a_row: 0,
-            words,
+            messages,
             preallocates,
             begins_anew: false,
             is_held: false,
@@ -147,7 +147,7 @@ impl Progress {
     pub(crate) fn begins(&mut self) {
         self.seen.clear();
         let Report { resumed, failures, done, total, .. } = self.report;
-        let message = self.words.looks.clone();
+        let message = self.messages.looks.clone();
         self.report = Report { message, resumed, failures, done, total, ..Report::default() };
     }
 
@@ -155,7 +155,7 @@ impl Progress {
     pub(crate) fn receives(&mut self, total: Option<u64>) {
         self.seen.clear();
         self.is_held = false;
-        let (message, failures) = (self.words.moves.clone(), self.report.failures);
+        let (message, failures) = (self.messages.moves.clone(), self.report.failures);
         self.report = Report { stage: Stage::Moving, message, failures, total, ..Report::default() };
     }
 
@@ -173,7 +173,7 @@ impl Progress {
         self.seen.clear();
         self.is_held = false;
         self.report.stage = Stage::Moving;
-        (self.report.reason, self.report.message) = (String::new(), self.words.moves.clone());
+        (self.report.reason, self.report.message) = (String::new(), self.messages.moves.clone());
     }
 
     /// Records that an upload failed; another one may be sent.
@@ -185,7 +185,7 @@ impl Progress {
 
     /// Records that the deadline of the pod has passed.
     pub(crate) fn is_late(&mut self) {
-        let message = self.words.late.to_owned();
+        let message = self.messages.late.to_owned();
         let fault =
             Fault { reason: "DeadlinePassed".to_owned(), message, may_retry: true, ..Fault::default() };
         self.ends(Stage::Waiting, &fault);
@@ -195,7 +195,7 @@ impl Progress {
     /// Records that the source is open.
     pub(crate) fn planned(&mut self) {
         self.report.stage = Stage::Moving;
-        self.report.message.clone_from(&self.words.moves);
+        self.report.message.clone_from(&self.messages.moves);
     }
 
     /// Records the done bytes, and their total (0: not known).
@@ -207,7 +207,7 @@ impl Progress {
         if is_finishing {
             // The last phase counts no bytes: the number of done bytes stays.
             self.report.stage = Stage::Finishing;
-            self.report.message = self.words.finishes.to_owned();
+            self.report.message = self.messages.finishes.to_owned();
             (self.report.rate, self.report.seconds_left) = (0, None);
             return;
         }
@@ -277,7 +277,7 @@ impl Progress {
             return;
         }
         self.is_stopped = true;
-        let message = self.words.stops.to_owned();
+        let message = self.messages.stops.to_owned();
         let fault = Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true, ..Fault::default() };
         self.ends(Stage::Waiting, &fault);
     }
@@ -299,7 +299,7 @@ impl Progress {
         let failures = self.report.failures;
         self.report = Report {
             stage: Stage::Done,
-            message: self.words.done.to_owned(),
+            message: self.messages.done.to_owned(),
             done: size,
             total: Some(size),
             resumed,

@@ -1,15 +1,15 @@
 //! The server of a worker pod: TLS, bounded connections, and three public pages.
 //!
 //! The pages hold no secrets and need no authentication. Everything is bounded: connections, the head of a
-//! request, the time for each step, and for a whole connection without a certificate (`places.rs`). Only a
+//! request, the time for each step, and for a whole connection without a certificate (`connections.rs`). Only a
 //! [`Site`] that needs it reads the body of a request (`upload/`). An answer is a text, or pieces that a site
-//! reads on demand (`sent.rs`).
+//! reads on demand (`answer_body.rs`).
 
+use crate::answer_body::AnswerBody;
 use crate::client::common_name;
+use crate::connections::{ConnectionSlot, Connections, Kind};
 use crate::page::page;
-use crate::places::{Kind, Place, Places};
 use crate::progress::Progress;
-use crate::sent::Sent;
 use cdi::{Error, ErrorKind, Result};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -42,7 +42,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// vanished clients are detected.
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-pub(crate) type Answer = Response<Sent>;
+pub(crate) type Answer = Response<AnswerBody>;
 
 /// The content of a server.
 pub(crate) trait Site: Send + Sync + 'static {
@@ -90,7 +90,7 @@ impl Drop for Gone {
 }
 
 /// The state that the pages show.
-pub(crate) struct Shown {
+pub(crate) struct SharedProgress {
     pub(crate) progress: Mutex<Progress>,
     /// The uid of the PVC, for metrics.
     pub(crate) owner: String,
@@ -98,12 +98,12 @@ pub(crate) struct Shown {
 
 /// A site of the pages only, with a certificate that is made at start.
 pub(crate) struct Pages {
-    shown: Arc<Shown>,
+    shown: Arc<SharedProgress>,
     acceptor: TlsAcceptor,
 }
 
 impl Pages {
-    pub(crate) fn new(shown: Arc<Shown>) -> Result<Pages> {
+    pub(crate) fn new(shown: Arc<SharedProgress>) -> Result<Pages> {
         Ok(Pages { shown, acceptor: TlsAcceptor::from(Arc::new(tls()?)) })
     }
 }
@@ -124,7 +124,7 @@ impl Site for Pages {
 }
 
 /// The answer to a request for a page; `None` for any other path.
-pub(crate) fn pages(shown: &Shown, method: &Method, path: &str) -> Option<Answer> {
+pub(crate) fn pages(shown: &SharedProgress, method: &Method, path: &str) -> Option<Answer> {
     let progress = shown.progress.lock().unwrap_or_else(PoisonError::into_inner);
     let (kind, content) = page(path, &progress, &shown.owner)?;
     drop(progress);
@@ -140,23 +140,23 @@ pub(crate) fn pages(shown: &Shown, method: &Method, path: &str) -> Option<Answer
 
 /// An answer of text.
 pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
-    let mut answer = Response::new(Sent::from(text.into()));
+    let mut answer = Response::new(AnswerBody::from(text.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     answer
 }
 
 /// Starts the server; returns its address and its connections.
-pub(crate) fn start<S: Site>(listener: TcpListener, site: Arc<S>) -> Result<(SocketAddr, Places)> {
+pub(crate) fn start<S: Site>(listener: TcpListener, site: Arc<S>) -> Result<(SocketAddr, Connections)> {
     let cannot = |e| Error::io("cannot listen", e);
     let at = listener.local_addr().map_err(cannot)?;
     listener.set_nonblocking(true).map_err(cannot)?;
     let runtime = fetch::runtime()?;
     let _inside = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
-    let places = Places::default();
-    runtime.spawn(serve(listener, site, places.clone()));
-    Ok((at, places))
+    let connections = Connections::default();
+    runtime.spawn(serve(listener, site, connections.clone()));
+    Ok((at, connections))
 }
 
 /// Listens at an address, or at the port of a worker pod.
@@ -189,7 +189,7 @@ fn tls() -> Result<rustls::ServerConfig> {
     config.map_err(|e| cannot(e.into()))
 }
 
-async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, places: Places) {
+async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, connections: Connections) {
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -200,18 +200,18 @@ async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, places:
             }
         };
         let site = Arc::clone(&site);
-        let (place, gives_way) = places.enter();
+        let (slot, evicted) = connections.enter();
         tokio::spawn(async move {
             tokio::select! {
-                () = connection(stream, site, place) => {}
-                _ = gives_way => tracing::debug!("a connection gave way to a new one"),
+                () = connection(stream, site, slot) => {}
+                _ = evicted => tracing::debug!("a connection was evicted by a new one"),
             }
         });
     }
 }
 
 /// Serves one connection; an error of the client ends this connection only.
-async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut place: Place) {
+async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut slot: ConnectionSlot) {
     probe(&stream);
     let stream = match timeout(STEP, site.tls().accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -221,8 +221,8 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut place: Place) 
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first().cloned());
     let client = Client { certificate: certificate.map(CertificateDer::into_owned), is_gone: Arc::default() };
     let is_known = site.knows(&client);
-    if !place.becomes(if is_known { Kind::Known } else { Kind::Stranger }) {
-        return tracing::warn!("a connection was closed: there is no place for it");
+    if !slot.becomes(if is_known { Kind::Authenticated } else { Kind::Anonymous }) {
+        return tracing::warn!("a connection was closed: there are too many");
     }
     let is_gone = Arc::clone(&client.is_gone);
     let service = service_fn(move |request| {

@@ -29,7 +29,7 @@ pub(crate) fn write(registry: Option<&Registry>) -> Result<Option<PathBuf>> {
             !name.is_empty() && !name.starts_with("..") && Path::new(name).components().count() == 1;
         if !is_name || name.contains('/') {
             return Err(Error::refused(format!(
-                "the settings of registries have a file {name:?}, which is no name"
+                "the settings of registries have a file {name:?}, which is not a valid file name"
             )));
         }
         std::fs::write(folder.join(name), text).map_err(cannot)?;

@@ -190,7 +190,10 @@ fn ranged(range: Option<&Range<u64>>, if_range: Option<&HeaderValue>) -> Result<
         // Ranges here are never empty; one that ends at the largest number goes on to the end of the file.
         let last = if range.end == u64::MAX { String::new() } else { (range.end - 1).to_string() };
         let value = HeaderValue::try_from(format!("bytes={}-{last}", range.start));
-        headers.insert(header::RANGE, value.map_err(|e| Error::failed("a range is no header").because(e))?);
+        headers.insert(
+            header::RANGE,
+            value.map_err(|e| Error::failed("a range makes no valid header").because(e))?,
+        );
         if let Some(validator) = if_range {
             headers.insert(header::IF_RANGE, validator.clone());
         }

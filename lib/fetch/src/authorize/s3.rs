@@ -79,7 +79,7 @@ impl S3 {
             scope.signature(&asked, &self.key)
         );
         let plain = |text: &str| {
-            HeaderValue::try_from(text).map_err(|e| Error::failed("a time is no header").because(e))
+            HeaderValue::try_from(text).map_err(|e| Error::failed("a time makes no valid header").because(e))
         };
         Ok(HeaderMap::from_iter([
             (AUTHORIZATION, secret(&said, "the id of the access key")?),

@@ -76,7 +76,8 @@ impl ServiceAccount {
         let key = RsaKeyPair::from_pkcs8(&der)
             .map_err(|_| odd("holds a private_key that is not an RSA key of 2048 bits or more in PKCS#8"))?;
         let address = file.token_uri.as_deref().unwrap_or(TOKEN_SERVER);
-        let token_server = Location::parse(address).map_err(|_| odd("names a token_uri that is no URL"))?.0;
+        let token_server =
+            Location::parse(address).map_err(|_| odd("names a token_uri that is not a URL"))?.0;
         if !token_server.is_tls() && !token_server.is_loopback() {
             return Err(odd("names a token_uri without TLS, which is not asked"));
         }

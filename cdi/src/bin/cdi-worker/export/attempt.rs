@@ -2,7 +2,7 @@
 
 use crate::attempt::{PERIOD, end_when_asked, places, planned, say, start, with_order};
 use crate::fault;
-use crate::said::{Disk, Order, Said};
+use crate::protocol::{Disk, Order, ProgressLine};
 use api::job::Export;
 use cdi::Result;
 use cdi::export::{Steps, prepare};
@@ -19,14 +19,14 @@ pub(crate) fn run() -> ExitCode {
     with_order(work)
 }
 
-fn work(order: &Order<Export>) -> Said {
+fn work(order: &Order<Export>) -> ProgressLine {
     match moved(order) {
         Ok(done) => done,
-        Err(e) => Said::Failed(fault::of_export(&e, &order.job)),
+        Err(e) => ProgressLine::Failed(fault::of_export(&e, &order.job)),
     }
 }
 
-fn moved(order: &Order<Export>) -> Result<Said> {
+fn moved(order: &Order<Export>) -> Result<ProgressLine> {
     let (watch, steps) = (Arc::new(Watch::default()), Arc::new(Steps::default()));
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let convert_options = ConvertOptions { memory: order.memory, ..ConvertOptions::with_threads(threads) };
@@ -46,14 +46,14 @@ fn moved(order: &Order<Export>) -> Result<Said> {
     drop(going_on);
     tracing::info!("{}", printable::line(&exported.sentence()));
     let resumed = if exported.was_there { exported.size } else { 0 };
-    Ok(Said::Done(Disk { size: exported.size, resumed, digest: exported.digest, ..Disk::default() }))
+    Ok(ProgressLine::Done(Disk { size: exported.size, resumed, digest: exported.digest, ..Disk::default() }))
 }
 
 fn tell(watch: &Watch, steps: &Steps, ended: &Receiver<()>) {
     while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
         let (done, total, is_finishing) = steps.progress(watch);
         if total > 0 || is_finishing {
-            say(&Said::Moved { done, total, is_finishing, decoded: 0 });
+            say(&ProgressLine::Moved { done, total, is_finishing, decoded: 0 });
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn run(listen: Option<&str>) -> ExitCode {
 
 fn work(listen: Option<&str>) -> Result<Report> {
     let job: Import = pod::job()?;
-    if let Some(disk) = earlier::found(&job, &owner())? {
+    if let Some(disk) = earlier::find(&job, &owner())? {
         let mut progress = Progress::new("", job.preallocate);
         progress.done(disk);
         return Ok(progress.report().clone());

@@ -34,7 +34,7 @@ mod version;
 
 use crate::pod::{self, Termination, owner};
 use crate::progress::Progress;
-use crate::server::{self, Answer, Client, Shown, Site, pages, text};
+use crate::server::{self, Answer, Client, SharedProgress, Site, pages, text};
 use crate::stop::Stop;
 use crate::tls::Tls;
 use api::job::{Report, Serve, Target};
@@ -70,7 +70,7 @@ fn work(listen: Option<&str>) -> Result<Report> {
     let site = Arc::new(Serving {
         disk: Arc::new(Disk::open(path.clone())?),
         client: job.client,
-        shown: Arc::new(Shown { progress: Mutex::new(Progress::of_clones()), owner: owner() }),
+        shown: Arc::new(SharedProgress { progress: Mutex::new(Progress::of_clones()), owner: owner() }),
         tls: Tls::open()?,
     });
     let stop = Stop::listen()?;
@@ -109,7 +109,7 @@ struct Serving {
     disk: Arc<Disk>,
     /// The common name of the client that may read it.
     client: String,
-    shown: Arc<Shown>,
+    shown: Arc<SharedProgress>,
     tls: Tls,
 }
 

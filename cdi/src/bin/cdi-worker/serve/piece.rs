@@ -1,8 +1,8 @@
 //! Pieces of the disk for a client: read by a thread that may block, at the pace of the connection.
 
 use super::opened::Opened;
-use crate::sent::Sent;
-use crate::server::Shown;
+use crate::answer_body::AnswerBody;
+use crate::server::SharedProgress;
 use hyper::body::Bytes;
 use std::io;
 use std::ops::Range;
@@ -17,14 +17,14 @@ const AHEAD: usize = 2;
 
 /// A body of these bytes, read as the client takes them. It ends early, with the connection, if the disk
 /// changes or cannot be read.
-pub(super) fn pieces(opened: Arc<Opened>, range: Range<u64>, shown: Arc<Shown>) -> Sent {
+pub(super) fn pieces(opened: Arc<Opened>, range: Range<u64>, shown: Arc<SharedProgress>) -> AnswerBody {
     let (tell, pieces) = channel(AHEAD);
     let length = range.end.saturating_sub(range.start);
     tokio::task::spawn_blocking(move || read(&opened, range, &shown, &tell));
-    Sent::Pieces(pieces, length)
+    AnswerBody::Pieces(pieces, length)
 }
 
-fn read(opened: &Opened, mut range: Range<u64>, shown: &Shown, tell: &Sender<io::Result<Bytes>>) {
+fn read(opened: &Opened, mut range: Range<u64>, shown: &SharedProgress, tell: &Sender<io::Result<Bytes>>) {
     while !range.is_empty() {
         let len = (range.end - range.start).min(PIECE);
         let mut bytes = vec![0; len as usize];

@@ -2,7 +2,7 @@
 
 use super::conversion::Conversion;
 use super::form::{Form, Piece};
-use crate::running::Ended;
+use crate::attempt_process::AttemptResult;
 use crate::server::{Answer, Client};
 use bytes::Bytes;
 use fetch::least_rate::WORKER_RATE;
@@ -33,13 +33,13 @@ pub(super) struct Body {
 
 /// The result of passing a body to a conversion.
 #[derive(Debug)]
-pub(super) enum Poured {
+pub(super) enum BodyResult {
     /// All bytes were passed on.
     Whole,
     /// The body is incomplete, for this reason.
     Broken(String),
     /// The conversion ended before.
-    Ended(Ended),
+    Ended(AttemptResult),
 }
 
 /// The bytes that the head of a request announces.
@@ -121,33 +121,33 @@ pub(super) async fn pour(
     conversion: &mut Conversion,
     cut: &Notify,
     mut count: impl FnMut(u64) -> Result<(), String>,
-) -> Poured {
+) -> BodyResult {
     let mut end = conversion.end();
     body.rate = judge(conversion.decoded());
     loop {
         let bytes = tokio::select! {
             biased;
-            ended = end.wait() => return Poured::Ended(ended),
-            () = cut.notified() => return Poured::Broken("another connection goes on with the upload".to_owned()),
+            ended = end.wait() => return BodyResult::Ended(ended),
+            () = cut.notified() => return BodyResult::Broken("another connection continues the upload".to_owned()),
             bytes = body.next() => bytes,
         };
         let bytes = match bytes {
-            Err(why) => return Poured::Broken(why),
-            Ok(None) => return Poured::Whole,
+            Err(why) => return BodyResult::Broken(why),
+            Ok(None) => return BodyResult::Whole,
             Ok(Some(bytes)) => bytes,
         };
         let arrived = bytes.len() as u64;
         if let Err(why) = count(arrived) {
-            return Poured::Broken(why);
+            return BodyResult::Broken(why);
         }
         let put = tokio::select! {
             biased;
             put = conversion.put(bytes) => put,
-            ended = end.wait() => return Poured::Ended(ended),
+            ended = end.wait() => return BodyResult::Ended(ended),
         };
         if put.is_err() {
             // The conversion has closed the pipe.
-            return Poured::Ended(end.wait().await);
+            return BodyResult::Ended(end.wait().await);
         }
     }
 }

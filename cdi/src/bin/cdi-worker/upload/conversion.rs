@@ -1,9 +1,9 @@
 //! A conversion of an upload: the process that reads foreign bytes, and the pipe to it.
 
+use crate::attempt_process::{Attempt, AttemptResult};
 use crate::fault::FAILED;
-use crate::running::{Attempt, Ended};
-use crate::said::{Fault, Order, Said};
-use crate::server::Shown;
+use crate::protocol::{Fault, Order, ProgressLine};
+use crate::server::SharedProgress;
 use crate::stop::Stop;
 use bytes::{Buf as _, Bytes};
 use cdi::source::upload::{END, before};
@@ -27,23 +27,23 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A running conversion.
 pub(super) struct Conversion {
     pipe: pipe::Sender,
-    told: watch::Receiver<Told>,
+    state: watch::Receiver<ConversionState>,
     stop: Stop,
     decoded: Decoded,
 }
 
 /// The state of a conversion.
 #[derive(Debug, Clone)]
-pub(super) enum Told {
+pub(super) enum ConversionState {
     Runs,
     /// All bytes came and were valid.
     Whole,
-    Ended(Ended),
+    Ended(AttemptResult),
 }
 
 impl Conversion {
-    pub(super) async fn start(order: Order, stop: &Stop, shown: &Arc<Shown>) -> Result<Conversion> {
-        let (tell, told) = watch::channel(Told::Runs);
+    pub(super) async fn start(order: Order, stop: &Stop, shown: &Arc<SharedProgress>) -> Result<Conversion> {
+        let (tell, state) = watch::channel(ConversionState::Runs);
         let (give, input) = oneshot::channel();
         let (shown, for_thread) = (Arc::clone(shown), stop.clone());
         let decoded = Decoded::default();
@@ -66,7 +66,7 @@ impl Conversion {
         }
         let pipe = pipe::Sender::from_owned_fd(OwnedFd::from(stdin));
         let pipe = pipe.map_err(|e| Error::io("cannot use the pipe of the process that converts", e))?;
-        Ok(Conversion { pipe, told, stop: stop.clone(), decoded })
+        Ok(Conversion { pipe, state, stop: stop.clone(), decoded })
     }
 
     /// Passes bytes on; waits until the conversion has taken those before them.
@@ -82,15 +82,15 @@ impl Conversion {
     }
 
     /// Ends the input. Waits for the end of the conversion, or until all bytes are known to be valid.
-    pub(super) async fn finish(&mut self, is_async: bool) -> Told {
+    pub(super) async fn finish(&mut self, is_async: bool) -> ConversionState {
         // If this fails the process has ended, and its result is the better error.
         let _ = self.pipe.write_all(&END).await;
-        let told = self.told.wait_for(|told| match told {
-            Told::Runs => false,
-            Told::Whole => is_async,
-            Told::Ended(_) => true,
+        let state = self.state.wait_for(|state| match state {
+            ConversionState::Runs => false,
+            ConversionState::Whole => is_async,
+            ConversionState::Ended(_) => true,
         });
-        told.await.map_or_else(|_| Told::Ended(lost()), |told| told.clone())
+        state.await.map_or_else(|_| ConversionState::Ended(lost()), |state| state.clone())
     }
 
     /// The count of decompressed bytes.
@@ -100,13 +100,13 @@ impl Conversion {
 
     /// A handle to wait for the end while bytes are written.
     pub(super) fn end(&self) -> End {
-        End(self.told.clone())
+        End(self.state.clone())
     }
 
     /// Ends the conversion before its end, and waits for that.
     pub(super) async fn abandon(self) {
-        let Conversion { pipe, told, stop, .. } = self;
-        let mut end = End(told);
+        let Conversion { pipe, state, stop, .. } = self;
+        let mut end = End(state);
         // Without its last piece the upload is a broken one.
         drop(pipe);
         if timeout(GRACE, end.wait()).await.is_err() {
@@ -118,43 +118,48 @@ impl Conversion {
 }
 
 /// A handle to wait for the end of a conversion.
-pub(super) struct End(watch::Receiver<Told>);
+pub(super) struct End(watch::Receiver<ConversionState>);
 
 impl End {
-    pub(super) async fn wait(&mut self) -> Ended {
-        match self.0.wait_for(|told| matches!(told, Told::Ended(_))).await.as_deref() {
-            Ok(Told::Ended(ended)) => ended.clone(),
+    pub(super) async fn wait(&mut self) -> AttemptResult {
+        match self.0.wait_for(|state| matches!(state, ConversionState::Ended(_))).await.as_deref() {
+            Ok(ConversionState::Ended(ended)) => ended.clone(),
             _ => lost(),
         }
     }
 }
 
-fn lost() -> Ended {
+fn lost() -> AttemptResult {
     let message = "the process that converts was lost".to_owned();
-    Ended::Failed(Fault { reason: FAILED.to_owned(), message, may_retry: true, ..Fault::default() })
+    AttemptResult::Failed(Fault { reason: FAILED.to_owned(), message, may_retry: true, ..Fault::default() })
 }
 
 /// Reads the lines of the attempt until it ends.
-fn follow(mut attempt: Attempt, shown: &Shown, counts: &Decoded, tell: &watch::Sender<Told>) {
+fn follow(
+    mut attempt: Attempt,
+    shown: &SharedProgress,
+    counts: &Decoded,
+    tell: &watch::Sender<ConversionState>,
+) {
     while let Some(said) = attempt.next() {
         match said {
-            Said::Moved { done, total, is_finishing, decoded } => {
+            ProgressLine::Moved { done, total, is_finishing, decoded } => {
                 counts.set(decoded);
                 let mut progress = shown.progress.lock().unwrap_or_else(PoisonError::into_inner);
                 progress.moved(done, total, is_finishing, Instant::now());
             }
-            Said::Whole => drop(tell.send(Told::Whole)),
+            ProgressLine::Whole => drop(tell.send(ConversionState::Whole)),
             // These lines are the result of the attempt.
-            Said::Planned | Said::Done(_) | Said::Failed(_) => {}
+            ProgressLine::Planned | ProgressLine::Done(_) | ProgressLine::Failed(_) => {}
         }
     }
     let ended = attempt.end().unwrap_or_else(|e| {
-        Ended::Failed(Fault {
+        AttemptResult::Failed(Fault {
             reason: FAILED.to_owned(),
             message: e.chain(),
             may_retry: true,
             ..Fault::default()
         })
     });
-    tell.send_replace(Told::Ended(ended));
+    tell.send_replace(ConversionState::Ended(ended));
 }

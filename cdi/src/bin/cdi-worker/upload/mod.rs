@@ -45,13 +45,13 @@ mod route;
 mod slot;
 mod tus;
 
+use crate::attempt_process::AttemptResult;
+use crate::connections::Connections;
 use crate::earlier;
-use crate::places::Places;
 use crate::pod::{self, owner};
 use crate::progress::Progress;
-use crate::running::Ended;
-use crate::said::{Disk, Fault, Order};
-use crate::server::{self, Answer, Client, Shown, Site, pages, text};
+use crate::protocol::{Disk, Fault, Order};
+use crate::server::{self, Answer, Client, SharedProgress, Site, pages, text};
 use crate::stop::Stop;
 use crate::tls::Tls;
 use api::job::{Import, Report, Source, Stage, Target, Upload};
@@ -117,15 +117,17 @@ fn work(settings: &Settings<'_>) -> Result<Report> {
     if !matches!(job.source, Source::Upload(_)) {
         return Err(Error::refused(format!("the job in {} is not an upload", pod::JOB)));
     }
-    if let Some(disk) = earlier::found(&job, &owner())? {
+    if let Some(disk) = earlier::find(&job, &owner())? {
         let mut progress = Progress::of_uploads(job.preallocate);
         progress.done(disk);
         return Ok(progress.report().clone());
     }
     let client_name = pod::setting(CLIENT_NAME)?;
     let deadline = pod::deadline()?;
-    let shown =
-        Arc::new(Shown { progress: Mutex::new(Progress::of_uploads(job.preallocate)), owner: owner() });
+    let shown = Arc::new(SharedProgress {
+        progress: Mutex::new(Progress::of_uploads(job.preallocate)),
+        owner: owner(),
+    });
     let stop = Stop::listen()?;
     let site = Arc::new(Uploads {
         memory: pod::memory()?,
@@ -139,15 +141,15 @@ fn work(settings: &Settings<'_>) -> Result<Report> {
         deadline,
         over: watch::Sender::default(),
     });
-    let (at, places) = server::start(server::bind(settings.listen)?, Arc::clone(&site))?;
+    let (at, connections) = server::start(server::bind(settings.listen)?, Arc::clone(&site))?;
     tracing::info!("serves https://{at}/v1beta1/upload, and what it does at /v1/report and /metrics");
-    fetch::runtime()?.block_on(site.until_the_end(&places, settings.linger));
+    fetch::runtime()?.block_on(site.until_the_end(&connections, settings.linger));
     Ok(site.progress().report().clone())
 }
 
 /// The end of the server's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
+enum Outcome {
     /// The disk is complete.
     Done,
     /// The conversion failed after its client had got 200.
@@ -158,14 +160,14 @@ enum Over {
 pub(crate) struct Uploads {
     job: Import,
     memory: u64,
-    shown: Arc<Shown>,
+    shown: Arc<SharedProgress>,
     stop: Stop,
     slot: Slot,
     tls: Tls,
     client_name: String,
     patience: Duration,
     deadline: Option<Timestamp>,
-    over: watch::Sender<Option<Over>>,
+    over: watch::Sender<Option<Outcome>>,
 }
 
 impl Site for Uploads {
@@ -235,7 +237,7 @@ impl Uploads {
         let look = tokio::task::spawn_blocking(move || earlier::is_left(&job, &owner));
         if look.await.unwrap_or(false) {
             self.progress().fails(fault);
-            self.over.send_replace(Some(Over::Failed));
+            self.over.send_replace(Some(Outcome::Failed));
             return;
         }
         self.progress().waits_for_another(fault);
@@ -265,7 +267,7 @@ impl Uploads {
         let report = self.progress().report().clone();
         // A failure is logged there.
         drop(tokio::task::spawn_blocking(move || pod::leave(&report)).await);
-        self.over.send_replace(Some(Over::Done));
+        self.over.send_replace(Some(Outcome::Done));
         if let Target::Device(_) = &self.job.target {
             tokio::select! {
                 () = self.stop.asked() => {}
@@ -276,22 +278,22 @@ impl Uploads {
     }
 
     /// Handles the end of an upload that was answered before its disk was durable.
-    async fn done_behind(&self, ended: Ended) {
+    async fn done_behind(&self, ended: AttemptResult) {
         match ended {
-            Ended::Done(disk) => self.done(None, disk, || ()).await,
-            Ended::Failed(fault) => {
+            AttemptResult::Done(disk) => self.done(None, disk, || ()).await,
+            AttemptResult::Failed(fault) => {
                 self.progress().fails(&fault);
-                self.over.send_replace(Some(Over::Failed));
+                self.over.send_replace(Some(Outcome::Failed));
             }
         }
     }
 
-    async fn until_the_end(&self, places: &Places, linger: Option<Duration>) {
+    async fn until_the_end(&self, connections: &Connections, linger: Option<Duration>) {
         let mut over = self.over.subscribe();
         tokio::select! {
             biased;
             // The sender is a part of `self`.
-            over = over.wait_for(Option::is_some) => if over.is_err() || over.is_ok_and(|over| *over == Some(Over::Failed)) {
+            over = over.wait_for(Option::is_some) => if over.is_err() || over.is_ok_and(|over| *over == Some(Outcome::Failed)) {
                 return;
             },
             () = self.stop.asked() => self.progress().stops(),
@@ -302,9 +304,9 @@ impl Uploads {
         }
         let usual = if let Target::Device(_) = &self.job.target { NOTED + LINGER } else { LINGER };
         tokio::select! {
-            () = async { self.stop.asked().await; let _ = tokio::time::timeout(LINGER, all_closed(places)).await; } => {}
+            () = async { self.stop.asked().await; let _ = tokio::time::timeout(LINGER, all_closed(connections)).await; } => {}
             () = tokio::time::sleep(linger.unwrap_or(usual)) => {}
-            () = all_closed(places), if linger.is_none() => {}
+            () = all_closed(connections), if linger.is_none() => {}
         }
     }
 
@@ -319,8 +321,8 @@ impl Uploads {
     }
 }
 
-async fn all_closed(places: &Places) {
-    while places.open() > 0 {
+async fn all_closed(connections: &Connections) {
+    while connections.open() > 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,12 +1,12 @@
 //! `POST /upload` and its variants: one request, one disk.
 
-use super::body::{Body, Poured, length, pour, refuse};
-use super::conversion::Told;
+use super::body::{Body, BodyResult, length, pour, refuse};
+use super::conversion::ConversionState;
 use super::form::Form;
 use super::route::Kind;
-use super::slot::{Taken, Turn};
+use super::slot::{Turn, Unavailable};
 use super::{Uploads, failure};
-use crate::running::Ended;
+use crate::attempt_process::AttemptResult;
 use crate::server::{Answer, Client, text};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
@@ -64,22 +64,24 @@ async fn receive(
         }
     };
     let told = match pour(&mut body, &mut conversion, &turn.cut, |_| Ok(())).await {
-        Poured::Broken(why) => {
+        BodyResult::Broken(why) => {
             conversion.abandon().await;
             site.breaks(&why).await;
             answer(text(StatusCode::BAD_REQUEST, format!("Saving stream failed: {why}")));
             return body;
         }
-        Poured::Ended(ended) => Told::Ended(ended),
-        Poured::Whole => conversion.finish(is_async).await,
+        BodyResult::Ended(ended) => ConversionState::Ended(ended),
+        BodyResult::Whole => conversion.finish(is_async).await,
     };
     match told {
-        Told::Ended(Ended::Done(disk)) => site.done(None, disk, || answer(text(StatusCode::OK, ""))).await,
-        Told::Ended(Ended::Failed(fault)) => {
+        ConversionState::Ended(AttemptResult::Done(disk)) => {
+            site.done(None, disk, || answer(text(StatusCode::OK, ""))).await
+        }
+        ConversionState::Ended(AttemptResult::Failed(fault)) => {
             site.fails(&fault).await;
             answer(failure(&fault));
         }
-        Told::Runs | Told::Whole => {
+        ConversionState::Runs | ConversionState::Whole => {
             answer(text(StatusCode::OK, ""));
             site.done_behind(conversion.end().wait().await).await;
         }
@@ -88,11 +90,13 @@ async fn receive(
 }
 
 /// The answer if there is no turn.
-pub(super) fn refusal(taken: &Taken) -> Answer {
+pub(super) fn refusal(taken: &Unavailable) -> Answer {
     match taken {
-        Taken::Busy => text(StatusCode::SERVICE_UNAVAILABLE, "another upload of this PVC is in progress\n"),
-        Taken::Done => text(StatusCode::CONFLICT, "this PVC has its disk already\n"),
-        Taken::Shut => text(
+        Unavailable::Busy => {
+            text(StatusCode::SERVICE_UNAVAILABLE, "another upload of this PVC is in progress\n")
+        }
+        Unavailable::Done => text(StatusCode::CONFLICT, "this PVC has its disk already\n"),
+        Unavailable::Shut => text(
             StatusCode::SERVICE_UNAVAILABLE,
             "another pod takes the place of this one, whose certificates end; try again\n",
         ),

@@ -28,7 +28,7 @@ enum State {
         id: Option<String>,
         cut: Arc<Notify>,
     },
-    Waiting(Held),
+    Waiting(WaitingUpload),
     /// The disk is complete; with the ID of its upload, if it was one of tus.
     Done(Option<String>),
     /// The deadline has passed.
@@ -36,13 +36,13 @@ enum State {
 }
 
 /// An upload of tus between two connections.
-pub(super) struct Held {
+pub(super) struct WaitingUpload {
     pub(super) id: String,
     /// Bytes that were passed to the conversion.
     pub(super) offset: u64,
     pub(super) conversion: Conversion,
     /// Dropped at the end of the wait, which wakes the receiver.
-    pub(super) _waits: oneshot::Sender<()>,
+    pub(super) _guard: oneshot::Sender<()>,
 }
 
 /// The right to use the slot; the caller must give it back.
@@ -55,7 +55,7 @@ pub(super) struct Turn {
 
 /// The reason why the slot cannot be taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum Unavailable {
     /// Another upload is running.
     Busy,
     /// The disk exists already.
@@ -65,7 +65,7 @@ pub(super) enum Taken {
 }
 
 /// The state of an upload of tus.
-pub(super) enum Found {
+pub(super) enum UploadState {
     /// No byte of it was taken; the slot is free for it.
     Nothing,
     /// So many bytes were taken, and it waits.
@@ -73,18 +73,18 @@ pub(super) enum Found {
     /// The upload is complete.
     Whole,
     /// The slot cannot be taken.
-    Not(Taken),
+    Not(Unavailable),
 }
 
 impl Slot {
     /// Takes the slot for a new upload. One that waits for its connection gives way.
-    pub(super) fn take(&self, id: Option<&str>) -> Result<Turn, Taken> {
+    pub(super) fn take(&self, id: Option<&str>) -> Result<Turn, Unavailable> {
         let mut state = self.state();
         match &*state {
             State::Free | State::Waiting(_) => {}
-            State::Busy { .. } => return Err(Taken::Busy),
-            State::Done(_) => return Err(Taken::Done),
-            State::Shut => return Err(Taken::Shut),
+            State::Busy { .. } => return Err(Unavailable::Busy),
+            State::Done(_) => return Err(Unavailable::Done),
+            State::Shut => return Err(Unavailable::Shut),
         }
         let cut = Arc::new(Notify::new());
         let busy = State::Busy { id: id.map(str::to_owned), cut: Arc::clone(&cut) };
@@ -98,21 +98,21 @@ impl Slot {
     }
 
     /// Looks up an upload of tus. A connection that still sends it is cut, and its end awaited.
-    pub(super) async fn find(&self, id: &str) -> Found {
+    pub(super) async fn find(&self, id: &str) -> UploadState {
         let mut changes = self.changed.subscribe();
         loop {
             match &*self.state() {
-                State::Free => return Found::Nothing,
-                State::Waiting(held) if held.id == id => return Found::At(held.offset),
-                State::Waiting(_) => return Found::Nothing,
-                State::Done(Some(done)) if done == id => return Found::Whole,
-                State::Done(_) => return Found::Not(Taken::Done),
-                State::Shut => return Found::Not(Taken::Shut),
+                State::Free => return UploadState::Nothing,
+                State::Waiting(held) if held.id == id => return UploadState::At(held.offset),
+                State::Waiting(_) => return UploadState::Nothing,
+                State::Done(Some(done)) if done == id => return UploadState::Whole,
+                State::Done(_) => return UploadState::Not(Unavailable::Done),
+                State::Shut => return UploadState::Not(Unavailable::Shut),
                 State::Busy { id: Some(busy), cut } if busy == id => cut.notify_one(),
-                State::Busy { .. } => return Found::Not(Taken::Busy),
+                State::Busy { .. } => return UploadState::Not(Unavailable::Busy),
             }
             if changes.changed().await.is_err() {
-                return Found::Not(Taken::Busy);
+                return UploadState::Not(Unavailable::Busy);
             }
         }
     }
@@ -143,18 +143,18 @@ impl Slot {
     }
 
     /// Makes the upload wait for its next connection.
-    pub(super) fn hold(&self, held: Held) {
+    pub(super) fn hold(&self, held: WaitingUpload) {
         *self.state() = State::Waiting(held);
         self.tell();
     }
 
     /// The reason why no upload could begin, if there is one.
-    pub(super) fn is_taken(&self) -> Option<Taken> {
+    pub(super) fn unavailable(&self) -> Option<Unavailable> {
         match &*self.state() {
             State::Free | State::Waiting(_) => None,
-            State::Busy { .. } => Some(Taken::Busy),
-            State::Done(_) => Some(Taken::Done),
-            State::Shut => Some(Taken::Shut),
+            State::Busy { .. } => Some(Unavailable::Busy),
+            State::Done(_) => Some(Unavailable::Done),
+            State::Shut => Some(Unavailable::Shut),
         }
     }
 
@@ -209,18 +209,18 @@ mod tests {
             async move { slot.close().await }
         });
         tokio::task::yield_now().await;
-        assert_eq!(slot.is_taken(), Some(Taken::Busy));
+        assert_eq!(slot.unavailable(), Some(Unavailable::Busy));
         assert!(!closing.is_finished());
         slot.free();
         closing.await.unwrap();
-        assert_eq!(slot.take(None).err(), Some(Taken::Shut));
+        assert_eq!(slot.take(None).err(), Some(Unavailable::Shut));
     }
 
     #[tokio::test]
     async fn who_comes_back_cuts_his_own_connection_and_no_other() {
         let slot = Arc::new(Slot::default());
         let turn = slot.take(Some("a")).ok().unwrap();
-        assert!(matches!(slot.find("b").await, Found::Not(Taken::Busy)));
+        assert!(matches!(slot.find("b").await, UploadState::Not(Unavailable::Busy)));
         assert!(timeout(Duration::ZERO, turn.cut.notified()).await.is_err());
         let found = tokio::spawn({
             let slot = Arc::clone(&slot);
@@ -228,8 +228,8 @@ mod tests {
         });
         turn.cut.notified().await;
         slot.done(Some("a".to_owned()));
-        assert!(matches!(found.await.unwrap(), Found::Whole));
-        assert!(matches!(slot.find("b").await, Found::Not(Taken::Done)));
-        assert_eq!(slot.take(Some("a")).err(), Some(Taken::Done));
+        assert!(matches!(found.await.unwrap(), UploadState::Whole));
+        assert!(matches!(slot.find("b").await, UploadState::Not(Unavailable::Done)));
+        assert_eq!(slot.take(Some("a")).err(), Some(Unavailable::Done));
     }
 }

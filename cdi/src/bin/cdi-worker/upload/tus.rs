@@ -10,16 +10,16 @@
 //! Nothing is begun before the first PATCH. A byte that was taken is in the pipe of the conversion, which
 //! lives as long as this process: after its end the offset is 0 again.
 
-use super::body::{Body, Poured, length, pour, refuse};
-use super::conversion::{Conversion, Told};
+use super::body::{Body, BodyResult, length, pour, refuse};
+use super::conversion::{Conversion, ConversionState};
 use super::plain::refusal;
 use super::route::TUS;
-use super::slot::{Found, Held, Taken};
+use super::slot::{Unavailable, UploadState, WaitingUpload};
 use super::{Uploads, failure};
+use crate::attempt_process::AttemptResult;
 use crate::fault::INTERRUPTED;
 use crate::pod;
-use crate::running::Ended;
-use crate::said::Fault;
+use crate::protocol::Fault;
 use crate::server::{Answer, Client, text};
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
@@ -113,7 +113,7 @@ fn create(site: &Uploads, request: &Request<Incoming>) -> Answer {
         let what = "an upload must announce its bytes with the header Upload-Length\n";
         return text(StatusCode::BAD_REQUEST, what);
     };
-    if let Some(taken) = site.slot.is_taken() {
+    if let Some(taken) = site.slot.unavailable() {
         return refusal(&taken);
     }
     let location = format!("{TUS}/{}", Id::new(length).text);
@@ -126,10 +126,10 @@ fn create(site: &Uploads, request: &Request<Incoming>) -> Answer {
 
 async fn head(site: &Uploads, id: &Id) -> Answer {
     let offset = match find(site, id).await {
-        Found::Nothing => 0,
-        Found::At(offset) => offset,
-        Found::Whole => id.length,
-        Found::Not(taken) => return refused(&taken),
+        UploadState::Nothing => 0,
+        UploadState::At(offset) => offset,
+        UploadState::Whole => id.length,
+        UploadState::Not(taken) => return refused(&taken),
     };
     let mut answer = with_offset(StatusCode::OK, offset);
     answer.headers_mut().insert(LENGTH, HeaderValue::from(id.length));
@@ -139,12 +139,12 @@ async fn head(site: &Uploads, id: &Id) -> Answer {
 
 async fn delete(site: &Uploads, id: &Id) -> Answer {
     match find(site, id).await {
-        Found::Nothing => return text(StatusCode::NOT_FOUND, "there is no such upload\n"),
-        Found::Not(taken) => return refused(&taken),
-        Found::Whole => return refused(&Taken::Done),
-        Found::At(_) => {}
+        UploadState::Nothing => return text(StatusCode::NOT_FOUND, "there is no such upload\n"),
+        UploadState::Not(taken) => return refused(&taken),
+        UploadState::Whole => return refused(&Unavailable::Done),
+        UploadState::At(_) => {}
     }
-    let Some(conversion) = site.slot.evict(&id.text) else { return refused(&Taken::Busy) };
+    let Some(conversion) = site.slot.evict(&id.text) else { return refused(&Unavailable::Busy) };
     conversion.abandon().await;
     site.breaks("the client gave the upload up").await;
     text(StatusCode::NO_CONTENT, "")
@@ -161,10 +161,10 @@ async fn patch(site: Arc<Uploads>, request: Request<Incoming>, client: Client, i
     };
     let found = find(&site, &id).await;
     let here = match &found {
-        Found::Nothing => 0,
-        Found::At(offset) => *offset,
-        Found::Whole => id.length,
-        Found::Not(taken) => return refuse(request, refused(taken)),
+        UploadState::Nothing => 0,
+        UploadState::At(offset) => *offset,
+        UploadState::Whole => id.length,
+        UploadState::Not(taken) => return refuse(request, refused(taken)),
     };
     if offset != here {
         return refuse(request, elsewhere(here));
@@ -174,15 +174,17 @@ async fn patch(site: Arc<Uploads>, request: Request<Incoming>, client: Client, i
         return refuse(request, text(StatusCode::PAYLOAD_TOO_LARGE, what));
     }
     let turn = match found {
-        Found::Whole | Found::Not(_) => return refuse(request, with_offset(StatusCode::NO_CONTENT, here)),
-        Found::At(_) => match site.slot.resume(&id.text, here) {
+        UploadState::Whole | UploadState::Not(_) => {
+            return refuse(request, with_offset(StatusCode::NO_CONTENT, here));
+        }
+        UploadState::At(_) => match site.slot.resume(&id.text, here) {
             Some((conversion, cut)) => {
                 site.progress().goes_on();
                 Turn { conversion: Ok(conversion), cut }
             }
-            None => return refuse(request, refused(&Taken::Busy)),
+            None => return refuse(request, refused(&Unavailable::Busy)),
         },
-        Found::Nothing => match site.slot.take(Some(&id.text)) {
+        UploadState::Nothing => match site.slot.take(Some(&id.text)) {
             Ok(turn) => Turn { conversion: Err(turn.earlier), cut: turn.cut },
             Err(taken) => return refuse(request, refused(&taken)),
         },
@@ -240,35 +242,35 @@ async fn receive(
         Ok(())
     });
     let told = match poured.await {
-        Poured::Broken(why) if is_over => {
+        BodyResult::Broken(why) if is_over => {
             conversion.abandon().await;
             site.breaks(&why).await;
             answer(text(StatusCode::BAD_REQUEST, format!("Saving stream failed: {why}")));
             return body;
         }
-        Poured::Broken(why) => {
+        BodyResult::Broken(why) => {
             hold(site, id, offset, conversion, &why);
             answer(text(StatusCode::BAD_REQUEST, format!("{why}\n")));
             return body;
         }
-        Poured::Whole if offset < id.length => {
+        BodyResult::Whole if offset < id.length => {
             hold(site, id, offset, conversion, "the client sends the upload in parts");
             answer(with_offset(StatusCode::NO_CONTENT, offset));
             return body;
         }
-        Poured::Whole => conversion.finish(false).await,
-        Poured::Ended(ended) => Told::Ended(ended),
+        BodyResult::Whole => conversion.finish(false).await,
+        BodyResult::Ended(ended) => ConversionState::Ended(ended),
     };
     match told {
-        Told::Ended(Ended::Failed(fault)) => {
+        ConversionState::Ended(AttemptResult::Failed(fault)) => {
             site.fails(&fault).await;
             answer(failure(&fault));
         }
-        Told::Ended(Ended::Done(disk)) => {
+        ConversionState::Ended(AttemptResult::Done(disk)) => {
             site.done(Some(id.text), disk, || answer(with_offset(StatusCode::NO_CONTENT, offset))).await;
         }
         // `finish` has waited for its end.
-        Told::Runs | Told::Whole => site.breaks("the upload was lost").await,
+        ConversionState::Runs | ConversionState::Whole => site.breaks("the upload was lost").await,
     }
     body
 }
@@ -283,15 +285,15 @@ fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &s
     ));
     let (waits, over) = oneshot::channel();
     let mut end = conversion.end();
-    site.slot.hold(Held { id: id.text.clone(), offset, conversion, _waits: waits });
+    site.slot.hold(WaitingUpload { id: id.text.clone(), offset, conversion, _guard: waits });
     tokio::spawn(async move {
         let fault = tokio::select! {
             biased;
             // Another connection continues, or another upload took the slot.
             _ = over => return,
             ended = end.wait() => match ended {
-                Ended::Failed(fault) => Some(fault),
-                Ended::Done(_) => None,
+                AttemptResult::Failed(fault) => Some(fault),
+                AttemptResult::Done(_) => None,
             },
             () = tokio::time::sleep(patience) => None,
             // The deadline is of another clock than the sleep.
@@ -302,7 +304,7 @@ fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &s
         let fault = fault.unwrap_or_else(|| Fault {
             reason: INTERRUPTED.to_owned(),
             message: format!(
-                "nobody went on with the upload within {}; the next one begins anew",
+                "no client continued the upload within {}; the next one begins anew",
                 time(patience)
             ),
             may_retry: true,
@@ -327,8 +329,8 @@ fn time(span: Duration) -> String {
     }
 }
 
-async fn find(site: &Uploads, id: &Id) -> Found {
-    timeout(HANDOVER, site.slot.find(&id.text)).await.unwrap_or(Found::Not(Taken::Busy))
+async fn find(site: &Uploads, id: &Id) -> UploadState {
+    timeout(HANDOVER, site.slot.find(&id.text)).await.unwrap_or(UploadState::Not(Unavailable::Busy))
 }
 
 fn with_offset(status: StatusCode, offset: u64) -> Answer {
@@ -344,9 +346,9 @@ fn elsewhere(here: u64) -> Answer {
     answer
 }
 
-fn refused(taken: &Taken) -> Answer {
+fn refused(taken: &Unavailable) -> Answer {
     let mut answer = refusal(taken);
-    if *taken != Taken::Done {
+    if *taken != Unavailable::Done {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     answer

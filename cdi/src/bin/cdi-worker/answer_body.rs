@@ -8,30 +8,30 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc::Receiver;
 
 /// The body of an answer.
-pub(crate) enum Sent {
+pub(crate) enum AnswerBody {
     Text(Full<Bytes>),
     /// So many bytes, in pieces from another thread. An error, or an end before the last byte, ends the
     /// connection.
     Pieces(Receiver<io::Result<Bytes>>, u64),
 }
 
-impl From<String> for Sent {
-    fn from(text: String) -> Sent {
-        Sent::Text(Full::new(Bytes::from(text)))
+impl From<String> for AnswerBody {
+    fn from(text: String) -> AnswerBody {
+        AnswerBody::Text(Full::new(Bytes::from(text)))
     }
 }
 
-impl Body for Sent {
+impl Body for AnswerBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let (pieces, left) = match self.get_mut() {
-            Sent::Text(text) => {
+            AnswerBody::Text(text) => {
                 let frame = ready!(Pin::new(text).poll_frame(context));
                 return Poll::Ready(frame.map(|frame| frame.map_err(|never| match never {})));
             }
-            Sent::Pieces(pieces, left) => (pieces, left),
+            AnswerBody::Pieces(pieces, left) => (pieces, left),
         };
         if *left == 0 {
             return Poll::Ready(None);
@@ -47,15 +47,15 @@ impl Body for Sent {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Sent::Text(text) => text.is_end_stream(),
-            Sent::Pieces(_, left) => *left == 0,
+            AnswerBody::Text(text) => text.is_end_stream(),
+            AnswerBody::Pieces(_, left) => *left == 0,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Sent::Text(text) => text.size_hint(),
-            Sent::Pieces(_, left) => SizeHint::with_exact(*left),
+            AnswerBody::Text(text) => text.size_hint(),
+            AnswerBody::Pieces(_, left) => SizeHint::with_exact(*left),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::fault::{FAILED, KILLED};
 use crate::pod;
-use crate::said::{Disk, Fault, Job, LONGEST, Order, Said};
+use crate::protocol::{Disk, Fault, Job, LONGEST, Order, ProgressLine};
 use crate::stop::{Running, Stop};
 use cdi::{Error, Result};
 use rustix::process::{Signal, WaitOptions, set_parent_process_death_signal};
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 /// The result of an attempt.
 #[derive(Debug, Clone)]
-pub(crate) enum Ended {
+pub(crate) enum AttemptResult {
     Done(Disk),
     Failed(Fault),
 }
@@ -20,7 +20,7 @@ pub(crate) enum Ended {
 /// A running attempt.
 pub(crate) struct Attempt {
     lines: BufReader<ChildStdout>,
-    last: Option<Said>,
+    last: Option<ProgressLine>,
     stop: Stop,
 }
 
@@ -41,18 +41,18 @@ impl Attempt {
     }
 
     /// The next line of the attempt; `None` at its end, or if the line makes no sense.
-    pub(crate) fn next(&mut self) -> Option<Said> {
+    pub(crate) fn next(&mut self) -> Option<ProgressLine> {
         let mut line = vec![];
         self.lines.by_ref().take(LONGEST).read_until(b'\n', &mut line).ok()?;
-        let said: Said = serde_json::from_slice(&line).ok()?;
-        if matches!(said, Said::Done(_) | Said::Failed(_)) {
+        let said: ProgressLine = serde_json::from_slice(&line).ok()?;
+        if matches!(said, ProgressLine::Done(_) | ProgressLine::Failed(_)) {
             self.last.get_or_insert_with(|| said.clone());
         }
         Some(said)
     }
 
     /// Waits for the end of the attempt.
-    pub(crate) fn end(self) -> Result<Ended> {
+    pub(crate) fn end(self) -> Result<AttemptResult> {
         let Attempt { lines, last, stop } = self;
         // Closes the pipe, so that further lines of the attempt fail.
         drop(lines);
@@ -67,9 +67,9 @@ impl Attempt {
         });
         let status = status.map_err(|e| Error::io("cannot wait for the process that converts", e))?;
         Ok(match last {
-            Some(Said::Done(disk)) if status.success() => Ended::Done(disk),
-            Some(Said::Failed(fault)) => Ended::Failed(fault),
-            _ => Ended::Failed(harmed(status)),
+            Some(ProgressLine::Done(disk)) if status.success() => AttemptResult::Done(disk),
+            Some(ProgressLine::Failed(fault)) => AttemptResult::Failed(fault),
+            _ => AttemptResult::Failed(fault_of_exit(status)),
         })
     }
 }
@@ -96,7 +96,7 @@ fn spawn<J: Job>(order: &Order<J>) -> Result<(Child, ChildStdin, ChildStdout)> {
 
 /// The fault of a process that ended without a result. After a kill, perhaps for lack of memory, another
 /// attempt may succeed; after any other end it would end so again.
-fn harmed(status: ExitStatus) -> Fault {
+fn fault_of_exit(status: ExitStatus) -> Fault {
     let is_killed = status.signal() == Some(Signal::KILL.as_raw());
     let message = match is_killed {
         true => {
@@ -104,7 +104,9 @@ fn harmed(status: ExitStatus) -> Fault {
                 .to_owned()
         }
         false => {
-            format!("the process that converts ended without a word ({status}); the image may have harmed it")
+            format!(
+                "the process that converts ended without a result ({status}); the image may have made it crash"
+            )
         }
     };
     let reason = if is_killed { KILLED } else { FAILED };

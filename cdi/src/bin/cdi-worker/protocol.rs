@@ -55,7 +55,7 @@ pub(crate) struct Order<J = Import> {
 /// A line of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Said {
+pub(crate) enum ProgressLine {
     /// The source is open, and planned.
     Planned,
     /// Progress in bytes: so far, and in total (0: not known).
