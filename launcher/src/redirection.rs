@@ -73,7 +73,7 @@ impl Redirection {
             }
         }
         let busy = || {
-            let what = format!("all {} places for USB devices of clients are taken", self.places.len());
+            let what = format!("all {} slots for USB devices of clients are in use", self.places.len());
             Error::new(ErrorKind::Busy, what)
         };
         Err(fault.unwrap_or_else(busy))
@@ -108,7 +108,7 @@ mod tests {
         let full = redirection.reserve().await.unwrap_err();
         assert_eq!(
             (full.kind(), full.to_string().as_str()),
-            (ErrorKind::Busy, "all 2 places for USB devices of clients are taken")
+            (ErrorKind::Busy, "all 2 slots for USB devices of clients are in use")
         );
         // What a client says comes to its own QEMU, and the other way.
         let (mut client, end) = duplex(64);

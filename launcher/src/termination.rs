@@ -34,7 +34,7 @@ impl Termination {
             // Some file systems cannot reserve space.
             let reserved = fallocate(file, FallocateFlags::KEEP_SIZE, 0, LONGEST as u64);
             let _ =
-                reserved.inspect_err(|e| tracing::debug!("no room is reserved in {}: {e}", path.display()));
+                reserved.inspect_err(|e| tracing::debug!("cannot reserve space in {}: {e}", path.display()));
         });
         Termination { path: path.to_owned(), file, is_left: AtomicBool::new(false) }
     }

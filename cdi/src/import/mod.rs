@@ -151,7 +151,7 @@ fn job_source(job: &Import, places: Arc<Places>, convert_options: ConvertOptions
         job::Source::Mounted(image) => SourceSpec::Path(mounted::disk(&image.folder, &image.url)?),
         job::Source::Blank => {
             let size = job.size.filter(|&size| size > 0);
-            let size = size.ok_or_else(|| Error::refused("an empty disk must say its size"))?;
+            let size = size.ok_or_else(|| Error::refused("an empty disk needs a size"))?;
             // The bound is for foreign disks.
             convert_options.max_size = convert_options.max_size.max(size);
             format = Some(Format::Raw);

@@ -102,7 +102,7 @@ pub(super) fn changed(
     for name in SHOWN.iter().filter(|_| is_whole) {
         if without_nothing(&data[name]) != without_nothing(&told.0[name]) {
             return Err(refused(format!(
-                "another {name}; a hook changes UserData and NetworkData, and nothing beside them"
+                "a changed {name}; a hook may change only UserData and NetworkData"
             )));
         }
     }

@@ -148,7 +148,7 @@ pub fn farewell(hooks: &[Hook]) {
     for hook in hooks {
         let Hook::Sidecar { container, folder } = hook else { continue };
         if Instant::now() >= until {
-            tracing::info!("{container} does not hear that the launcher ends: others have taken the time");
+            tracing::info!("{container} is not told that the launcher ends: other sidecars have used up the time");
             continue;
         }
         let told = Sidecar::find(container, folder, until.min(Instant::now() + Duration::from_secs(1)));
@@ -157,7 +157,7 @@ pub fn farewell(hooks: &[Hook]) {
             None => Ok(()),
         });
         if let Err(e) = told {
-            tracing::info!("{container} does not hear that the launcher ends: {}", e.chain());
+            tracing::info!("cannot tell {container} that the launcher ends: {}", e.chain());
         }
     }
 }

@@ -41,7 +41,7 @@ impl Sidecar {
                     Ok(info) => return Sidecar::of(container, socket, &info),
                     Err(why) => format!("its socket {} does not answer: {why}", socket.display()),
                 },
-                Ok(None) => format!("it has made no socket in {}", folder.display()),
+                Ok(None) => format!("no socket appeared in {}", folder.display()),
                 Err(why) => why,
             };
             if Instant::now() >= until {
@@ -58,7 +58,7 @@ impl Sidecar {
         else {
             let said = plain(&info.versions.join(", "));
             return refused(format!(
-                "speaks none of the versions {} of the interface, but: {said}",
+                "supports none of the versions {} of the interface, only: {said}",
                 VERSIONS.join(", ")
             ));
         };

@@ -190,7 +190,7 @@ fn a_sidecar_that_does_what_it_may_not_is_named() {
 #[test]
 fn a_sidecar_that_wants_what_there_is_not_is_refused() {
     for (versions, point, said) in [
-        (&["v1beta1"][..], "OnDefineDomain", "speaks none of the versions v1alpha3, v1alpha2, v1alpha1"),
+        (&["v1beta1"][..], "OnDefineDomain", "supports none of the versions v1alpha3, v1alpha2, v1alpha1"),
         (&["v1alpha3"], "PreMigration", "the hook point PreMigration, which is not known"),
         (&["v1alpha1"], "PreCloudInitIso", "which its version v1alpha1 does not have"),
         (&["v1alpha2"], "Shutdown", "which its version v1alpha2 does not have"),
@@ -209,7 +209,7 @@ fn a_sidecar_that_does_not_listen_is_waited_for_and_named() {
         Sidecar::find("hook-sidecar-0", &folder, until).map_err(|e| e.chain())
     };
     let error = find(100).unwrap_err();
-    assert!(error.contains("hook-sidecar-0 is not ready in time: it has made no socket in"), "{error}");
+    assert!(error.contains("hook-sidecar-0 is not ready in time: no socket appeared in"), "{error}");
     // A link that it made leads the launcher nowhere.
     fs::create_dir(&folder).unwrap();
     symlink("/run/other.sock", folder.join("link.sock")).unwrap();

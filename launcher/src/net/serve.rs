@@ -80,7 +80,7 @@ impl ReportedFaults {
         let is_new = |option: &&u16| self.is_new(protocol, Some(i32::from(**option)));
         let new: Vec<&u16> = options.iter().filter(is_new).collect();
         if !new.is_empty() {
-            tracing::warn!("options {new:?} of {protocol} have no room in an answer to the guest");
+            tracing::warn!("options {new:?} of {protocol} do not fit into an answer to the guest");
         }
     }
 }

@@ -118,7 +118,7 @@ pub fn make(
 }
 
 fn cannot(volume: &str, e: Error) -> Error {
-    Error::new(e.kind(), format!("the ISO image of the volume {volume:?} cannot be made")).because(e)
+    Error::new(e.kind(), format!("cannot create the ISO image of the volume {volume:?}")).because(e)
 }
 
 /// Name of a source's kind in errors.

@@ -30,7 +30,7 @@ pub(super) async fn answer(service: &Service, request: hyper::Request<Incoming>)
             done(service, route, request).await.unwrap_or_else(|(status, refusal)| say(status, &refusal))
         }
         Err(Wrong::NotFound) => {
-            let why = format!("there is nothing at {}", uri.path().chars().take(200).collect::<String>());
+            let why = format!("no such path: {}", uri.path().chars().take(200).collect::<String>());
             say(StatusCode::NOT_FOUND, &refusal(why))
         }
         Err(Wrong::Method(method)) => {

@@ -106,7 +106,7 @@ fn upgrades(request: &Request<Incoming>) -> Result<(), HttpRefusal> {
         true => Ok(()),
         false => Err((
             StatusCode::UPGRADE_REQUIRED,
-            refusal(format!("this is a stream: say 'Connection: Upgrade' and 'Upgrade: {STREAM}'")),
+            refusal(format!("this is a stream: send the headers 'Connection: Upgrade' and 'Upgrade: {STREAM}'")),
         )),
     }
 }

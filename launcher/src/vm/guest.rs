@@ -62,7 +62,7 @@ impl Guest<'_> {
             list(&about["supported_commands"]).iter().filter_map(command).collect();
         if commands.iter().any(|one| one.name == GET_SYSTEM && !one.enabled) && self.is_frozen() {
             let doing = format!("ask the guest agent in {} for facts", self.name);
-            let why = "file systems of the guest are frozen, and it tells nothing until they are thawed";
+            let why = "file systems of the guest are frozen: its guest agent answers again after the thaw";
             return Err(Error::new(ErrorKind::NotNow, doing, why));
         }
         let maybe = |command: &str| self.ask(command, None, PATIENCE).unwrap_or(Value::Null);

@@ -91,7 +91,7 @@ impl DeviceFiles {
         };
         let link = std::fs::read_link(self.sys.join(place).join("iommu_group")).ok();
         let Some(group) = link.as_ref().and_then(|link| link.file_name()) else {
-            let why = "this node shows no IOMMU group of it: there is no such device, or the IOMMU is off";
+            let why = "it has no IOMMU group on this node: the device does not exist, or the IOMMU is off";
             return Some(why.to_owned());
         };
         (!self.vfio.join(group).exists()).then(|| {
@@ -246,8 +246,8 @@ pub(super) fn is_of_network(network: &str, address: &str, sysfs: &Path) -> Resul
     let read = File::open(&path).and_then(|file| file.take(CLASS).read_to_string(&mut class));
     match read {
         Ok(_) if class.starts_with(NETWORK) => Ok(()),
-        Ok(_) => refused(format!("is no network device: its PCI class is {:?}", class.trim())),
-        Err(e) => refused(format!("cannot be looked at: {}: {e}", path.display())),
+        Ok(_) => refused(format!("is not a network device: its PCI class is {:?}", class.trim())),
+        Err(e) => refused(format!("cannot be checked: {}: {e}", path.display())),
     }
 }
 
@@ -370,7 +370,7 @@ mod tests {
         assert!(said.contains("hostDevices 'card'") && said.contains("does not have /dev/vfio/12"), "{said}");
         // One that the node does not have at all is none either.
         let said = of(&machine, &[]).unwrap_err().to_string();
-        assert!(said.contains("gpus 'gpu'") && said.contains("shows no IOMMU group"), "{said}");
+        assert!(said.contains("gpus 'gpu'") && said.contains("has no IOMMU group"), "{said}");
     }
 
     const UUID: &str = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";
@@ -449,8 +449,8 @@ mod tests {
         device("0000:81:00.0", "0x030000\n");
         assert!(is_of_network("blue", "0000:65:00.2", sysfs.path()).is_ok());
         for (address, why) in [
-            ("0000:81:00.0", "is no network device: its PCI class is \"0x030000\""),
-            ("0000:65:00.3", "cannot be looked at"),
+            ("0000:81:00.0", "is not a network device: its PCI class is \"0x030000\""),
+            ("0000:65:00.3", "cannot be checked"),
             ("../../0000:65:00.2", "is not the address of a PCI device"),
         ] {
             let error = is_of_network("blue", address, sysfs.path()).unwrap_err();

@@ -45,7 +45,7 @@ pub(super) fn pinning(machine: &Machine) -> Result<Option<Pinning>> {
     let status = fs::read_to_string(STATUS).map_err(|e| Error::io(format!("cannot read {STATUS}"), e))?;
     let list = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).and_then(cpus::read);
     let own = list("Cpus_allowed_list:")
-        .ok_or_else(|| Error::refused(format!("{STATUS} does not say which CPUs this process has")))?;
+        .ok_or_else(|| Error::refused(format!("{STATUS} does not list the CPUs of this process")))?;
     let places = places(Path::new(SYSTEM), &own);
     pin(machine, &places, &list("Mems_allowed_list:").unwrap_or_default()).map(Some)
 }

@@ -346,7 +346,7 @@ impl Preparing<'_> {
         let mut sockets = BTreeMap::new();
         for Filesystem { name, .. } in &self.machine.filesystems {
             let Some(socket) = self.resolved.filesystems.get(name) else {
-                let what = format!("the file system '{name}' is served by nobody on this host");
+                let what = format!("no virtiofsd serves the file system '{name}' on this host");
                 self.faults.push(Error::refused(what));
                 continue;
             };
@@ -375,7 +375,7 @@ impl Preparing<'_> {
                 }
                 Some(_) => {}
                 None => {
-                    let what = format!("the interface '{name}' is linked to nothing on this host");
+                    let what = format!("the interface '{name}' has no link on this host");
                     self.faults.push(Error::refused(what));
                 }
             }
@@ -515,7 +515,7 @@ mod tests {
         let root = Root::open(&place.path().join("root"), place.path()).unwrap();
         let mut resolved = Resolved::default();
         let said = prepare(&machine, &resolved, &root, PrepareMode::Start(&Hooks::default())).unwrap_err();
-        assert_eq!(said.to_string(), "the file system 'files' is served by nobody on this host");
+        assert_eq!(said.to_string(), "no virtiofsd serves the file system 'files' on this host");
 
         let socket = place.path().join("files.sock");
         resolved.filesystems.insert("files".into(), socket.clone());

@@ -62,7 +62,7 @@ pub fn faults(preset: &VirtualMachineInstancePreset) -> Vec<Fault> {
     }
     let size = size(preset);
     if size > LARGEST {
-        let what = format!("spec is {size} bytes long, and may have {LARGEST}: say less");
+        let what = format!("spec is {size} bytes long; the limit is {LARGEST}");
         faults.push(Fault::new("spec", Reason::Invalid, what));
     }
     faults

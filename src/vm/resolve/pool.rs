@@ -132,7 +132,7 @@ impl Pool<'_> {
             return Err(refused("spec.dataSource", "not supported yet"));
         }
         let size = self.wanted(pvc).filter(|&size| size > 0);
-        size.ok_or_else(|| refused("spec.resources.requests.storage", "an empty disk must say its size"))
+        size.ok_or_else(|| refused("spec.resources.requests.storage", "an empty disk needs a size"))
     }
 
     /// Creates the empty disk of a PVC without a source.

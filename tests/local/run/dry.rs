@@ -63,7 +63,7 @@ fn what_a_run_refuses_is_refused_without_one() {
             "volumes[0].containerDisk.imagePullSecret",
         ),
         ("persistentVolumeClaim: {claimName: c}", "", "", 3, "there is no PersistentVolumeClaim \"c\""),
-        ("persistentVolumeClaim: {claimName: c}", "", claim, 3, "an empty disk must say its size"),
+        ("persistentVolumeClaim: {claimName: c}", "", claim, 3, "an empty disk needs a size"),
         ("dataVolume: {name: v}", "", web, 4, "no ConfigMap \"m\""),
         (seed, "", "", 3, "there is no Secret \"s\""),
         (seed, "", secret, 3, "is not in base64"),

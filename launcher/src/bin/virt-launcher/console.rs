@@ -47,9 +47,9 @@ fn open(args: &args::Console) -> Result<(Vec<u8>, UnixStream)> {
         .because(e),
         _ if e.refusal().is_some() => Error::new(
             ErrorKind::Failed,
-            format!("there is no console (--read and --take are other ways): {e}"),
+            format!("cannot open the console (try --read or --take): {e}"),
         ),
-        _ => Error::new(ErrorKind::Failed, "there is no console").because(e),
+        _ => Error::new(ErrorKind::Failed, "cannot open the console").because(e),
     })?;
     stream.into_blocking().map_err(|e| Error::io("cannot use the console", e))
 }

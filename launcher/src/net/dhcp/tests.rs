@@ -194,7 +194,7 @@ fn options_without_room_are_told_in_one_line_however_often_a_guest_asks() {
     file.rewind().unwrap();
     file.read_to_string(&mut text).unwrap();
     assert_eq!(text.lines().count(), 1, "{text}");
-    assert!(text.contains("options [15, 119] of DHCP have no room in an answer to the guest"), "{text}");
+    assert!(text.contains("options [15, 119] of DHCP do not fit into an answer to the guest"), "{text}");
 }
 
 #[test]

@@ -133,7 +133,7 @@ impl VolumeCloneSourceSpec {
         if !group.is_empty() {
             return is(
                 "spec.source.apiGroup",
-                &format!("a PersistentVolumeClaim has none, and this is {group:?}"),
+                &format!("must be empty for a PersistentVolumeClaim, not {group:?}"),
             );
         }
         if !is_name(name) {

@@ -56,7 +56,7 @@ impl Schedule {
             Some(zoned) => {
                 let (zone, text) = zoned
                     .split_once(' ')
-                    .ok_or("behind the time zone stand five fields, and there are none")?;
+                    .ok_or("the time zone must be followed by five fields")?;
                 (Some(zone.to_owned()).filter(|zone| !zone.is_empty()), text.trim())
             }
             None => (None, text.trim()),
@@ -262,7 +262,7 @@ mod tests {
                 "the weekday is \"mond\", and may be numbers from 0 to 6, or names of three letters",
             ),
             ("@every soon", "@every wants a duration above 0, as 1h30m, not \"soon\""),
-            ("TZ=a", "behind the time zone stand five fields, and there are none"),
+            ("TZ=a", "the time zone must be followed by five fields"),
             (&long, "it is longer than 1024 letters"),
         ] {
             assert_eq!(Schedule::read(text), Err(why.to_owned()));

@@ -21,7 +21,7 @@ pub const PROXY_AUTHORITIES: &str = "trusted-ca-proxy-bundle-cm";
 pub const FIELDS: &[(&str, Served)] = &[
     ("imagePullPolicy", Yes),
     ("uninstallStrategy", Values(&["RemoveWorkloads", "BlockUninstallIfWorkloadsExist"])),
-    ("infra", No("the manifests say where components run and how many")),
+    ("infra", No("the manifests set placement and replicas of the components")),
     ("workload", Yes),
     (
         "customizeComponents",
@@ -32,7 +32,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     (
         "priorityClass",
         No(
-            "it is that of the control plane, of which the manifests say it; a DataVolume names that of its worker pods",
+            "it applies to the control plane, whose manifests set it; a DataVolume names that of its worker pods",
         ),
     ),
 ];

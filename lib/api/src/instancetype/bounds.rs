@@ -92,11 +92,11 @@ impl SizeCheck {
     }
 
     fn too_many(&mut self, at: &Path, has: usize, most: usize, what: &str) {
-        self.too_much(at, &format!("has {has} {what}, and may have {most}"));
+        self.too_much(at, &format!("has {has} {what}; the limit is {most}"));
     }
 
     fn too_much(&mut self, at: &Path, what: &str) {
-        self.faults.push(Fault::new(at, Reason::Invalid, format!("{at} {what}: say less")));
+        self.faults.push(Fault::new(at, Reason::Invalid, format!("{at} {what}")));
     }
 }
 
@@ -149,18 +149,18 @@ mod tests {
         assert_eq!(of_preference(json!({"cpu": features(ENTRIES)})), []);
         let faults = of_preference(json!({"cpu": features(ENTRIES + 1)}));
         let at = "spec.cpu.preferredCPUFeatures";
-        let message = format!("{at} has 257 entries, and may have 256: say less");
+        let message = format!("{at} has 257 entries; the limit is 256");
         assert_eq!(faults, [Fault::new(at, Reason::Invalid, message)]);
         for field in ["gpus", "hostDevices"] {
             assert_eq!(told(&json!({(field): devices(DEVICES)})), []);
             let at = format!("spec.{field}");
-            let message = format!("{at} has 65 entries, and may have 64: say less");
+            let message = format!("{at} has 65 entries; the limit is 64");
             assert_eq!(told(&json!({(field): devices(DEVICES + 1)})), [(at, message)]);
         }
         for field in ["annotations", "nodeSelector"] {
             assert_eq!(told(&json!({(field): map(ENTRIES, "a")})), []);
             let at = format!("spec.{field}");
-            let message = format!("{at} has 257 entries, and may have 256: say less");
+            let message = format!("{at} has 257 entries; the limit is 256");
             assert_eq!(told(&json!({(field): map(ENTRIES + 1, "a")})), [(at, message)]);
         }
     }
@@ -196,9 +196,9 @@ mod tests {
         let nested = |levels: usize| (0..levels).fold(json!(7), |inner, _| json!({"a": inner}));
         assert_eq!(told(&json!({"unheard": nested(LEVELS - 1)})), []);
         let deep = told(&json!({"unheard": nested(100)}));
-        assert!(deep[0].1.ends_with("is nested in more than 16 fields: say less"), "{deep:?}");
+        assert!(deep[0].1.ends_with("is nested in more than 16 fields"), "{deep:?}");
         let wide = vec![vec![7; ENTRIES]; ENTRIES];
-        let message = "spec has more than 4096 values: say less".to_owned();
+        let message = "spec has more than 4096 values".to_owned();
         assert_eq!(told(&json!({"unheard": wide})), [("spec".to_owned(), message)]);
     }
 

@@ -28,7 +28,7 @@ fn faults(volume: &DataVolume, has_claims: bool) -> Vec<Fault> {
             faults.push(Fault::new("spec", Reason::Invalid, what));
         }
         (None, None) => {
-            faults.push(Fault::new("spec.source", Reason::Required, "a DataVolume must say what fills it"));
+            faults.push(Fault::new("spec.source", Reason::Required, "a DataVolume needs a source"));
         }
     }
     if (spec.source.is_some() || spec.source_ref.is_some()) && is_populated_externally(volume) {
@@ -128,7 +128,7 @@ fn not_of_files(volume: &DataVolume) -> Option<&'static str> {
 fn check_size(volume: &DataVolume, faults: &mut Vec<Fault>) {
     let spec = &volume.spec;
     if spec.pvc.is_some() == spec.storage.is_some() {
-        let what = "a DataVolume says its size in one of spec.storage and spec.pvc";
+        let what = "a DataVolume needs exactly one of spec.storage and spec.pvc";
         faults.push(Fault::new("spec.storage", Reason::Invalid, what));
     }
     let at = if spec.pvc.is_some() { "spec.pvc" } else { "spec.storage" };
@@ -140,7 +140,7 @@ fn check_size(volume: &DataVolume, faults: &mut Vec<Fault>) {
             faults.push(Fault::new(at, Reason::Invalid, what));
         }
         None if is_blank => {
-            faults.push(Fault::new(at, Reason::Required, "an empty disk must say its size"));
+            faults.push(Fault::new(at, Reason::Required, "an empty disk needs a size"));
         }
         _ => {}
     }
@@ -287,7 +287,7 @@ fn check_checksum(at: String, text: &str) -> Option<Fault> {
     let is_hex = |count: usize| digits.len() == count && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     match algorithm.as_str() {
         "md5" | "sha1" => Some(
-            Fault::not_yet(at).hint(format!("{algorithm} proves nothing; write sha256:HEX or sha512:HEX")),
+            Fault::not_yet(at).hint(format!("{algorithm} is not secure; write sha256:HEX or sha512:HEX")),
         ),
         "" if text.starts_with(':') => Some(wrong_checksum(at, text)),
         "" if is_hex(64) || is_hex(128) => None,

@@ -133,7 +133,7 @@ pub fn unknown(annotations: &BTreeMap<String, String>) -> Vec<Fault> {
     let fault = |name: &str| {
         let meant = match nearest(name.strip_prefix(EXPORT).unwrap_or(name), &asks) {
             Some(near) => format!("did you mean {EXPORT}{near}?"),
-            None => format!("behind {EXPORT} stands one of {}", asks.join(", ")),
+            None => format!("{EXPORT} must be followed by one of {}", asks.join(", ")),
         };
         let at = format!("metadata.annotations[{name}]");
         Fault::new(at, Reason::NotSupported, format!("no annotation of exports has this name; {meant}"))
@@ -417,7 +417,7 @@ mod tests {
         assert_eq!(
             told,
             [
-                at("colour") + &format!("behind cdi.kubevirt.io/storage.export. stands one of {all}"),
+                at("colour") + &format!("cdi.kubevirt.io/storage.export. must be followed by one of {all}"),
                 at("secretref") + "did you mean cdi.kubevirt.io/storage.export.secretRef?",
             ]
         );

@@ -53,7 +53,7 @@ pub const FLAGS: [Arguments; 3] = [
 ];
 
 /// Arguments of KubeVirt's programs that are settings here, with the field of the setting.
-const SETTINGS: [(&str, &str); 1] = [("v", "spec.configuration.developerConfiguration.logVerbosity says it")];
+const SETTINGS: [(&str, &str); 1] = [("v", "spec.configuration.developerConfiguration.logVerbosity sets it")];
 
 /// Characters of a name or value that an error repeats.
 const SHOWN: usize = 64;
@@ -97,7 +97,7 @@ pub fn argument(field: &str, name: &str, value: &str) -> Result<String, String> 
         Some((flag, Plain)) => {
             Err(format!("{flag} of {program} has no value: leave {:?} away", short(value)))
         }
-        Some((flag, Fixed)) => Err(format!("{flag} of {program} is what its manifest says; {takes}")),
+        Some((flag, Fixed)) => Err(format!("{flag} of {program} is set by its manifest; {takes}")),
         None => {
             let setting = SETTINGS.iter().find(|(flag, _)| *flag == known);
             let more = setting.map(|(_, says)| format!("; {says}")).unwrap_or_default();
@@ -120,11 +120,11 @@ mod tests {
                 "controller",
                 "launcher-image",
                 "a:1",
-                "is what its manifest says; virt-controller takes poll-any-address",
+                "is set by its manifest; virt-controller takes poll-any-address",
             ),
             ("api", "listen", "[::]:1", "virt-api takes no arguments from here"),
             ("handler", "max-devices", "7", "virt-handler does not know the argument \"max-devices\""),
-            ("api", "v", "5", "logVerbosity says it"),
+            ("api", "v", "5", "logVerbosity sets it"),
             ("operator", "v", "5", "no program has this field"),
         ] {
             let said = argument(field, name, value).unwrap_err();

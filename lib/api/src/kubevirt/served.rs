@@ -105,11 +105,11 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.developerConfiguration.logVerbosity.virtLauncher", Yes),
     (
         "configuration.developerConfiguration.logVerbosity.virtOperator",
-        No("there is no such program: virt-controller looks after the installation"),
+        No("this program does not exist here: virt-controller manages the installation"),
     ),
     (
         "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
-        No("there is no such program: VMIs are not live-migrated yet"),
+        No("this program does not exist here: VMIs are not live-migrated yet"),
     ),
     ("configuration.developerConfiguration.logVerbosity.nodeVerbosity", Yes),
     (
@@ -172,7 +172,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.changedBlockTrackingLabelSelectors", No("changes of disks are not tracked yet")),
     ("configuration.persistentReservationConfiguration", No("persistent reservations are not passed on yet")),
     ("configuration.confidentialCompute", No("there are no confidential VMs yet")),
-    ("configuration.roleAggregationStrategy", No("the manifests say who has which rights")),
+    ("configuration.roleAggregationStrategy", No("the manifests define all permissions")),
     ("infra.nodePlacement", Yes),
     ("infra.replicas", Yes),
     ("workloads.nodePlacement", Yes),

@@ -98,7 +98,7 @@ impl HostFolders {
     /// The folders of a namespace, as messages name them.
     pub fn shown(&self, namespace: &str) -> String {
         let few: Vec<String> = self.of(namespace).take(4).collect();
-        if few.is_empty() { "it names none".to_owned() } else { few.join(", ") }
+        if few.is_empty() { "none is configured".to_owned() } else { few.join(", ") }
     }
 
     /// Folders of a namespace: the subfolder of its name in each permitted one.

@@ -24,7 +24,7 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("domain.devices.interfaces[].passt", "KubeVirt has given it up; use masquerade"),
     (
         "domain.launchSecurity",
-        "encrypted guests need processors with SEV, SEV-SNP or TDX, on which nobody has tried them yet",
+        "encrypted guests need processors with SEV, SEV-SNP or TDX, and are not tested on any yet",
     ),
     ("volumes[].memoryDump", "a memory dump is part of snapshots, which do not exist yet; remove the volume"),
     ("networks[].resourceClaim", "networks by dynamic resource allocation are not connected yet; use multus"),

@@ -214,7 +214,7 @@ impl<'t> Reader<'t> {
         let (kind, anchor) = match event {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
-                let node = node.ok_or_else(|| wrong(span, "this alias stands for nothing, or for itself"))?;
+                let node = node.ok_or_else(|| wrong(span, "this alias has no anchor, or is inside of its own anchor"))?;
                 // Recursive functions walk the expanded value, so its depth is bounded.
                 reaches(depth.saturating_add(node.height), span)?;
                 self.count(node.size, span)?;

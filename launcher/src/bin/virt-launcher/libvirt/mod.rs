@@ -163,7 +163,7 @@ impl Hypervisor for Libvirt {
             start(domain).or_else(|e| match e.message().contains("domain is no longer running") {
                 true => {
                     tracing::warn!(
-                        "libvirt took the end of the former QEMU of {name} for this one's; it is started anew"
+                        "libvirt attributed the exit of the previous QEMU of {name} to the new one; starting it again"
                     );
                     std::thread::sleep(Duration::from_millis(300));
                     start(domain)

@@ -184,7 +184,7 @@ fn options(words: &[String]) -> Result<Invocation, String> {
     let commands = match left.as_slice() {
         [] => {
             return Err(
-                "there is no interactive mode here; say a command, 'virsh help' lists them".to_owned()
+                "no interactive mode: give a command ('virsh help' lists them)".to_owned()
             );
         }
         // A single argument is a line of commands.

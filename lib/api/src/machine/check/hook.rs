@@ -101,7 +101,7 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
     let Entry { image, image_pull_policy, command, args, config_map, pvc, downward_api } = entry;
     let image = image.unwrap_or_default();
     if image.trim().is_empty() {
-        let message = format!("{at} has no image, and there is none by default");
+        let message = format!("{at} has no image, and there is no default image");
         let hint = "name one, such as sidecar-shim of KubeVirt, which runs the script of a configMap";
         check.faults.push(Fault::new(at.child("image"), Reason::Required, message).hint(hint));
     } else if image.contains(|c: char| c.is_whitespace() || c.is_control()) || image.len() > 1024 {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The longest name of a device.
 const NAME: usize = 63;
 /// Message on a laptop.
-const NOT_HERE: &str = "only a cluster has device plugins, which say which device of the node it is";
+const NOT_HERE: &str = "only a cluster has device plugins, which choose the device of the node";
 
 /// Fields that entries of both lists have.
 struct Entry<'a> {

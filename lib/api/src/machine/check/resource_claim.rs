@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// Message on a laptop.
 const NOT_HERE: &str =
-    "only a cluster has ResourceClaims, and DRA drivers, which say which device of the node it is";
+    "only a cluster has ResourceClaims, and DRA drivers, which choose the device of the node";
 
 /// Checks the ResourceClaims of a VMI with these devices. `at`: the spec.
 pub(super) fn resource_claims(

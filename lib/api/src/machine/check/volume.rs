@@ -408,7 +408,7 @@ mod tests {
         let said = told("vms", path, folders).unwrap_or_default();
         assert!(said.contains("(/srv/vms/vms)"), "{said}");
         assert_eq!(told("two", "/srv/vms/two/a.img", folders), None);
-        assert!(told("two", path, "").unwrap_or_default().contains("(it names none)"));
+        assert!(told("two", path, "").unwrap_or_default().contains("(none is configured)"));
     }
 
     #[test]

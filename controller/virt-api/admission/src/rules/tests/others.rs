@@ -396,7 +396,7 @@ fn what_would_break_a_component_is_refused_when_it_is_written() {
         (
             json!({"flags": {"handler": {"node-name": "other"}}}),
             format!("{at}.flags.handler"),
-            "is what its manifest says",
+            "is set by its manifest",
         ),
     ] {
         let answer = answer(json!({"customizeComponents": said}));

@@ -97,7 +97,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         r#"{"sev": {}}"#,
         "spec.template.spec.domain.launchSecurity",
         "spec.template.spec.domain.launchSecurity is not supported yet (encrypted guests need processors with SEV, SEV-SNP or \
-         TDX, on which nobody has tried them yet)",
+         TDX, and are not tested on any yet)",
     ),
     (
         "/spec/template/spec/domain/devices/disks",
