@@ -32,7 +32,7 @@ verbs! {
     /// Verbs of the program.
     pub(crate) enum Command {
         #[command(hide = true)]
-        Apart(commands::apart::Args) = "apart",
+        Worker(commands::worker::Args) = "apart",
         Build(Box<commands::build::Args>) = "build",
         Convert(Box<commands::convert::Args>) = "convert",
         Inspect(Box<commands::inspect::Args>) = "inspect",
@@ -82,7 +82,7 @@ impl Command {
     /// Runs the verb of the command line.
     pub(crate) fn run(self) -> cdi::Result<()> {
         match self {
-            Command::Apart(args) => commands::apart::run(&args),
+            Command::Worker(args) => commands::worker::run(&args),
             Command::Build(args) => commands::build::run(&args),
             Command::Convert(args) => commands::convert::run(&args),
             Command::Inspect(args) => commands::inspect::run(&args),

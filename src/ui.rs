@@ -3,7 +3,7 @@
 use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::{Error, ErrorKind, Result};
-use container_disk::watched;
+use container_disk::progress;
 use error_core::causes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
@@ -113,7 +113,7 @@ impl Progress {
     }
 
     /// Shows the progress of blobs that are read or copied.
-    pub(crate) fn of_blobs(phase: &'static str, blobs: &Arc<watched::Progress>, show: Show) -> Progress {
+    pub(crate) fn of_blobs(phase: &'static str, blobs: &Arc<progress::Progress>, show: Show) -> Progress {
         let blobs = blobs.clone();
         Progress::start(show, move || Step {
             phase,

@@ -226,9 +226,9 @@ fn reach(args: &Args, order: &Order, places: &Places) -> Result<Permissions> {
 }
 
 /// Memory that other parts of a build need while the disk is read.
-type Beside = Vec<(&'static str, u64)>;
+type OtherMemory = Vec<(&'static str, u64)>;
 
-fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Beside) -> Result<Request> {
+fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: OtherMemory) -> Result<Request> {
     let cluster_bits = 16;
     let qcow2 = Output::Qcow2 { cluster_bits, compress: args.compress };
     let (keep, output) = match args.format {
@@ -263,7 +263,7 @@ fn recipe(args: &Args) -> Result<Recipe> {
     labels.extend(hinted(args));
     let env = hints(&labels);
     if args.layer == Layer::Zstd && args.manifest == Manifest::Docker {
-        let what = "a Docker manifest knows no zstd; add --layer gzip, or drop --manifest docker";
+        let what = "a Docker manifest does not support zstd; add --layer gzip, or drop --manifest docker";
         return Err(Error::new(ErrorKind::Usage, what));
     }
     Ok(Recipe {

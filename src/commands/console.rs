@@ -2,7 +2,7 @@
 
 use super::vms::{self, VmArgs};
 use crate::ui;
-use crate::vm::console::{Left, close_at_end, join};
+use crate::vm::console::{LeaveReason, close_at_end, join};
 use crate::vm::record::Vm;
 use crate::vm::terminal;
 use api::launcher::State;
@@ -53,7 +53,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
         }
         let mut stream = client.console(if write { Access::Write } else { Access::Read })?;
         close_at_end(vm, &client, &stream)?;
-        if join(&mut stream, write)? == Left::Keys {
+        if join(&mut stream, write)? == LeaveReason::Keys {
             ui::say(&format!(
                 "\ncoracle: left; 'coracle console {name}' comes back, 'coracle stop {name}' ends it"
             ));
@@ -75,7 +75,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
                 }
             }
             crate::vm::record::Standing::Left(_) => {
-                ui::say(&format!("coracle: the launcher of {name} is gone; another one takes over"));
+                ui::say(&format!("coracle: the launcher of {name} has ended; a new one takes over"));
             }
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
     /// Format of the target [default: qcow2 if DST ends in .qcow2, else raw]
     #[arg(short = 'O', long, value_enum)]
-    format: Option<Written>,
+    format: Option<TargetFormat>,
 
     /// Compression of a qcow2 target: zlib or zstd, with an optional level (zstd:9)
     #[arg(short = 'c', long, value_name = "CODEC[:LEVEL]", value_parser = compression)]
@@ -87,7 +87,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Written {
+enum TargetFormat {
     Raw,
     Qcow2,
 }
@@ -130,19 +130,19 @@ fn request(args: &Args) -> Result<Request> {
     }
     let format = match args.format {
         Some(format) => format,
-        None if args.target.ends_with(".qcow2") => Written::Qcow2,
-        None => Written::Raw,
+        None if args.target.ends_with(".qcow2") => TargetFormat::Qcow2,
+        None => TargetFormat::Raw,
     };
     if let (None, Some(e)) = (args.format, other_format(&args.target)) {
         return Err(e);
     }
     let output = match (format, args.compress) {
-        (Written::Raw, None) => Output::Raw,
-        (Written::Raw, Some(_)) => {
+        (TargetFormat::Raw, None) => Output::Raw,
+        (TargetFormat::Raw, Some(_)) => {
             let what = "a raw disk cannot be compressed; add --format qcow2, or drop --compress";
             return Err(Error::new(ErrorKind::Usage, what));
         }
-        (Written::Qcow2, compress) => Output::Qcow2 { cluster_bits: args.cluster_size, compress },
+        (TargetFormat::Qcow2, compress) => Output::Qcow2 { cluster_bits: args.cluster_size, compress },
     };
     if args.preallocate && output != Output::Raw {
         return Err(Error::new(

@@ -16,7 +16,7 @@ const LARGEST: &str = "16TiB";
 pub(crate) struct DiskArgs {
     /// Format of the source [default: detected]; raw disables detection
     #[arg(short = 'f', long, value_enum, value_name = "FORMAT")]
-    source_format: Option<Read>,
+    source_format: Option<SourceFormat>,
 
     /// Refuse the source unless its bytes, as they are before any
     /// decompression, have this digest: sha256:HEX or sha512:HEX
@@ -49,7 +49,7 @@ pub(crate) struct DiskArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Read {
+enum SourceFormat {
     Raw,
     Qcow2,
 }
@@ -58,8 +58,8 @@ impl DiskArgs {
     /// Format by the flag, if given.
     pub(crate) fn source_format(&self) -> Option<Format> {
         self.source_format.map(|format| match format {
-            Read::Raw => Format::Raw,
-            Read::Qcow2 => Format::Qcow2,
+            SourceFormat::Raw => Format::Raw,
+            SourceFormat::Qcow2 => Format::Qcow2,
         })
     }
 

@@ -63,7 +63,7 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     let vm = Vm::open(&args.home.home()?, name)?;
     vm.up()?;
     let (address, port) = port_of_ssh(&vm).ok_or_else(|| {
-        let what = format!("no port leads to port 22 of {name}; run it with -p 2222:22");
+        let what = format!("no port is forwarded to port 22 of {name}; run it with -p 2222:22");
         Error::new(ErrorKind::Usage, what)
     })?;
     let known = vm.home.vm(name).join("known_hosts");
@@ -85,7 +85,7 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     let e = command.exec();
     let error = match e.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, "there is no ssh here; as root: apt-get install openssh-client")
+            Error::new(ErrorKind::NotFound, "ssh is not installed; as root: apt-get install openssh-client")
         }
         _ => Error::io("cannot start ssh", e),
     };

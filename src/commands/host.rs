@@ -37,8 +37,8 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let known = match args.launcher.find().and_then(|launcher| by_launcher(args, &launcher)) {
-        Ok(node) => Known::All(Box::new(node)),
-        Err(e) => Known::Little(Little::without_launcher(&e)),
+        Ok(node) => Facts::All(Box::new(node)),
+        Err(e) => Facts::Basic(BasicFacts::without_launcher(&e)),
     };
     let host = Host { known, confinement: confine::offered() };
     match args.output {
@@ -69,22 +69,22 @@ fn without_home(mut node: Node, why: &Error) -> Node {
 #[derive(Debug, Serialize)]
 struct Host {
     #[serde(flatten)]
-    known: Known,
+    known: Facts,
     confinement: Confined,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Known {
+enum Facts {
     /// Facts that virt-launcher has probed.
     All(Box<Node>),
     /// Facts that need no virt-launcher.
-    Little(Little),
+    Basic(BasicFacts),
 }
 
 /// Fields of a [`Node`] that need no virt-launcher.
 #[derive(Debug, Serialize)]
-struct Little {
+struct BasicFacts {
     arch: &'static str,
     cpu: Cpus,
     devices: Vec<Device>,
@@ -96,8 +96,8 @@ struct Cpus {
     count: usize,
 }
 
-impl Little {
-    fn without_launcher(why: &Error) -> Little {
+impl BasicFacts {
+    fn without_launcher(why: &Error) -> BasicFacts {
         let what = causes(why).fold(why.sentence().to_owned(), |what, cause| format!("{what}: {cause}"));
         let missing = Missing {
             what: format!("virt-launcher: {what}"),
@@ -106,14 +106,14 @@ impl Little {
         };
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let (cpu, devices) = (Cpus { count }, vec![kvm()]);
-        Little { arch: architecture(), cpu, devices, missing: vec![missing] }
+        BasicFacts { arch: architecture(), cpu, devices, missing: vec![missing] }
     }
 }
 
 fn text(Host { known, confinement }: &Host) -> String {
     let (mut text, devices, missing) = match known {
-        Known::All(node) => (about(node), &node.devices, &node.missing),
-        Known::Little(little) => {
+        Facts::All(node) => (about(node), &node.devices, &node.missing),
+        Facts::Basic(little) => {
             let text = lines(&[("arch", little.arch.into()), ("CPUs", little.cpu.count.to_string())]);
             (text, &little.devices, &little.missing)
         }

@@ -1,6 +1,5 @@
 //! Verbs of the command: one file each, with its arguments and help texts.
 
-pub(crate) mod apart;
 pub(crate) mod build;
 pub(crate) mod completions;
 pub(crate) mod console;
@@ -12,11 +11,11 @@ pub(crate) mod host;
 pub(crate) mod inspect;
 pub(crate) mod logs;
 pub(crate) mod manifests;
-mod places;
 pub(crate) mod power;
 pub(crate) mod ps;
 pub(crate) mod pull;
 pub(crate) mod push;
+mod registry_args;
 pub(crate) mod run;
 mod source;
 pub(crate) mod store;
@@ -27,3 +26,4 @@ pub(crate) mod verify;
 pub(crate) mod virt;
 mod vms;
 pub(crate) mod vnc;
+pub(crate) mod worker;

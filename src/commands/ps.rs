@@ -4,7 +4,7 @@ use super::vms::{self, VmArgs};
 use crate::ui;
 use crate::vm::place::HomeArgs;
 use crate::vm::record::{Standing, Vm};
-use crate::vm::since::ago;
+use crate::vm::relative_time::ago;
 use api::launcher::{Accelerator, Credentials, GuestInfo, Link, State};
 use cdi::Result;
 use serde::Serialize;
@@ -46,15 +46,15 @@ enum Format {
 }
 
 #[derive(Debug, Serialize)]
-struct Listed {
+struct VmList {
     schema: &'static str,
     #[serde(rename = "machines")]
-    vms: Vec<Shown>,
+    vms: Vec<VmStatus>,
 }
 
 /// A VM in the output of both verbs.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct VmStatus {
     name: String,
     state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     vms::sweep(&home)?;
     let mut vms = vec![];
     for (name, vm) in Vm::all(&home)? {
-        let shown = vm.and_then(|vm| Ok(Shown::of(&vm, &vm.standing()?)));
+        let shown = vm.and_then(|vm| Ok(VmStatus::new(&vm, &vm.standing()?)));
         match shown {
             Ok((shown, up)) if up || args.all => vms.push(shown),
             Ok(_) => {}
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if args.output == Some(Format::Json) {
-        return ui::json(&Listed { schema: "coracle.ps/v1", vms });
+        return ui::json(&VmList { schema: "coracle.ps/v1", vms });
     }
     if args.quiet {
         return ui::out(&vms.iter().map(|shown| format!("{}\n", shown.name)).collect::<String>());
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     let vm = args.vm.open()?;
-    let (mut shown, _) = Shown::of(&vm, &vm.standing()?);
+    let (mut shown, _) = VmStatus::new(&vm, &vm.standing()?);
     if shown.agent && shown.state == "Running" {
         // The status is shown without the report if the agent fails to answer.
         shown.guest = vm.client()?.guest_info().ok();
@@ -141,14 +141,14 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     ui::out(&text)
 }
 
-impl Shown {
-    fn of(vm: &Vm, standing: &Standing) -> (Shown, bool) {
+impl VmStatus {
+    fn new(vm: &Vm, standing: &Standing) -> (VmStatus, bool) {
         let state: Option<&State> = match standing {
             Standing::Known(state) => Some(state),
             Standing::Left(state) => state.as_ref(),
         };
         let resolved = &vm.record.sync.resolved;
-        let shown = Shown {
+        let shown = VmStatus {
             name: vm.name().to_owned(),
             state: standing.word().to_owned(),
             phase: state.map(|state| state.life.phase()),
@@ -222,7 +222,7 @@ fn ports(link: &Link) -> Vec<String> {
 }
 
 /// The VMs as a table.
-fn table(vms: &[Shown]) -> String {
+fn table(vms: &[VmStatus]) -> String {
     let head = ["NAME", "STATE", "SINCE", "FROM", "PORTS"].map(str::to_owned);
     let rows = vms.iter().map(|shown| {
         let since = shown.since.as_deref().map_or_else(|| "-".to_owned(), ago);

@@ -1,18 +1,18 @@
 //! The verb `coracle run`.
 
-use super::places::PlaceArgs;
+use super::registry_args::RegistryArgs;
 use super::vms;
 use crate::ui::{self, Show};
-use crate::vm::bare::{Account, Bare, Drive, Loader, name_from};
 use crate::vm::confined;
+use crate::vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
 use crate::vm::launch::LauncherArgs;
-use crate::vm::manifest::{self, Objects, Which, is_manifest, refusal};
+use crate::vm::manifest::{self, Objects, Selection, is_manifest, refusal};
 use crate::vm::place::HomeArgs;
 use crate::vm::record::Vm;
 use crate::vm::resolve::accelerator::Choice;
 use crate::vm::resolve::image::{Images, Policy, format_of, name_of};
 use crate::vm::resolve::network;
-use crate::vm::start::{Start, Wanted, absolute, free_name};
+use crate::vm::start::{StartOptions, Starter, absolute, free_name};
 use api::launcher::{Forward, Link, State};
 use api::wire::Wire as _;
 use cdi::run::watch::Watch;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     start: StartArgs,
 
     #[command(flatten)]
-    bare: BareArgs,
+    hardware: HardwareArgs,
 
     /// Detach: print the name of the VM and exit once it has started
     #[arg(short, long)]
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
     /// Output format of --dry-run
     #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
-    output: Written,
+    output: OutputFormat,
 }
 
 /// Options for the start of a VM, shared by `run` and `test`.
@@ -110,13 +110,13 @@ pub(crate) struct StartArgs {
     pub(super) launcher: LauncherArgs,
 
     #[command(flatten)]
-    places: PlaceArgs,
+    places: RegistryArgs,
 }
 
 /// Virtual hardware of a VM that is made from a disk or an image.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "For disks and images")]
-pub(crate) struct BareArgs {
+pub(crate) struct HardwareArgs {
     /// Number of vCPUs [default: 2, at most the number of CPUs of this
     /// computer]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -177,17 +177,17 @@ enum Pull {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Written {
+enum OutputFormat {
     Yaml,
     Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let prepared = Prepared::of(args.source.as_deref(), &args.files, &args.start, &args.bare)?;
+    let prepared = Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware)?;
     let which = match (&args.start.name, args.all) {
-        (_, true) => Which::All,
-        (Some(name), _) => Which::Named(name.clone()),
-        (None, _) => Which::Only,
+        (_, true) => Selection::All,
+        (Some(name), _) => Selection::Named(name.clone()),
+        (None, _) => Selection::Only,
     };
     if args.dry_run {
         return dry_run(args, &prepared, &which);
@@ -216,21 +216,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     vms::ended(vm, &state)
 }
 
-fn dry_run(args: &Args, prepared: &Prepared, which: &Which) -> Result<()> {
+fn dry_run(args: &Args, prepared: &Prepared, which: &Selection) -> Result<()> {
     let mut documents = prepared.beside.clone();
-    let wanted = prepared.wanted(&args.start);
+    let options = prepared.options(&args.start);
     for written in prepared.objects.choose(&prepared.what, which)? {
         let own = written.object.metadata.name.clone().unwrap_or_default();
         let name = args.start.name.as_deref().unwrap_or(&own);
-        wanted.check(written, name)?;
+        options.check(written, name)?;
         let mut vmi = written.object.clone();
         vmi.metadata.name = Some(name.to_owned());
         documents.push(vmi.write());
     }
     match args.output {
-        Written::Yaml => ui::out(&manifest::text(&documents)),
-        Written::Json if documents.len() == 1 => ui::json(&documents[0]),
-        Written::Json => {
+        OutputFormat::Yaml => ui::out(&manifest::text(&documents)),
+        OutputFormat::Json if documents.len() == 1 => ui::json(&documents[0]),
+        OutputFormat::Json => {
             ui::json(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": documents}))
         }
     }
@@ -242,7 +242,7 @@ fn tell_forwards(vm: &Vm) {
         let Link::User { forwards, .. } = link else { continue };
         for Forward { protocol, address, port, guest_port } in forwards {
             ui::say(&format!(
-                "coracle: {address}:{port}/{protocol} leads to port {guest_port} of {}",
+                "coracle: {address}:{port}/{protocol} is forwarded to port {guest_port} of {}",
                 vm.name()
             ));
         }
@@ -264,11 +264,11 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Reads SRC, or the files of `-f`.
-    pub(super) fn of(
+    pub(super) fn read(
         source: Option<&str>,
         files: &[String],
         args: &StartArgs,
-        bare: &BareArgs,
+        hardware: &HardwareArgs,
     ) -> Result<Prepared> {
         confined::tell_own();
         let home = args.home.home()?;
@@ -276,7 +276,7 @@ impl Prepared {
         let images = Images::new(args.places.settings(), home, show);
         let launcher = args.launcher.find().ok();
         let manifest = |files: &[String]| {
-            bare.check_unused()?;
+            hardware.check_unused()?;
             Ok::<_, Error>((files.join(", "), manifest::read(files)?, vec![], false))
         };
         let (what, objects, beside, is_image) = match source {
@@ -284,7 +284,7 @@ impl Prepared {
             Some("-") => manifest(&["-".to_owned()])?,
             Some(source) if is_text(Path::new(source)) => manifest(&[source.to_owned()])?,
             Some(source) => {
-                let (documents, is_image) = bare.objects(source, args, &images)?;
+                let (documents, is_image) = hardware.objects(source, args, &images)?;
                 let objects = manifest::made(source, documents.clone());
                 let beside =
                     documents.into_iter().filter(|d| d["kind"] != "VirtualMachineInstance").collect();
@@ -313,7 +313,7 @@ impl Prepared {
     }
 
     /// Starts the selected VMs.
-    fn start(&self, args: &StartArgs, which: &Which, remove: bool) -> Result<Vec<(Vm, State)>> {
+    fn start(&self, args: &StartArgs, which: &Selection, remove: bool) -> Result<Vec<(Vm, State)>> {
         let launcher = self.launcher(args)?;
         let start = self.starter(args, &launcher, remove);
         let mut started = vec![];
@@ -330,7 +330,7 @@ impl Prepared {
     }
 
     /// Starts the selected VM under this name, to be removed after its end.
-    pub(super) fn start_as(&self, args: &StartArgs, which: &Which, name: &str) -> Result<Vm> {
+    pub(super) fn start_as(&self, args: &StartArgs, which: &Selection, name: &str) -> Result<Vm> {
         let launcher = self.launcher(args)?;
         let chosen = self.objects.choose(&self.what, which)?;
         let first = chosen.first().ok_or_else(|| Error::refused(format!("{} has no VM", self.what)))?;
@@ -341,12 +341,12 @@ impl Prepared {
         self.launcher.clone().map_or_else(|| args.launcher.find(), Ok)
     }
 
-    fn starter<'a>(&'a self, args: &'a StartArgs, launcher: &'a Path, remove: bool) -> Start<'a> {
-        Start { wanted: self.wanted(args), launcher, remove }
+    fn starter<'a>(&'a self, args: &'a StartArgs, launcher: &'a Path, remove: bool) -> Starter<'a> {
+        Starter { options: self.options(args), launcher, remove }
     }
 
-    fn wanted<'a>(&'a self, args: &'a StartArgs) -> Wanted<'a> {
-        Wanted {
+    fn options<'a>(&'a self, args: &'a StartArgs) -> StartOptions<'a> {
+        StartOptions {
             images: &self.images,
             objects: &self.objects,
             accelerator: args.accel,
@@ -374,7 +374,7 @@ fn is_text(path: &Path) -> bool {
     path.is_dir() || (is_manifest(path) && !path.to_string_lossy().contains("://"))
 }
 
-impl BareArgs {
+impl HardwareArgs {
     /// Refuses these flags for a manifest, which has fields for all of them.
     fn check_unused(&self) -> Result<()> {
         let used = [
@@ -408,7 +408,7 @@ impl BareArgs {
         images: &Images,
     ) -> Result<(Vec<serde_json::Value>, bool)> {
         let available = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut bare = Bare {
+        let mut flags = VmFlags {
             name: args.name.clone().unwrap_or_else(|| name_from(source)),
             cpus: self.cpus.unwrap_or(if available > 1 { 2 } else { 1 }),
             memory: self.memory.unwrap_or(1 << 30),
@@ -416,16 +416,16 @@ impl BareArgs {
             boot: self.loader(),
             tpm: self.tpm,
             offline: self.no_network,
-            ..Bare::default()
+            ..VmFlags::default()
         };
-        let is_image = self.first(source, args, images, &mut bare)?;
+        let is_image = self.first(source, args, images, &mut flags)?;
         for disk in &self.disks {
-            bare.drives.push(self.further(disk)?);
+            flags.drives.push(self.further(disk)?);
         }
         for cdrom in &self.cdroms {
-            bare.drives.push(Drive::Cdrom(existing(cdrom)?));
+            flags.drives.push(Drive::Cdrom(existing(cdrom)?));
         }
-        Ok((bare.objects(), is_image))
+        Ok((flags.objects(), is_image))
     }
 
     fn loader(&self) -> Loader {
@@ -436,31 +436,31 @@ impl BareArgs {
         }
     }
 
-    fn first(&self, source: &str, args: &StartArgs, images: &Images, bare: &mut Bare) -> Result<bool> {
+    fn first(&self, source: &str, args: &StartArgs, images: &Images, flags: &mut VmFlags) -> Result<bool> {
         if source.starts_with("http://") || source.starts_with("https://") {
-            bare.drives.push(Drive::Web(source.to_owned()));
+            flags.drives.push(Drive::Web(source.to_owned()));
             return Ok(false);
         }
         let path = Path::new(source);
         if path.exists() {
             let path = existing(path)?;
             let is_iso = path.is_file() && format_of(&path)? == disk_format::Format::Iso;
-            bare.drives.push(if is_iso { Drive::Cdrom(path) } else { Drive::File(path, None) });
+            flags.drives.push(if is_iso { Drive::Cdrom(path) } else { Drive::File(path, None) });
             return Ok(false);
         }
         let policy = match args.pull {
             Some(pull) => pull.policy(),
-            None => Policy::of(None, source)?,
+            None => Policy::parse(None, source)?,
         };
         let image = images.bring(name_of(source)?, policy).map_err(|e| match e.kind() {
             ErrorKind::NotFound if !source.contains("://") => {
-                e.with_hint(format!("and there is no file {source}"))
+                e.with_hint(format!("no file {source} exists either"))
             }
             _ => e,
         })?;
-        bare.kernel = Images::boot(&image).map(|boot| (source.to_owned(), boot));
-        if bare.kernel.is_none() || images.has_disk(&image)? {
-            bare.drives.push(Drive::Image(source.to_owned()));
+        flags.kernel = Images::boot(&image).map(|boot| (source.to_owned(), boot));
+        if flags.kernel.is_none() || images.has_disk(&image)? {
+            flags.drives.push(Drive::Image(source.to_owned()));
         }
         Ok(true)
     }
@@ -483,9 +483,8 @@ impl BareArgs {
         if container_disk::Name::with_scheme(text).is_some() {
             return Ok(Drive::Image(text.to_owned()));
         }
-        let what = format!(
-            "--disk {text}: there is no such file; write FILE:SIZE to make one, or docker://… for an image"
-        );
+        let what =
+            format!("--disk {text}: file not found; write FILE:SIZE to make one, or docker://… for an image");
         Err(Error::new(ErrorKind::NotFound, what))
     }
 
@@ -530,6 +529,6 @@ fn key_lines(text: &str) -> Result<Vec<String>> {
 fn existing(path: &Path) -> Result<PathBuf> {
     match path.exists() {
         true => absolute(path),
-        false => Err(Error::new(ErrorKind::NotFound, format!("there is no file {}", path.display()))),
+        false => Err(Error::new(ErrorKind::NotFound, format!("file {} not found", path.display()))),
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments about a source, shared by all verbs that read a disk.
 
-use super::places::PlaceArgs;
+use super::registry_args::RegistryArgs;
 use cdi::source::options::{LeastRate, least_rate};
 use cdi::source::{Options, image, options};
 use cdi::{Error, ErrorKind, Result};
@@ -73,7 +73,7 @@ pub(crate) struct SourceArgs {
     path: Option<String>,
 
     #[command(flatten)]
-    places: PlaceArgs,
+    places: RegistryArgs,
 }
 
 impl SourceArgs {

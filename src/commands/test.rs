@@ -1,11 +1,11 @@
 //! The verb `coracle test`.
 
-use super::run::{BareArgs, Prepared, StartArgs};
+use super::run::{HardwareArgs, Prepared, StartArgs};
 use super::vms;
 use crate::ui;
 use crate::vm::client::Client;
 use crate::vm::console::close_at_end;
-use crate::vm::manifest::Which;
+use crate::vm::manifest::Selection;
 use crate::vm::place::Home;
 use crate::vm::record::{Vm, write_whole};
 use crate::vm::start::free_name;
@@ -70,19 +70,19 @@ pub(crate) struct Args {
     start: StartArgs,
 
     #[command(flatten)]
-    bare: BareArgs,
+    hardware: HardwareArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let steps = steps(args)?;
     let deadline = Instant::now() + Duration::from_secs(args.timeout);
-    let prepared = Prepared::of(args.source.as_deref(), &args.files, &args.start, &args.bare)?;
-    let which = args.start.name.clone().map_or(Which::Only, Which::Named);
+    let prepared = Prepared::read(args.source.as_deref(), &args.files, &args.start, &args.hardware)?;
+    let which = args.start.name.clone().map_or(Selection::Only, Selection::Named);
     let own = prepared.objects.choose(&prepared.what, &which)?;
     let own = own.first().and_then(|written| written.object.metadata.name.clone()).unwrap_or_default();
     let home = prepared.images.home.clone();
     let name = free_name(&home, &format!("{}-test", args.start.name.as_deref().unwrap_or(&own)))?;
-    let _guard = Guard::of(&home, &name)?;
+    let _guard = Guard::new(&home, &name)?;
     let vm = prepared.start_as(&args.start, &which, &name)?;
     let mut session = Session::open(vm, deadline, Duration::from_secs(args.timeout), args.console)?;
     let mut outcomes = vec![];
@@ -143,7 +143,7 @@ struct Guard;
 static GUARDED: Mutex<Option<(Home, String)>> = Mutex::new(None);
 
 impl Guard {
-    fn of(home: &Home, name: &str) -> Result<Guard> {
+    fn new(home: &Home, name: &str) -> Result<Guard> {
         *GUARDED.lock().unwrap_or_else(PoisonError::into_inner) = Some((home.clone(), name.to_owned()));
         ui::on_signal(|| {
             clean();
@@ -337,7 +337,7 @@ impl Session {
         match self.client.screenshot() {
             Ok(png) => write_whole(&folder.join("screen.png"), &png),
             Err(e) => {
-                tracing::info!("there is no picture of the screen: {e}");
+                tracing::info!("the screenshot failed: {e}");
                 Ok(())
             }
         }

@@ -1,13 +1,13 @@
 //! Copies of images from one place to another, shared by push, pull and copy.
 
-use super::places::PlaceArgs;
+use super::registry_args::RegistryArgs;
 use crate::ui;
 use cdi::permissions::Permissions;
 use cdi::size::human;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::open::Places;
-use container_disk::registry::Counted;
+use container_disk::registry::TransferCounts;
 use container_disk::registry::copy::{Copied, Options, Progress, copy};
 use serde::Serialize;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub(crate) struct TransferArgs {
     quiet: bool,
 
     #[command(flatten)]
-    places: PlaceArgs,
+    places: RegistryArgs,
 }
 
 /// JSON report of a copy.
@@ -42,7 +42,7 @@ struct Report<'a> {
     moved: usize,
     there: usize,
     bytes: u64,
-    registries: Counted,
+    registries: TransferCounts,
 }
 
 impl TransferArgs {
@@ -60,8 +60,9 @@ impl TransferArgs {
         let options = Options { arch, parallel: usize::from(self.parallel), judge };
         let progress = Arc::new(Progress::default());
         let bar = self.show(&progress);
-        let done = copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)
-            .and_then(|copied| goal.sink.close().map(|()| copied));
+        let done =
+            copy(&*found.place, &found.reference, &*goal.sink, goal.tag.as_deref(), &options, &progress)
+                .and_then(|copied| goal.sink.close().map(|()| copied));
         drop(bar);
         self.report(from, to, &done.map_err(|e| missing(from, e.into()))?, &places)
     }
@@ -73,7 +74,7 @@ impl TransferArgs {
 
     fn report(&self, from: &Name, to: &Name, copied: &Copied, places: &Places) -> Result<()> {
         let (source, target) = (from.to_string(), to.to_string());
-        let registries = places.counted();
+        let registries = places.transfer_counts();
         if !self.json {
             if !self.quiet {
                 ui::say(&sentence(&source, &target, copied, &registries));
@@ -109,7 +110,7 @@ fn missing(from: &Name, e: Error) -> Error {
     }
 }
 
-fn sentence(source: &str, target: &str, copied: &Copied, registries: &Counted) -> String {
+fn sentence(source: &str, target: &str, copied: &Copied, registries: &TransferCounts) -> String {
     let there = match copied.there {
         0 => String::new(),
         n => format!(", {n} of its blobs were there already"),

@@ -4,7 +4,7 @@ use crate::page::{Scope, Server};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
-use crate::virt::upload::At;
+use crate::virt::upload::ProxySettings;
 use crate::virt::wait;
 use cdi::Result;
 use std::process::{Command, Stdio};
@@ -45,14 +45,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     wait(async {
-        let cluster = Cluster::of(&args.connect).await?;
+        let cluster = Cluster::from_args(&args.connect).await?;
         let scope = match args.all_namespaces {
             true => Scope::All,
             false => Scope::Namespace(cluster.namespace().to_owned()),
         };
-        cluster.is_there().await.map_err(|e| e.of(&format!("cannot show the VMs of {scope}")))?;
+        cluster.is_there().await.map_err(|e| e.into_error(&format!("cannot show the VMs of {scope}")))?;
         let said = format!("coracle: the VMs of {scope}; Ctrl-C ends the page");
-        let at = At { url: args.uploadproxy_url.clone(), accepts_any_certificate: args.insecure };
+        let at = ProxySettings { url: args.uploadproxy_url.clone(), accepts_any_certificate: args.insecure };
         let server = Server::listen(cluster, scope, args.port, at).await?;
         let address = server.address();
         ui::out(&format!("{address}\n"))?;

@@ -11,8 +11,8 @@ use cdi::source::SourceSpec;
 use cdi::target::Destination;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
+use container_disk::progress::{CountingPlace, Progress};
 use container_disk::verify::{self, Check, Outcome};
-use container_disk::watched::{Progress, Watched};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
     };
     let progress = Arc::new(Progress::default());
     let bar = ui::Progress::of_blobs("verifying", &progress, args.work.show());
-    let checks = verify::verify(&Watched::new(&*found.place, progress), &found.which, &how);
+    let checks = verify::verify(&CountingPlace::new(&*found.place, progress), &found.reference, &how);
     drop(bar);
     Ok(checks?)
 }

@@ -57,7 +57,8 @@ impl VmsArgs {
 
 /// Completes names of VMs. Errors complete nothing: a shell must not print them.
 pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
-    let home = Home::of(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
+    let home =
+        Home::from_env(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
     let names = home.and_then(|home| home.names()).unwrap_or_default();
     let begin = begin.to_string_lossy();
     names.iter().filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()

@@ -6,8 +6,8 @@
 //! the other side, or [`REFUSED`] if no stream was opened.
 
 use super::answer::{Body, Refusal};
-use super::route::{Mode, Place};
-use super::visitor::SUBPROTOCOL;
+use super::authentication::SUBPROTOCOL;
+use super::route::{Mode, VmName};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use crate::virt::websocket::{End, Input, Output, Stream};
@@ -55,19 +55,19 @@ pub(super) struct Target {
 
 impl Target {
     /// The serial console of a VMI.
-    pub(super) fn console(place: &Place, mode: Mode) -> Target {
+    pub(super) fn console(place: &VmName, mode: Mode) -> Target {
         let part = format!("console?mode={}", mode.word());
         Target::of(place, &part, "serial console")
     }
 
     /// The screen of a VMI.
-    pub(super) fn screen(place: &Place, mode: Mode) -> Target {
+    pub(super) fn screen(place: &VmName, mode: Mode) -> Target {
         let part = format!("vnc?mode={}", mode.word());
         Target::of(place, &part, "screen")
     }
 
-    fn of(place: &Place, part: &str, what: &str) -> Target {
-        let Place { namespace, name } = place;
+    fn of(place: &VmName, part: &str, what: &str) -> Target {
+        let VmName { namespace, name } = place;
         Target {
             path: Kind::VirtualMachineInstance.part(namespace, name, part),
             doing: format!("cannot open the {what} of VMI {name} in namespace {namespace}"),
@@ -148,7 +148,7 @@ async fn join(socket: Socket, cluster: &Cluster, target: &Target) {
 
 async fn refuse(mut page: Page, failure: Failure, doing: &str) {
     let code = failure.code();
-    let error: Error = failure.of(doing);
+    let error: Error = failure.into_error(doing);
     tracing::info!("{error}");
     let frame = CloseFrame { code: CloseCode::from(REFUSED), reason: short(&error.to_string()).into() };
     let told = async {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn paths_are_those_of_virt_api() {
-        let place = Place { namespace: "blue".to_owned(), name: "web".to_owned() };
+        let place = VmName { namespace: "blue".to_owned(), name: "web".to_owned() };
         let vmi = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachineinstances/web";
         assert_eq!(Target::console(&place, Mode::Write).path, format!("{vmi}/console?mode=write"));
         assert_eq!(Target::screen(&place, Mode::Read).path, format!("{vmi}/vnc?mode=read"));

@@ -127,7 +127,7 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
                 match open(cluster, scope, kind, version).await {
                     Ok(body) => *watch = Some(Lines { body, held: Vec::new() }),
                     Err(failure) if failure.code() == 410 => return Ok(Over::Stale),
-                    Err(failure) => return Err(failure.of(&doing("watch", kind, scope))),
+                    Err(failure) => return Err(failure.into_error(&doing("watch", kind, scope))),
                 }
             }
         }
@@ -181,7 +181,7 @@ async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> R
     };
     cluster.pages(&scope.path(kind, ""), put).await.map_err(|failure| {
         let is_less = matches!(failure, Failure::TooMany) && *scope == Scope::All;
-        let error = failure.of(&doing("list", kind, scope));
+        let error = failure.into_error(&doing("list", kind, scope));
         if is_less { error.with_hint("show one namespace: 'coracle ui -n NAMESPACE'") } else { error }
     })
 }

@@ -1,7 +1,7 @@
 //! Details of one VM: facts of its objects, the reason why it waits, and its events.
 
 use super::answer::Refusal;
-use super::route::Place;
+use super::route::VmName;
 use super::row::{Row, VmPart, VmiPart, list, strategy, text};
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
@@ -17,24 +17,26 @@ const FIRST: usize = 12;
 const MOST: usize = 500;
 
 /// The details of a VM by its objects.
-pub(super) async fn vm(cluster: &Cluster, place: &Place) -> Result<Value, Refusal> {
-    let Place { namespace, name } = place;
+pub(super) async fn vm(cluster: &Cluster, place: &VmName) -> Result<Value, Refusal> {
+    let VmName { namespace, name } = place;
     let read = async |kind: Kind| {
         let found = cluster.find(&kind.one(namespace, name)).await;
-        found.map_err(|e| Refusal::from(e.of(&format!("cannot read {kind} {name} in namespace {namespace}"))))
+        found.map_err(|e| {
+            Refusal::from(e.into_error(&format!("cannot read {kind} {name} in namespace {namespace}")))
+        })
     };
     let (vm, vmi) = join(read(Kind::VirtualMachine), read(Kind::VirtualMachineInstance)).await;
     let (vm, vmi) = (vm?, vmi?);
     if vm.is_none() && vmi.is_none() {
-        let sentence = format!("there is no VM {name} in namespace {namespace} any more");
+        let sentence = format!("VM {name} in namespace {namespace} does not exist any more");
         return Err(Refusal::new(http::StatusCode::NOT_FOUND, sentence));
     }
     Ok(shown(place, vm.as_ref(), vmi.as_ref()))
 }
 
-fn shown(place: &Place, vm: Option<&Value>, vmi: Option<&Value>) -> Value {
-    let parts = (vm.map(VmPart::of), vmi.map(VmiPart::of));
-    let row = Row::of(&place.namespace, &place.name, parts.0.as_ref(), parts.1.as_ref());
+fn shown(place: &VmName, vm: Option<&Value>, vmi: Option<&Value>) -> Value {
+    let parts = (vm.map(VmPart::from_object), vmi.map(VmiPart::from_object));
+    let row = Row::new(&place.namespace, &place.name, parts.0.as_ref(), parts.1.as_ref());
     let spec = vmi
         .and_then(|vmi| vmi.pointer("/spec"))
         .or(vm.and_then(|vm| vm.pointer("/spec/template/spec")))
@@ -142,13 +144,13 @@ fn conditions(of: &str, object: Option<&Value>) -> Vec<Value> {
 }
 
 /// The reason why a VM waits, as `coracle virt why` finds it.
-pub(super) async fn why(cluster: &Cluster, place: &Place) -> Result<Value, Refusal> {
+pub(super) async fn why(cluster: &Cluster, place: &VmName) -> Result<Value, Refusal> {
     let facts = fetch(&cluster.within(&place.namespace), &place.name).await?;
     let finding = find(&facts, Timestamp::now());
     let words = finding
-        .words
+        .quotes
         .iter()
-        .map(|words| json!({"who": printable::line(&words.who), "text": printable::line(&words.text)}));
+        .map(|words| json!({"who": printable::line(&words.source), "text": printable::line(&words.text)}));
     let advice =
         finding.advice.iter().map(|advice| printable::line(&advice.replace("$virt", "coracle virt")));
     Ok(json!({
@@ -163,7 +165,7 @@ pub(super) async fn why(cluster: &Cluster, place: &Place) -> Result<Value, Refus
 }
 
 /// All events of a VM, newest first.
-pub(super) async fn events(cluster: &Cluster, place: &Place) -> Result<Value, Refusal> {
+pub(super) async fn events(cluster: &Cluster, place: &VmName) -> Result<Value, Refusal> {
     let facts = fetch(&cluster.within(&place.namespace), &place.name).await?;
     Ok(json!({
         "events": facts.events.iter().take(MOST).map(of_event).collect::<Vec<_>>(),
@@ -189,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_vm_is_shown_by_what_its_objects_say() {
-        let place = Place { namespace: "blue".to_owned(), name: "web".to_owned() };
+        let place = VmName { namespace: "blue".to_owned(), name: "web".to_owned() };
         let vm = json!({
             "metadata": {"creationTimestamp": "2026-09-01T10:00:00Z"},
             "spec": {"runStrategy": "Always", "template": {"spec": {
@@ -235,7 +237,7 @@ mod tests {
                 "guestOSInfo": {"prettyName": "Debian GNU/Linux 12", "kernelRelease": "6.1"},
             },
         });
-        let place = Place { namespace: "blue".to_owned(), name: "web".to_owned() };
+        let place = VmName { namespace: "blue".to_owned(), name: "web".to_owned() };
         let shown = shown(&place, None, Some(&vmi));
         assert_eq!(
             shown["facts"],

@@ -39,7 +39,7 @@ impl List {
 
     fn row(&self, key: &Key) -> Option<Row> {
         let (vm, vmi) = self.0.get(key)?;
-        Some(Row::of(&key.0, &key.1, vm.as_ref(), vmi.as_ref()))
+        Some(Row::new(&key.0, &key.1, vm.as_ref(), vmi.as_ref()))
     }
 
     fn change(&mut self, kind: Kind, object: &Value, is_there: bool) -> Option<Change> {
@@ -50,8 +50,8 @@ impl List {
         let before = self.row(&key);
         let entry = self.0.entry(key.clone()).or_default();
         match kind {
-            Kind::VirtualMachine => entry.0 = is_there.then(|| VmPart::of(object)),
-            _ => entry.1 = is_there.then(|| VmiPart::of(object)),
+            Kind::VirtualMachine => entry.0 = is_there.then(|| VmPart::from_object(object)),
+            _ => entry.1 = is_there.then(|| VmiPart::from_object(object)),
         }
         if *entry == (None, None) {
             self.0.remove(&key);

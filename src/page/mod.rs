@@ -2,7 +2,7 @@
 //! VM first.
 //!
 //! ```text
-//!  browser ──127.0.0.1──► server ── visitor: is it the user's own page? ── route ─┬─ assets    the page itself
+//!  browser ──127.0.0.1──► server ── authentication: is it the user's own page? ── route ─┬─ assets    the page itself
 //!                                                                                 ├─ changes   list + watch ─► events
 //!                                                                                 │    └ list, row: pure
 //!                                                                                 ├─ details   one VM, its why, its events
@@ -27,6 +27,7 @@
 
 mod answer;
 mod assets;
+mod authentication;
 mod bridge;
 mod changes;
 mod details;
@@ -36,6 +37,5 @@ mod route;
 mod row;
 mod server;
 mod uploads;
-mod visitor;
 
 pub(crate) use server::{Scope, Server};

@@ -1,7 +1,7 @@
 //! Actions that start, stop or pause a VM, as `coracle virt` has them. The subresource of virt-api decides.
 
 use super::answer::Refusal;
-use super::route::Place;
+use super::route::VmName;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use serde_json::json;
@@ -47,15 +47,17 @@ impl Verb {
     }
 
     /// Sends the request to virt-api.
-    pub(super) async fn ask(self, cluster: &Cluster, place: &Place) -> Result<(), Refusal> {
-        let Place { namespace, name } = place;
+    pub(super) async fn ask(self, cluster: &Cluster, place: &VmName) -> Result<(), Refusal> {
+        let VmName { namespace, name } = place;
         let (kind, part) = self.target();
         let options = json!({});
         // softreboot takes no options.
         let body = (self != Verb::SoftReboot).then_some(&options);
         let asked = cluster.put(&kind.part(namespace, name, part), body).await;
         asked.map_err(|failure| {
-            failure.of(&format!("cannot {} {kind} {name} in namespace {namespace}", self.word())).into()
+            failure
+                .into_error(&format!("cannot {} {kind} {name} in namespace {namespace}", self.word()))
+                .into()
         })
     }
 }

@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 
 /// Namespace and name of a VM, or of a VMI without a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct VmName {
     pub(super) namespace: String,
     pub(super) name: String,
 }
@@ -37,25 +37,25 @@ pub(super) enum Route {
     /// List of all VMs, and its changes as events.
     Changes,
     /// Details of a VM.
-    Vm(Place),
+    Vm(VmName),
     /// Reason why a VM waits.
-    Why(Place),
+    Why(VmName),
     /// Events of a VM.
-    Events(Place),
+    Events(VmName),
     /// Action on a VM.
-    Power(Verb, Place),
+    Power(Verb, VmName),
     /// Serial console of a VMI.
-    Console(Mode, Place),
+    Console(Mode, VmName),
     /// Screen of a VMI.
-    Screen(Mode, Place),
+    Screen(Mode, VmName),
     /// Storage classes of the cluster.
     Classes,
     /// Inspection of a disk file by its first bytes.
-    Look,
+    Inspect,
     /// List of all uploads.
     Uploads,
     /// Begin, part or end of an upload.
-    Upload(Step, Place),
+    Upload(Step, VmName),
 }
 
 /// Action on an upload.
@@ -79,13 +79,14 @@ impl Mode {
 
 impl Route {
     /// Parses method, path and query of a request.
-    pub(super) fn of(method: &Method, path: &str, query: &str) -> Result<Route, Refusal> {
+    pub(super) fn parse(method: &Method, path: &str, query: &str) -> Result<Route, Refusal> {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let place = |namespace: &str, of: &str| match (name(namespace), name(of)) {
-            (Ok(namespace), Ok(name)) => Ok(Place { namespace, name }),
-            (Err(e), _) | (_, Err(e)) => {
-                Err(Refusal::new(StatusCode::BAD_REQUEST, format!("{namespace}/{of} names no VM: {e}")))
-            }
+            (Ok(namespace), Ok(name)) => Ok(VmName { namespace, name }),
+            (Err(e), _) | (_, Err(e)) => Err(Refusal::new(
+                StatusCode::BAD_REQUEST,
+                format!("{namespace}/{of} is not the name of a VM: {e}"),
+            )),
         };
         let (route, wanted) = match parts.as_slice() {
             [""] => (Route::Page, Method::GET),
@@ -100,7 +101,7 @@ impl Route {
                 (Route::Power(verb, place), Method::POST)
             }
             ["api", "storageclasses"] => (Route::Classes, Method::GET),
-            ["api", "disk"] => (Route::Look, Method::POST),
+            ["api", "disk"] => (Route::Inspect, Method::POST),
             ["api", "uploads"] => (Route::Uploads, Method::GET),
             ["api", "uploads", namespace, name] => {
                 let step = match *method {
@@ -122,7 +123,7 @@ impl Route {
         match *method == wanted {
             true => Ok(route),
             false => {
-                let sentence = format!("{path} is asked for by {wanted}, not by {method}");
+                let sentence = format!("{path} supports {wanted}, not {method}");
                 Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, sentence))
             }
         }
@@ -131,7 +132,7 @@ impl Route {
 
 fn absent(path: &str) -> Refusal {
     let path = printable::text(path, 100);
-    Refusal::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}; load the page again"))
+    Refusal::new(StatusCode::NOT_FOUND, format!("{path} not found; load the page again"))
 }
 
 fn mode(query: &str) -> Result<Mode, Refusal> {
@@ -150,7 +151,7 @@ mod tests {
     fn route(line: &str) -> String {
         let (method, path) = line.split_once(' ').unwrap();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        match Route::of(&method.parse().unwrap(), path, query) {
+        match Route::parse(&method.parse().unwrap(), path, query) {
             Ok(Route::File(asset)) => asset.path.to_owned(),
             Ok(route) => format!("{route:?}"),
             Err(refusal) => refusal.status.as_str().to_owned(),
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn requests_are_told_apart() {
-        let web = "Place { namespace: \"blue\", name: \"web\" }";
+        let web = "VmName { namespace: \"blue\", name: \"web\" }";
         for (line, wanted) in [
             ("GET /", "Page"),
             ("GET /?x", "Page"),
@@ -176,7 +177,7 @@ mod tests {
             ("GET /ws/vnc/blue/web", &format!("Screen(Write, {web})")),
             ("GET /ws/vnc/blue/web?mode=read", &format!("Screen(Read, {web})")),
             ("GET /api/storageclasses", "Classes"),
-            ("POST /api/disk", "Look"),
+            ("POST /api/disk", "Inspect"),
             ("GET /api/disk", "405"),
             ("GET /api/uploads", "Uploads"),
             ("POST /api/uploads/blue/web", &format!("Upload(Begin, {web})")),

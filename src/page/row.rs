@@ -73,7 +73,7 @@ fn has(object: &Value, condition: &str) -> bool {
 
 impl VmPart {
     /// The fields of a VM object.
-    pub(super) fn of(vm: &Value) -> VmPart {
+    pub(super) fn from_object(vm: &Value) -> VmPart {
         VmPart {
             status: text(vm, "/status/printableStatus"),
             ready: vm.pointer("/status/ready").and_then(Value::as_bool) == Some(true),
@@ -86,7 +86,7 @@ impl VmPart {
 
 impl VmiPart {
     /// The fields of a VMI object.
-    pub(super) fn of(vmi: &Value) -> VmiPart {
+    pub(super) fn from_object(vmi: &Value) -> VmiPart {
         let mut addresses = list(vmi, "/status/interfaces").map(|interface| text(interface, "/ipAddress"));
         VmiPart {
             phase: text(vmi, "/status/phase"),
@@ -110,7 +110,7 @@ impl VmiPart {
 
 impl Row {
     /// The row of a VM and its VMI, one of which may be missing.
-    pub(super) fn of(namespace: &str, name: &str, vm: Option<&VmPart>, vmi: Option<&VmiPart>) -> Row {
+    pub(super) fn new(namespace: &str, name: &str, vm: Option<&VmPart>, vmi: Option<&VmiPart>) -> Row {
         let running = vmi.filter(|vmi| !vmi.has_ended());
         let status = match (vm, vmi) {
             (Some(vm), _) if !vm.status.is_empty() => vm.status.clone(),
@@ -165,7 +165,7 @@ mod tests {
     use serde_json::json;
 
     fn vm(strategy: &str, status: &str) -> VmPart {
-        VmPart::of(&json!({
+        VmPart::from_object(&json!({
             "metadata": {"creationTimestamp": "2026-09-01T10:00:00Z"},
             "spec": {"runStrategy": strategy},
             "status": {"printableStatus": status, "ready": status == "Running"},
@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn vmi(phase: &str, paused: bool) -> VmiPart {
-        VmiPart::of(&json!({
+        VmiPart::from_object(&json!({
             "status": {
                 "phase": phase, "nodeName": "n1",
                 "interfaces": [{"name": "a"}, {"ipAddress": "10.0.0.7"}],
@@ -197,13 +197,13 @@ mod tests {
             (None, Some(&runs), "pause soft-reboot"),
             (None, Some(&ended), ""),
         ] {
-            assert_eq!(Row::of("blue", "web", vm, vmi).verbs.join(" "), wanted, "{vm:?} {vmi:?}");
+            assert_eq!(Row::new("blue", "web", vm, vmi).verbs.join(" "), wanted, "{vm:?} {vmi:?}");
         }
     }
 
     #[test]
     fn a_line_has_what_people_ask_for() {
-        let row = Row::of("blue", "web", Some(&vm("Always", "Running")), Some(&vmi("Running", false)));
+        let row = Row::new("blue", "web", Some(&vm("Always", "Running")), Some(&vmi("Running", false)));
         assert_eq!(
             serde_json::to_value(&row).unwrap(),
             json!({
@@ -212,17 +212,17 @@ mod tests {
                 "verbs": ["stop", "restart", "pause", "soft-reboot"],
             })
         );
-        let alone = Row::of("blue", "x", None, Some(&vmi("Failed", false)));
+        let alone = Row::new("blue", "x", None, Some(&vmi("Failed", false)));
         assert_eq!((alone.kind, alone.status.as_str(), alone.node.as_str()), ("VMI", "Failed", ""));
-        assert_eq!(Row::of("blue", "x", Some(&VmPart::default()), None).status, "Stopped");
+        assert_eq!(Row::new("blue", "x", Some(&VmPart::default()), None).status, "Stopped");
     }
 
     #[test]
     fn objects_that_are_otherwise_make_a_line_all_the_same() {
         let odd =
             json!({"spec": {"running": "yes"}, "status": {"phase": 3, "conditions": "x", "interfaces": [1]}});
-        assert_eq!(VmiPart::of(&odd), VmiPart::default());
-        assert_eq!(VmPart::of(&odd), VmPart::default());
+        assert_eq!(VmiPart::from_object(&odd), VmiPart::default());
+        assert_eq!(VmPart::from_object(&odd), VmPart::default());
         assert_eq!(strategy(&json!({"spec": {"running": true}})), "Always");
         assert_eq!(text(&json!({"a": "b\u{1b}[31m\nc"}), "/a"), "b [31m c");
     }

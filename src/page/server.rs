@@ -1,14 +1,14 @@
 //! HTTP server of the page: connections, limits, and dispatch of requests.
 
 use super::answer::{self, Body, Refusal, Welcome};
+use super::authentication::{Authenticator, Verdict, secret};
 use super::bridge::{self, Target};
-use super::route::{Place, Route, Step};
+use super::route::{Route, Step, VmName};
 use super::uploads::{self, Begin, Uploads};
-use super::visitor::{Verdict, Visitors, secret};
 use super::{changes, details};
 use crate::virt::client::Cluster;
 use crate::virt::object::{Kind, encoded};
-use crate::virt::upload::At;
+use crate::virt::upload::ProxySettings;
 use crate::vm::relay::is_ours;
 use cdi::{Error, Result};
 use http::header::{self, HeaderValue};
@@ -75,7 +75,7 @@ impl Scope {
     }
 
     /// True if the page may show this VM.
-    fn has(&self, place: &Place) -> bool {
+    fn has(&self, place: &VmName) -> bool {
         self.namespace().is_none_or(|namespace| namespace == place.namespace)
             && !matches!(self, Scope::One { name, .. } if *name != place.name)
     }
@@ -103,7 +103,7 @@ impl fmt::Display for Scope {
 struct Site {
     cluster: Cluster,
     scope: Scope,
-    visitors: Visitors,
+    authenticator: Authenticator,
     port: u16,
     streams: Arc<Semaphore>,
     uploads: Uploads,
@@ -118,17 +118,22 @@ pub(crate) struct Server {
 
 impl Server {
     /// Listens on this port of 127.0.0.1, or on any free one for 0. Uploads go to the upload proxy `at`.
-    pub(crate) async fn listen(cluster: Cluster, scope: Scope, port: u16, at: At) -> Result<Server> {
+    pub(crate) async fn listen(
+        cluster: Cluster,
+        scope: Scope,
+        port: u16,
+        at: ProxySettings,
+    ) -> Result<Server> {
         let cannot = |e| {
             let error = Error::io(format!("cannot listen on port {port} of 127.0.0.1"), e);
             error.with_hint("say another --port, or none")
         };
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(cannot)?;
         let port = listener.local_addr().map_err(cannot)?.port();
-        let (visitors, token) = Visitors::new(port)?;
+        let (authenticator, token) = Authenticator::new(port)?;
         let streams = Arc::new(Semaphore::new(STREAMS));
         let uploads = Uploads::new(at);
-        let site = Arc::new(Site { cluster, scope, visitors, port, streams, uploads });
+        let site = Arc::new(Site { cluster, scope, authenticator, port, streams, uploads });
         Ok(Server { listener, site, token })
     }
 
@@ -146,7 +151,7 @@ impl Server {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(e) => {
-                    tracing::info!("a connection was not taken: {e}");
+                    tracing::info!("a connection was not accepted: {e}");
                     sleep(PAUSE).await;
                     continue;
                 }
@@ -187,7 +192,7 @@ async fn connection(stream: TcpStream, site: Arc<Site>) {
 
 async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let response = match site.visitors.judge(&head) {
+    let response = match site.authenticator.authenticate(&head) {
         Verdict::Refused(sentence) => {
             let mut response = Refusal::new(StatusCode::FORBIDDEN, sentence).answer();
             // Another site in the user's browser could hold all connections by refused requests.
@@ -199,7 +204,7 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
             page(site, Some(&Welcome { session, beginning })).unwrap_or_else(|refusal| refusal.answer())
         }
         Verdict::Anyone(sentence) => {
-            let route = Route::of(&head.method, head.uri.path(), head.uri.query().unwrap_or_default());
+            let route = Route::parse(&head.method, head.uri.path(), head.uri.query().unwrap_or_default());
             let answered = match route {
                 Ok(Route::Page) => page(site, None),
                 Ok(Route::File(asset)) => Ok(answer::asset(asset)),
@@ -227,7 +232,7 @@ fn page(site: &Site, welcome: Option<&Welcome>) -> Result<Response<Body>, Refusa
 /// Answers a request with a session.
 async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let uri = request.uri();
-    let route = Route::of(request.method(), uri.path(), uri.query().unwrap_or_default())?;
+    let route = Route::parse(request.method(), uri.path(), uri.query().unwrap_or_default())?;
     let Site { cluster, scope, .. } = site;
     let answer = match route {
         Route::Page => page(site, None)?,
@@ -247,11 +252,11 @@ async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>
             answer::value(&json!({"asked": verb.word()}))
         }
         Route::Classes => answer::value(&classes(cluster).await?),
-        Route::Look => {
+        Route::Inspect => {
             let length = request.headers().get("upload-length").and_then(|value| value.to_str().ok());
             let length = length.and_then(|length| length.parse().ok()).unwrap_or(0);
             let front = small(request.into_body(), FRONT).await?;
-            answer::value(&uploads::look(front, length).await?)
+            answer::value(&uploads::inspect_file(front, length).await?)
         }
         Route::Uploads => answer::value(&site.uploads.shown()),
         Route::Upload(step, place) => {
@@ -259,7 +264,7 @@ async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>
             match step {
                 Step::Begin => {
                     let form = small(request.into_body(), BODY).await?;
-                    site.uploads.begin(cluster, &place, Begin::of(&form)?)?;
+                    site.uploads.begin(cluster, &place, Begin::parse(&form)?)?;
                     answer::value(&json!({"begun": true}))
                 }
                 Step::Part => {
@@ -293,14 +298,14 @@ async fn classes(cluster: &Cluster) -> Result<Value, Refusal> {
     let all = match cluster.list(&Kind::StorageClass.everywhere()).await {
         Ok(all) => all,
         Err(failure) if matches!(failure.code(), 401 | 403 | 404) => Vec::new(),
-        Err(failure) => return Err(failure.of("cannot list StorageClasses").into()),
+        Err(failure) => return Err(failure.into_error("cannot list StorageClasses").into()),
     };
     Ok(json!(all.iter().filter_map(|class| class["metadata"]["name"].as_str()).collect::<Vec<_>>()))
 }
 
 impl Site {
     /// The VM, if the page may show it.
-    fn within<'a>(&self, place: &'a Place) -> Result<&'a Place, Refusal> {
+    fn within<'a>(&self, place: &'a VmName) -> Result<&'a VmName, Refusal> {
         if self.scope.has(place) {
             return Ok(place);
         }
@@ -338,7 +343,7 @@ mod tests {
         );
         assert_eq!((one.beginning().as_str(), blue.beginning().as_str()), ("/#/blue/web/screen", "/"));
         let place =
-            |namespace: &str, name: &str| Place { namespace: namespace.to_owned(), name: name.to_owned() };
+            |namespace: &str, name: &str| VmName { namespace: namespace.to_owned(), name: name.to_owned() };
         assert!(one.has(&place("blue", "web")) && !one.has(&place("blue", "db")));
         assert!(
             blue.has(&place("blue", "db"))

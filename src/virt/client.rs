@@ -34,7 +34,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// The cluster that these flags choose. No request is sent yet.
-    pub(crate) async fn of(args: &ConnectArgs) -> Result<Cluster> {
+    pub(crate) async fn from_args(args: &ConnectArgs) -> Result<Cluster> {
         // Another part of the program may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = args.config().await?;
@@ -84,7 +84,7 @@ impl Cluster {
     fn value(&self, bytes: &[u8]) -> Result<Value, Failure> {
         serde_json::from_slice(bytes).map_err(|e| Failure::Unreachable {
             kind: ErrorKind::Refused,
-            words: format!("{} answered with something else than JSON", self.address),
+            message: format!("{} did not answer with JSON", self.address),
             cause: Some(e.into()),
         })
     }
@@ -207,7 +207,7 @@ impl Cluster {
     ) -> Result<Response<Body>, Failure> {
         let request = request.map_err(|e| Failure::Unreachable {
             kind: ErrorKind::Usage,
-            words: "this makes no address of the API server".to_owned(),
+            message: "this is not a valid path of the API server".to_owned(),
             cause: Some(e.into()),
         })?;
         self.client.send(request).await.map_err(|e| self.unreachable(&e))
@@ -218,7 +218,7 @@ impl Cluster {
         let body = Limited::new(response.into_body(), MOST).collect().await;
         body.map(|body| body.to_bytes().to_vec()).map_err(|cause| Failure::Unreachable {
             kind: ErrorKind::Failed,
-            words: format!("the answer of the API server {} broke off", self.address),
+            message: format!("the answer of the API server {} broke off", self.address),
             cause: Some(cause),
         })
     }
@@ -226,7 +226,7 @@ impl Cluster {
     /// The failure in a response with this status and body. A web page has no message of an API server.
     pub(super) fn refusal(&self, status: StatusCode, body: &[u8]) -> Failure {
         if !body.trim_ascii_start().starts_with(b"<") {
-            return Failure::Refused(Refusal::of(status, body));
+            return Failure::Refused(Refusal::from_response(status, body));
         }
         let (address, code) = (&self.address, status.as_u16());
         let (kind, why) = match code {
@@ -234,27 +234,31 @@ impl Cluster {
             400..=499 => (ErrorKind::Refused, "and is not an API server"),
             _ => (ErrorKind::Failed, "and no API server behind it answers"),
         };
-        let words = format!("{address} answered {code} with a web page, {why}");
-        Failure::Unreachable { kind, words, cause: None }
+        let message = format!("{address} answered {code} with a web page, {why}");
+        Failure::Unreachable { kind, message, cause: None }
     }
 
     /// The failure of a request that ran into the timeout.
     pub(super) fn silent(&self) -> Failure {
         Failure::Unreachable {
             kind: ErrorKind::Failed,
-            words: format!("the API server {} did not answer within {} s", self.address, PATIENCE.as_secs()),
+            message: format!(
+                "the API server {} did not answer within {} s",
+                self.address,
+                PATIENCE.as_secs()
+            ),
             cause: None,
         }
     }
 
     fn unreachable(&self, e: &kube::Error) -> Failure {
-        let (kind, words) = match e {
+        let (kind, message) = match e {
             kube::Error::Auth(_) => {
                 (ErrorKind::Auth, "the login of the kubeconfig cannot be used".to_owned())
             }
             _ => (ErrorKind::Failed, format!("the API server {} cannot be reached", self.address)),
         };
-        Failure::Unreachable { kind, words, cause: Some(reason(e).into()) }
+        Failure::Unreachable { kind, message, cause: Some(reason(e).into()) }
     }
 }
 
@@ -273,19 +277,19 @@ pub(crate) enum Failure {
     /// The server refused the request.
     Refused(Refusal),
     /// The server could not be reached, or its answer could not be read.
-    Unreachable { kind: ErrorKind, words: String, cause: Option<Box<dyn StdError + Send + Sync>> },
+    Unreachable { kind: ErrorKind, message: String, cause: Option<Box<dyn StdError + Send + Sync>> },
     /// A list has more than [`MOST_LISTED`] objects.
     TooMany,
 }
 
 impl Failure {
     /// The error of an action, which `doing` describes: "cannot start VM web".
-    pub(crate) fn of(self, doing: &str) -> Error {
+    pub(crate) fn into_error(self, doing: &str) -> Error {
         match self {
             Failure::Refused(refusal) => refusal.of_doing(doing),
             Failure::TooMany => Error::refused(format!("{doing}: {TOO_MANY}")),
-            Failure::Unreachable { kind, words, cause } => {
-                let error = Error::new(kind, format!("{doing}: {words}"));
+            Failure::Unreachable { kind, message, cause } => {
+                let error = Error::new(kind, format!("{doing}: {message}"));
                 match cause {
                     Some(cause) => error.because(cause),
                     None => error,
@@ -303,10 +307,10 @@ impl Failure {
     }
 
     /// The message in one line.
-    pub(crate) fn words(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         match self {
             Failure::Refused(refusal) => &refusal.message,
-            Failure::Unreachable { words, .. } => words,
+            Failure::Unreachable { message, .. } => message,
             Failure::TooMany => TOO_MANY,
         }
     }
@@ -322,7 +326,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// The refusal in a response with this status and body.
-    pub(super) fn of(status: StatusCode, body: &[u8]) -> Refusal {
+    pub(super) fn from_response(status: StatusCode, body: &[u8]) -> Refusal {
         let object: Value = serde_json::from_slice(body).unwrap_or_default();
         let message = match object["kind"] == "Status" {
             true => object["message"].as_str().unwrap_or_default().to_owned(),
@@ -364,7 +368,7 @@ impl Refusal {
     }
 
     fn hint(&self) -> Option<&'static str> {
-        let says = |words: &str| self.message.to_lowercase().contains(words);
+        let says = |message: &str| self.message.to_lowercase().contains(message);
         match self.code {
             401 => Some("log in again; 'kubectl auth whoami' shows as whom you are logged in"),
             403 if self.kind() == ErrorKind::Auth => {
@@ -394,7 +398,7 @@ impl Cluster {
         let line = [format!("--kubeconfig={}", path.display()), format!("--server={server}")];
         let args = command.try_get_matches_from(line).expect("flags");
         let args = <ConnectArgs as clap::FromArgMatches>::from_arg_matches(&args).expect("flags");
-        Cluster::of(&args).await.expect("a cluster")
+        Cluster::from_args(&args).await.expect("a cluster")
     }
 
     /// A cluster whose API server does not answer. As long as the socket lives, nothing listens on its port,
@@ -414,7 +418,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     fn refusal(code: u16, body: &str) -> Refusal {
-        Refusal::of(StatusCode::from_u16(code).unwrap(), body.as_bytes())
+        Refusal::from_response(StatusCode::from_u16(code).unwrap(), body.as_bytes())
     }
 
     fn status(message: &str, reason: &str) -> String {
@@ -466,7 +470,7 @@ mod tests {
             (401, String::new(), ErrorKind::Auth, "cannot start VM web: Unauthorized; log in again"),
             (400, "a\u{1b}[2Jb".to_owned(), ErrorKind::Refused, "a [2Jb"),
         ] {
-            let error = Failure::Refused(refusal(code, &body)).of("cannot start VM web");
+            let error = Failure::Refused(refusal(code, &body)).into_error("cannot start VM web");
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(said), "{error}");
         }
@@ -476,7 +480,7 @@ mod tests {
     fn a_server_that_is_not_there_is_told_without_the_names_of_libraries() {
         wait(async {
             let (cluster, _socket) = Cluster::dead().await;
-            let said = cluster.get("/version").await.unwrap_err().of("cannot stop VM web").chain();
+            let said = cluster.get("/version").await.unwrap_err().into_error("cannot stop VM web").chain();
             let wanted =
                 format!("cannot stop VM web: the API server {} cannot be reached: ", cluster.address());
             assert!(said.starts_with(&wanted) && said.contains("refused"), "{said}");
@@ -547,7 +551,7 @@ mod tests {
                         assert_eq!(listed.ok(), serde_json::json!([{"at": 1}, {"at": 2}]).as_array().cloned())
                     }
                     _ => {
-                        let error = listed.unwrap_err().of("cannot list Pods");
+                        let error = listed.unwrap_err().into_error("cannot list Pods");
                         assert_eq!(error.kind(), ErrorKind::Refused);
                         let wanted = format!("cannot list Pods: there are more than {MOST_LISTED}, the most");
                         assert!(error.to_string().starts_with(&wanted), "{error}");
@@ -574,7 +578,7 @@ mod tests {
             let status = StatusCode::from_u16(code).unwrap();
             let failure = cluster.refusal(status, b"\n<!DOCTYPE html><p>nothing here");
             assert!(!matches!(&failure, Failure::Refused(_)));
-            let error = failure.of("cannot start VM web");
+            let error = failure.into_error("cannot start VM web");
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().ends_with(said), "{error}");
         }
@@ -585,11 +589,11 @@ mod tests {
     fn what_is_in_front_of_the_server_is_named() {
         let failure = Failure::Unreachable {
             kind: ErrorKind::Failed,
-            words: "the API server https://x cannot be reached".to_owned(),
+            message: "the API server https://x cannot be reached".to_owned(),
             cause: Some("connection refused".into()),
         };
-        assert_eq!((failure.code(), failure.words()), (0, "the API server https://x cannot be reached"));
-        let error = failure.of("cannot stop VM web");
+        assert_eq!((failure.code(), failure.message()), (0, "the API server https://x cannot be reached"));
+        let error = failure.into_error("cannot stop VM web");
         assert_eq!(
             error.chain(),
             "cannot stop VM web: the API server https://x cannot be reached: connection refused"

@@ -173,7 +173,8 @@ impl ConnectArgs {
             Ok(config) => Ok(config),
             Err(_) if self.server.is_some() => self.bare(),
             Err(_) => {
-                let what = "there is no cluster to talk to: KUBECONFIG is not set, and ~/.kube/config does not exist";
+                let what =
+                    "no cluster is configured: KUBECONFIG is not set, and ~/.kube/config does not exist";
                 Err(Error::new(ErrorKind::NotFound, what).with_hint("say --kubeconfig FILE"))
             }
         }

@@ -69,7 +69,7 @@ enum Next {
 
 /// State of a VMI by the status of VM and VMI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Standing {
+enum VmiState {
     /// The VMI is running.
     Up { uid: String },
     /// The VMI will run soon. The text says why.
@@ -155,16 +155,16 @@ impl Console {
                 Ok(stream) => return Ok(stream),
                 Err(failure) => failure,
             };
-            let is_for_good = failure.words().contains("serial console");
+            let is_for_good = failure.message().contains("serial console");
             let why = match failure.code() {
-                400 if !is_for_good => failure.words().to_owned(),
-                404 => match self.look(cluster).await {
-                    Standing::Comes(why) => why,
-                    Standing::Up { .. } => "the VMI runs".to_owned(),
-                    Standing::Gone(why) => return Err(failure.of(&doing).with_hint(why)),
-                    Standing::Unknown(_) => return Err(failure.of(&doing)),
+                400 if !is_for_good => failure.message().to_owned(),
+                404 => match self.read_state(cluster).await {
+                    VmiState::Comes(why) => why,
+                    VmiState::Up { .. } => "the VMI runs".to_owned(),
+                    VmiState::Gone(why) => return Err(failure.into_error(&doing).with_hint(why)),
+                    VmiState::Unknown(_) => return Err(failure.into_error(&doing)),
                 },
-                _ => return Err(failure.of(&doing)),
+                _ => return Err(failure.into_error(&doing)),
             };
             if Instant::now() >= until {
                 let what = "Timeout trying to connect to the virtual machine instance";
@@ -183,14 +183,14 @@ impl Console {
     async fn session(&self, stream: Stream, keys: &mut Keys) -> Result<Session> {
         let (mut input, mut output) = stream.split();
         let session = tokio::select! {
-            session = self.types(&mut input, keys) => session,
-            ended = shows(&mut output) => Session::Ended(ended?),
+            session = self.send_keys(&mut input, keys) => session,
+            ended = print_output(&mut output) => Session::Ended(ended?),
         };
         input.close().await;
         Ok(session)
     }
 
-    async fn types(&self, input: &mut Input, keys: &mut Keys) -> Session {
+    async fn send_keys(&self, input: &mut Input, keys: &mut Keys) -> Session {
         let mut pings = interval_at(Instant::now() + PING, PING);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -245,14 +245,14 @@ impl Console {
         loop {
             let look = async {
                 sleep(AGAIN).await;
-                self.look(cluster).await
+                self.read_state(cluster).await
             };
-            let standing = tokio::select! {
+            let state = tokio::select! {
                 () = self.left(keys) => return Ok(Next::Left),
-                standing = look => standing,
+                state = look => state,
             };
-            match &standing {
-                Standing::Gone(why) => {
+            match &state {
+                VmiState::Gone(why) => {
                     // A restart deletes the old VMI before it creates the new one.
                     gone += 1;
                     if gone >= 3 {
@@ -260,11 +260,11 @@ impl Console {
                     }
                     continue;
                 }
-                Standing::Up { uid: now } => {
+                VmiState::Up { uid: now } => {
                     gone = 0;
                     let is_same = uid.as_ref() == Some(now);
                     if is_same && end.is_final() {
-                        // The stream ends a moment before the status of the VMI shows it.
+                        // The stream ends a moment before the status of the VMI print_output it.
                         if begun.elapsed() < LATE {
                             continue;
                         }
@@ -276,7 +276,7 @@ impl Console {
                         ));
                     }
                 }
-                Standing::Comes(why) | Standing::Unknown(why) => {
+                VmiState::Comes(why) | VmiState::Unknown(why) => {
                     gone = 0;
                     last.clone_from(why);
                 }
@@ -287,19 +287,21 @@ impl Console {
             };
             match opened {
                 Ok(stream) => {
-                    if let Standing::Up { uid: now } = standing {
+                    if let VmiState::Up { uid: now } = state {
                         *uid = Some(now);
                     }
                     return Ok(Next::Stream(Box::new(stream)));
                 }
                 Err(failure) if matches!(failure.code(), 401 | 403) => {
-                    return Err(failure.of(&format!("cannot open the console of VMI {} again", self.name)));
+                    return Err(
+                        failure.into_error(&format!("cannot open the console of VMI {} again", self.name))
+                    );
                 }
                 // virt-handler may still count the old client, whose connection ended with virt-api.
                 Err(failure) if failure.code() == 409 && begun.elapsed() > LATE => {
-                    return Ok(Next::Over(failure.words().to_owned()));
+                    return Ok(Next::Over(failure.message().to_owned()));
                 }
-                Err(failure) => failure.words().clone_into(&mut last),
+                Err(failure) => failure.message().clone_into(&mut last),
             }
             if begun.elapsed() > self.timeout {
                 let what = format!("the console of VMI {} did not come back: {last}", self.name);
@@ -314,16 +316,16 @@ impl Console {
         vmi["metadata"]["uid"].as_str().map(str::to_owned)
     }
 
-    async fn look(&self, cluster: &Cluster) -> Standing {
+    async fn read_state(&self, cluster: &Cluster) -> VmiState {
         let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), &self.name)).await;
         match (find(Kind::VirtualMachineInstance).await, find(Kind::VirtualMachine).await) {
-            (Ok(vmi), Ok(vm)) => standing(vm.as_ref(), vmi.as_ref()),
-            (Err(e), _) | (_, Err(e)) => Standing::Unknown(e.words().to_owned()),
+            (Ok(vmi), Ok(vm)) => state(vm.as_ref(), vmi.as_ref()),
+            (Err(e), _) | (_, Err(e)) => VmiState::Unknown(e.message().to_owned()),
         }
     }
 }
 
-async fn shows(output: &mut Output) -> Result<End> {
+async fn print_output(output: &mut Output) -> Result<End> {
     loop {
         match output.next().await {
             Ok(bytes) => ui::raw(&bytes)?,
@@ -332,20 +334,20 @@ async fn shows(output: &mut Output) -> Result<End> {
     }
 }
 
-fn standing(vm: Option<&Value>, vmi: Option<&Value>) -> Standing {
+fn state(vm: Option<&Value>, vmi: Option<&Value>) -> VmiState {
     let phase = vmi.and_then(|vmi| vmi["status"]["phase"].as_str()).unwrap_or_default();
     let is_final = matches!(phase, "Succeeded" | "Failed");
     let leaves = vmi.is_some_and(|vmi| vmi["metadata"]["deletionTimestamp"].is_string());
     if let Some(vmi) = vmi.filter(|_| !is_final && !leaves) {
         return match phase {
-            "Running" => Standing::Up { uid: vmi["metadata"]["uid"].as_str().unwrap_or_default().to_owned() },
-            "" => Standing::Comes("the VMI is new".to_owned()),
-            phase => Standing::Comes(format!("the VMI is {}", printable::line(phase))),
+            "Running" => VmiState::Up { uid: vmi["metadata"]["uid"].as_str().unwrap_or_default().to_owned() },
+            "" => VmiState::Comes("the VMI is new".to_owned()),
+            phase => VmiState::Comes(format!("the VMI is {}", printable::line(phase))),
         };
     }
     let ended = if leaves { "the VMI is being stopped" } else { "there is no VMI" };
     let ended = if is_final { format!("the VMI has ended ({phase})") } else { ended.to_owned() };
-    let Some(vm) = vm else { return Standing::Gone(ended) };
+    let Some(vm) = vm else { return VmiState::Gone(ended) };
     let (spec, status) = (&vm["spec"], &vm["status"]);
     let strategy = spec["runStrategy"].as_str().unwrap_or(match spec["running"].as_bool() {
         Some(true) => "Always",
@@ -363,10 +365,10 @@ fn standing(vm: Option<&Value>, vmi: Option<&Value>) -> Standing {
         _ => false,
     };
     match comes {
-        true => Standing::Comes(format!("{ended}, and the VM starts another one")),
+        true => VmiState::Comes(format!("{ended}, and the VM starts another one")),
         false => {
             let strategy = printable::line(strategy);
-            Standing::Gone(format!("{ended}, and the VM does not start one (run strategy {strategy})"))
+            VmiState::Gone(format!("{ended}, and the VM does not start one (run strategy {strategy})"))
         }
     }
 }
@@ -386,18 +388,18 @@ mod tests {
 
     #[test]
     fn a_vmi_that_runs_is_up_and_one_that_starts_comes() {
-        assert_eq!(standing(None, Some(&vmi("Running"))), Standing::Up { uid: "u1".to_owned() });
+        assert_eq!(state(None, Some(&vmi("Running"))), VmiState::Up { uid: "u1".to_owned() });
         for phase in ["", "Pending", "Scheduling", "Scheduled"] {
-            assert!(matches!(standing(None, Some(&vmi(phase))), Standing::Comes(_)), "{phase}");
+            assert!(matches!(state(None, Some(&vmi(phase))), VmiState::Comes(_)), "{phase}");
         }
     }
 
     #[test]
     fn words_of_the_cluster_do_nothing_on_a_terminal() {
-        let phase = standing(None, Some(&vmi("Sche\u{1b}[2Jduling")));
-        assert_eq!(phase, Standing::Comes("the VMI is Sche [2Jduling".to_owned()));
+        let phase = state(None, Some(&vmi("Sche\u{1b}[2Jduling")));
+        assert_eq!(phase, VmiState::Comes("the VMI is Sche [2Jduling".to_owned()));
         let said = "there is no VMI, and the VM does not start one (run strategy  [31mManual)";
-        assert_eq!(standing(Some(&vm("\u{1b}[31mManual")), None), Standing::Gone(said.to_owned()));
+        assert_eq!(state(Some(&vm("\u{1b}[31mManual")), None), VmiState::Gone(said.to_owned()));
     }
 
     #[test]
@@ -425,9 +427,9 @@ mod tests {
             (None, Some(&going), false),
             (None, None, false),
         ] {
-            let found = standing(vm.as_ref(), vmi);
-            assert_eq!(matches!(found, Standing::Comes(_)), comes, "{vm:?} {vmi:?}: {found:?}");
-            assert_eq!(matches!(found, Standing::Gone(_)), !comes, "{vm:?} {vmi:?}: {found:?}");
+            let found = state(vm.as_ref(), vmi);
+            assert_eq!(matches!(found, VmiState::Comes(_)), comes, "{vm:?} {vmi:?}: {found:?}");
+            assert_eq!(matches!(found, VmiState::Gone(_)), !comes, "{vm:?} {vmi:?}: {found:?}");
         }
     }
 }

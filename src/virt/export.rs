@@ -1,7 +1,7 @@
 //! An export: a PVC of the cluster becomes a container image in a registry, by a pod of the cluster.
 //!
 //! ```text
-//!  Wish ─► GET PVC ─┬─ the same is under way ─────────────────────────────► followed
+//!  ExportParams ─► GET PVC ─┬─ the same is under way ─────────────────────────────► followed
 //!                   └─ PATCH the annotations of the request, with an ID of its own ─► followed
 //!
 //!  every second: GET PVC ─► Stage ─┬─ Waits, Runs ─► message, progress
@@ -37,7 +37,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// A requested export of a PVC to an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct ExportParams {
     /// Kind of the object that the user named: DataVolume or PersistentVolumeClaim.
     pub(crate) kind: Kind,
     /// Name of the object, and of its PVC.
@@ -48,8 +48,8 @@ pub(crate) struct Wish {
 
 /// An export that was requested, or joined while it ran.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    wish: Wish,
+pub(crate) struct ExportRequest {
+    params: ExportParams,
     /// Request ID of an earlier answer, which must not be taken for the answer to this request.
     before: Option<String>,
     /// True if the same export ran already.
@@ -58,12 +58,12 @@ pub(crate) struct Asked {
 
 /// Progress of an export in bytes of the volume.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ExportProgress {
     pub(crate) done: AtomicU64,
     pub(crate) total: AtomicU64,
 }
 
-impl Wish {
+impl ExportParams {
     /// Prefix of the object's name on the command line.
     pub(crate) fn word(&self) -> &'static str {
         if self.kind == Kind::DataVolume { "dv" } else { "pvc" }
@@ -80,50 +80,51 @@ impl Wish {
 }
 
 /// Requests an export, or joins a running one with the same request.
-pub(crate) async fn ask(cluster: &Cluster, wish: &Wish) -> Result<Asked> {
-    let doing = wish.doing(cluster);
-    let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), &wish.name)).await;
+pub(crate) async fn ask(cluster: &Cluster, params: &ExportParams) -> Result<ExportRequest> {
+    let doing = params.doing(cluster);
+    let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), &params.name)).await;
     let missing = |kind: Kind| {
-        Error::new(ErrorKind::NotFound, format!("{doing}: there is no {kind} {}", wish.name)).with_hint(
-            format!("'kubectl get {} -n {}' lists those there are", wish.word(), cluster.namespace()),
+        Error::new(ErrorKind::NotFound, format!("{doing}: there is no {kind} {}", params.name)).with_hint(
+            format!("'kubectl get {} -n {}' lists those there are", params.word(), cluster.namespace()),
         )
     };
-    let claim = find(Kind::PersistentVolumeClaim).await.map_err(|e| e.of(&doing))?;
+    let claim = find(Kind::PersistentVolumeClaim).await.map_err(|e| e.into_error(&doing))?;
     let claim = claim.ok_or_else(|| missing(Kind::PersistentVolumeClaim))?;
-    let object = match wish.kind {
+    let object = match params.kind {
         Kind::DataVolume => {
             if note(&claim, EXPORT_TARGET).is_some() {
-                let what = format!("{doing}: its PVC asks for an export itself, which goes first");
-                return Err(Error::refused(what).with_hint(format!("say pvc/{}", wish.name)));
+                let what =
+                    format!("{doing}: its PVC has an export request of its own, which takes precedence");
+                return Err(Error::refused(what).with_hint(format!("say pvc/{}", params.name)));
             }
             find(Kind::DataVolume)
                 .await
-                .map_err(|e| e.of(&doing))?
+                .map_err(|e| e.into_error(&doing))?
                 .ok_or_else(|| missing(Kind::DataVolume))?
         }
         _ => claim.clone(),
     };
     let before = note(&claim, EXPORT_REQUEST).map(str::to_owned);
     let is_under_way = matches!(note(&claim, EXPORT_PHASE), Some("Pending" | "Running"));
-    if is_under_way && is_same(&object, wish) {
-        return Ok(Asked { wish: wish.clone(), before: None, is_joined: true });
+    if is_under_way && is_same(&object, params) {
+        return Ok(ExportRequest { params: params.clone(), before: None, is_joined: true });
     }
-    let path = wish.kind.one(cluster.namespace(), &wish.name);
-    cluster.patch(&path, &change(wish, &id())).await.map_err(|e| e.of(&doing))?;
-    Ok(Asked { wish: wish.clone(), before, is_joined: false })
+    let path = params.kind.one(cluster.namespace(), &params.name);
+    cluster.patch(&path, &change(params, &id())).await.map_err(|e| e.into_error(&doing))?;
+    Ok(ExportRequest { params: params.clone(), before, is_joined: false })
 }
 
 /// True if the object's annotations have the same request.
-fn is_same(object: &Value, wish: &Wish) -> bool {
+fn is_same(object: &Value, params: &ExportParams) -> bool {
     let names = EXPORT_ASKS.into_iter().filter(|name| *name != EXPORT_ID);
-    names.into_iter().all(|name| note(object, name) == wish.asks.get(name).map(String::as_str))
+    names.into_iter().all(|name| note(object, name) == params.asks.get(name).map(String::as_str))
 }
 
 /// Merge patch of the request. It removes annotations of an earlier one.
-fn change(wish: &Wish, id: &str) -> Value {
+fn change(params: &ExportParams, id: &str) -> Value {
     let value = |name: &str| match name {
         EXPORT_ID => json!(id),
-        name => json!(wish.asks.get(name)),
+        name => json!(params.asks.get(name)),
     };
     let notes: Map<String, Value> =
         EXPORT_ASKS.iter().map(|name| ((*name).to_owned(), value(name))).collect();
@@ -137,9 +138,13 @@ fn id() -> String {
 }
 
 /// Follows an export to its end. Returns the digest of the image.
-pub(crate) async fn follow(cluster: &Cluster, asked: &Asked, seen: &Arc<Seen>) -> Result<String> {
-    let wish = &asked.wish;
-    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
+pub(crate) async fn follow(
+    cluster: &Cluster,
+    asked: &ExportRequest,
+    seen: &Arc<ExportProgress>,
+) -> Result<String> {
+    let params = &asked.params;
+    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &params.name);
     let (mut said, mut absences, mut heard) = (String::new(), 0, Instant::now());
     loop {
         match cluster.get(&path).await {
@@ -152,7 +157,7 @@ pub(crate) async fn follow(cluster: &Cluster, asked: &Asked, seen: &Arc<Seen>) -
                 match stage {
                     Stage::Done(digest) => return Ok(digest),
                     Stage::Failed(kind, told) => {
-                        return Err(Error::new(kind, format!("{}: {told}", wish.doing(cluster))));
+                        return Err(Error::new(kind, format!("{}: {told}", params.doing(cluster))));
                     }
                     Stage::Runs(percent) => {
                         let total = capacity(&claim);
@@ -166,7 +171,8 @@ pub(crate) async fn follow(cluster: &Cluster, asked: &Asked, seen: &Arc<Seen>) -
                     }
                     Stage::Waits(_) => {}
                     Stage::Unheard if heard.elapsed() >= SILENCE => {
-                        let what = format!("{}: nobody answers the annotations", wish.doing(cluster));
+                        let what =
+                            format!("{}: virt-controller does not answer the request", params.doing(cluster));
                         let hint = "is the control plane installed, and does virt-controller run?";
                         return Err(Error::failed(what).with_hint(hint));
                     }
@@ -174,7 +180,7 @@ pub(crate) async fn follow(cluster: &Cluster, asked: &Asked, seen: &Arc<Seen>) -
                 }
             }
             Err(e) if is_away(&e) && absences < ABSENCES => absences += 1,
-            Err(e) => return Err(e.of(&wish.doing(cluster))),
+            Err(e) => return Err(e.into_error(&params.doing(cluster))),
         }
         sleep(INTERVAL).await;
     }
@@ -215,7 +221,9 @@ impl Stage {
         match note(claim, EXPORT_PHASE) {
             Some("Succeeded") => match note(claim, EXPORT_DIGEST).filter(|digest| is_digest(digest)) {
                 Some(digest) => Stage::Done(digest.to_owned()),
-                None => Stage::Failed(ErrorKind::Failed, "it ended, and no digest is told".to_owned()),
+                None => {
+                    Stage::Failed(ErrorKind::Failed, "it succeeded without reporting a digest".to_owned())
+                }
             },
             Some("Failed") => {
                 let kind = match note(claim, EXPORT_REASON).unwrap_or_default() {
@@ -250,14 +258,14 @@ fn capacity(claim: &Value) -> u64 {
 mod tests {
     use super::*;
 
-    fn wish() -> Wish {
+    fn params() -> ExportParams {
         let asks = [(EXPORT_TARGET, "docker://registry.example/os:1".to_owned())].into();
-        Wish { kind: Kind::PersistentVolumeClaim, name: "d".to_owned(), asks }
+        ExportParams { kind: Kind::PersistentVolumeClaim, name: "d".to_owned(), asks }
     }
 
     #[test]
     fn a_request_takes_the_place_of_the_one_before() {
-        let change = change(&wish(), "7");
+        let change = change(&params(), "7");
         let notes = change["metadata"]["annotations"].as_object().unwrap();
         assert_eq!(notes.len(), EXPORT_ASKS.len());
         let told: Vec<&String> =
@@ -273,10 +281,10 @@ mod tests {
     fn the_same_request_is_known_whatever_its_id_is() {
         let object = |notes: Value| json!({"metadata": {"annotations": notes}});
         let target = "docker://registry.example/os:1";
-        assert!(is_same(&object(json!({EXPORT_TARGET: target, EXPORT_ID: "1", "other": "x"})), &wish()));
-        assert!(!is_same(&object(json!({EXPORT_TARGET: "docker://registry.example/os:2"})), &wish()));
+        assert!(is_same(&object(json!({EXPORT_TARGET: target, EXPORT_ID: "1", "other": "x"})), &params()));
+        assert!(!is_same(&object(json!({EXPORT_TARGET: "docker://registry.example/os:2"})), &params()));
         let format = "cdi.kubevirt.io/storage.export.format";
-        assert!(!is_same(&object(json!({EXPORT_TARGET: target, format: "raw"})), &wish()));
+        assert!(!is_same(&object(json!({EXPORT_TARGET: target, format: "raw"})), &params()));
     }
 
     #[test]

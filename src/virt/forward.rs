@@ -111,7 +111,7 @@ pub(crate) async fn join(stream: Stream, mut reads: impl Reads, mut writes: impl
                 };
                 count.fetch_add(1, Relaxed);
                 if let Err(e) = writes.put(&bytes).await {
-                    return End::Broken(format!("this side is gone: {e}"));
+                    return End::Broken(format!("the local side closed the connection: {e}"));
                 }
             }
         };
@@ -181,7 +181,7 @@ impl Forward {
 
     /// Joins standard input and output to a port of the guest.
     pub(crate) async fn stdio(&self, port: Port) -> Result<()> {
-        let stream = self.open(port).await.map_err(|e| e.of(&self.doing(port)))?;
+        let stream = self.open(port).await.map_err(|e| e.into_error(&self.doing(port)))?;
         match join(stream, Keys::of_stdin(), Out).await {
             end if end.is_normal() => Ok(()),
             end => Err(Error::failed(format!("{}: {end}", self.doing(port)))),
@@ -216,7 +216,7 @@ impl Forward {
             match listener.accept().await {
                 Ok((local, _)) => drop(tokio::spawn(Arc::clone(&self).connection(local, port))),
                 Err(e) => {
-                    ui::say(&format!("coracle: cannot take a connection: {e}"));
+                    ui::say(&format!("coracle: cannot accept a connection: {e}"));
                     // The usual cause is the limit of open files.
                     sleep(Duration::from_millis(200)).await;
                 }
@@ -232,7 +232,7 @@ impl Forward {
                 let (reads, writes) = local.into_split();
                 self.ended(port, &join(stream, reads, writes).await);
             }
-            Err(e) => ui::failure(&e.of(&self.doing(port))),
+            Err(e) => ui::failure(&e.into_error(&self.doing(port))),
         }
     }
 
@@ -274,7 +274,7 @@ impl Forward {
                 let reads = Datagrams { pieces, last: Instant::now() };
                 self.ended(port, &join(stream, reads, peer).await);
             }
-            Err(e) => ui::failure(&e.of(&self.doing(port))),
+            Err(e) => ui::failure(&e.into_error(&self.doing(port))),
         }
     }
 

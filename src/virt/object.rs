@@ -87,7 +87,7 @@ impl Kind {
     }
 
     /// The kind of this name, if the verbs use it.
-    pub(crate) fn of_name(name: &str) -> Option<Kind> {
+    pub(crate) fn from_name(name: &str) -> Option<Kind> {
         let all = [
             Kind::VirtualMachine,
             Kind::VirtualMachineInstance,
@@ -182,8 +182,8 @@ mod tests {
             (vm.api_version(), Kind::Service.api_version(), Kind::DataVolume.api_version()),
             ("kubevirt.io/v1", "v1", "cdi.kubevirt.io/v1beta1")
         );
-        assert_eq!(Kind::of_name("Pod"), Some(Kind::Pod));
-        assert_eq!(Kind::of_name("VirtualMachinePool"), Some(Kind::Pool));
-        assert_eq!((Kind::of_name("Deployment"), Kind::of_name("ReplicaSet")), (None, None));
+        assert_eq!(Kind::from_name("Pod"), Some(Kind::Pod));
+        assert_eq!(Kind::from_name("VirtualMachinePool"), Some(Kind::Pool));
+        assert_eq!((Kind::from_name("Deployment"), Kind::from_name("ReplicaSet")), (None, None));
     }
 }

@@ -66,7 +66,7 @@ pub(crate) enum Sort {
 
 impl Vmi {
     /// The columns of a VMI object.
-    pub(crate) fn of(object: &Value) -> Vmi {
+    pub(crate) fn from_object(object: &Value) -> Vmi {
         let text = |value: &Value| value.as_str().map(printable::line).unwrap_or_default();
         let cpu = &object["spec"]["domain"]["cpu"];
         let count = |field: &str| cpu[field].as_u64().filter(|count| *count > 0).unwrap_or(1);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn row(name: &str, cpu: f64, memory: u64) -> Row {
-        let vmi = Vmi::of(&json!({
+        let vmi = Vmi::from_object(&json!({
             "metadata": {"namespace": "blue", "name": name},
             "spec": {"domain": {"cpu": {"cores": 2, "sockets": 2}}},
             "status": {"phase": "Running", "nodeName": "n1"},

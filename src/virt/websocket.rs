@@ -138,7 +138,7 @@ impl Stream {
 
 /// Failure of opening a stream.
 fn odd(what: &str, cause: Option<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
-    Failure::Unreachable { kind: ErrorKind::Failed, words: format!("the stream {what}"), cause }
+    Failure::Unreachable { kind: ErrorKind::Failed, message: format!("the stream {what}"), cause }
 }
 
 /// Checks that the upgrade answers this request with plain bytes. A response without any subprotocol is
@@ -150,7 +150,7 @@ fn check<B>(response: &Response<B>, key: &str) -> Result<(), Failure> {
     let is_plain = says(header::SEC_WEBSOCKET_PROTOCOL).is_none_or(|protocol| protocol == PLAIN);
     match is_websocket && is_ours && is_plain {
         true => Ok(()),
-        false => Err(odd("is no WebSocket of plain bytes; is there a proxy in between?", None)),
+        false => Err(odd("was not accepted as a WebSocket of plain bytes; is a proxy in between?", None)),
     }
 }
 
@@ -183,7 +183,7 @@ impl Output {
             let next = self.stream.next();
             let message = if self.answers {
                 let left = SILENCE.saturating_sub(self.heard.elapsed());
-                let silent = || End::Broken(format!("nothing was heard for {} s", SILENCE.as_secs()));
+                let silent = || End::Broken(format!("no message was received for {} s", SILENCE.as_secs()));
                 timeout(left, next).await.map_err(|_| silent())?
             } else {
                 next.await

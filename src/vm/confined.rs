@@ -1,5 +1,5 @@
 //! Log lines at `-v` on the confinement of processes of a VM that are not confined by us: `coracle run`
-//! itself, the launcher, QEMU. Processes that read images log their own (`commands/apart.rs`).
+//! itself, the launcher, QEMU. Processes that read images log their own (`commands/worker.rs`).
 //!
 //! The kernel tells of another process whether system calls are filtered, and nothing about Landlock, which
 //! neither the launcher nor libvirt uses.

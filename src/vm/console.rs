@@ -40,7 +40,7 @@ const LEAVE: u8 = 0x1d;
 
 /// Reason for the end of a joined console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum LeaveReason {
     /// The user pressed Ctrl-].
     Keys,
     /// The launcher closed the stream.
@@ -48,7 +48,7 @@ pub(crate) enum Left {
 }
 
 /// Copies between terminal and stream until the user or the launcher ends it.
-pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
+pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<LeaveReason> {
     let raw = if input { Raw::of_stdin()? } else { None };
     show(&stream.first)?;
     stream.first.clear();
@@ -71,7 +71,7 @@ pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
             let count = match read {
                 Err(Errno::INTR) => continue,
                 // The terminal hung up.
-                Err(Errno::IO) => return Ok(Left::Keys),
+                Err(Errno::IO) => return Ok(LeaveReason::Keys),
                 other => other.map_err(|e| Error::io("cannot read the keys", e))?,
             };
             listening = count > 0;
@@ -79,18 +79,18 @@ pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
             let leave = raw.is_some().then(|| typed.iter().position(|&key| key == LEAVE)).flatten();
             let sent = stream.socket.write_all(&typed[..leave.unwrap_or(count)]);
             if leave.is_some() {
-                return Ok(Left::Keys);
+                return Ok(LeaveReason::Keys);
             }
             match sent {
-                Err(e) if gone(&e) => return Ok(Left::End),
+                Err(e) if gone(&e) => return Ok(LeaveReason::End),
                 other => other.map_err(|e| Error::io("cannot send keys to the console", e))?,
             }
         }
         if ready[0] {
             match stream.socket.read(&mut buffer) {
-                Ok(0) => return Ok(Left::End),
+                Ok(0) => return Ok(LeaveReason::End),
                 Ok(count) => show(&buffer[..count])?,
-                Err(e) if gone(&e) => return Ok(Left::End),
+                Err(e) if gone(&e) => return Ok(LeaveReason::End),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(Error::io("cannot read the console", e)),
             }

@@ -156,7 +156,7 @@ pub(crate) fn end(home: &Home, name: &str) -> Result<()> {
         Err(e) => return Err(e),
         Ok(info) => {
             let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
-            let pid = pid.ok_or_else(|| Error::failed("the launcher does not know its own process"))?;
+            let pid = pid.ok_or_else(|| Error::failed("the launcher reported an invalid process ID"))?;
             // An error means that the process has ended already.
             let _ = kill_process(pid, Signal::TERM);
             (format!("process {}", info.pid), END)
@@ -229,7 +229,7 @@ pub(crate) fn tail(log: &Path) -> String {
         return format!("; it wrote nothing to {}", log.display());
     }
     let last: Vec<String> = last.iter().map(|line| format!("\n  {}", printable::line(line))).collect();
-    format!("; {} ends so:{}", log.display(), last.concat())
+    format!("; the last lines of {} are:{}", log.display(), last.concat())
 }
 
 #[cfg(test)]
@@ -238,7 +238,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     fn home(folder: &Path) -> Home {
-        Home::of(Some(folder.to_owned()), |_| None).unwrap()
+        Home::from_env(Some(folder.to_owned()), |_| None).unwrap()
     }
 
     fn program(folder: &Path, script: &str) -> PathBuf {

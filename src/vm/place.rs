@@ -41,7 +41,7 @@ pub(crate) struct HomeArgs {
 impl HomeArgs {
     /// The folders, after a check of their permissions.
     pub(crate) fn home(&self) -> Result<Home> {
-        let home = Home::of(self.root.clone(), |name| std::env::var_os(name))?;
+        let home = Home::from_env(self.root.clone(), |name| std::env::var_os(name))?;
         home.check()?;
         Ok(home)
     }
@@ -62,7 +62,10 @@ pub(crate) struct Home {
 
 impl Home {
     /// The folders by the flag and these environment variables. Creates nothing.
-    pub(crate) fn of(root: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Home> {
+    pub(crate) fn from_env(
+        root: Option<PathBuf>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Home> {
         // The XDG specification says that relative paths are to be ignored.
         let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(root) = root.filter(|root| !root.as_os_str().is_empty()) {
@@ -82,7 +85,7 @@ impl Home {
         let below = |xdg: &str, otherwise: &str| {
             let base = path(xdg).or_else(|| home.as_ref().map(|home| home.join(otherwise)));
             base.map(|base| base.join("coracle")).ok_or_else(|| {
-                let what = "there is no HOME to keep VMs in; name a folder by CORACLE_HOME";
+                let what = "HOME is not set; name a folder for VMs by CORACLE_HOME";
                 Error::new(ErrorKind::Usage, what)
             })
         };
@@ -132,7 +135,9 @@ impl Home {
     fn check(&self) -> Result<()> {
         let all = [self.vms(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
         let steps = all.iter().flat_map(|folder| self.steps(folder));
-        steps.into_iter().try_for_each(|step| guard::folder::refuse_shared(step).map_err(|e| unusable(step, &e)))
+        steps
+            .into_iter()
+            .try_for_each(|step| guard::folder::refuse_shared(step).map_err(|e| unusable(step, &e)))
     }
 
     /// Creates one of these folders for the user alone, and checks each of our own folders above it.
@@ -160,9 +165,9 @@ impl Home {
         own(&self.runtime, self.above)?;
         if !guard::folder::is_private(&self.runtime) {
             let folder = self.runtime.display();
-            let what = "can be written to by its group, and whoever does answers in a launcher's place";
+            let what = "is writable for its group, whose members could answer in a launcher's place";
             return Err(Error::failed(format!(
-                "the folder {folder} {what}; take that away (chmod go-w {folder})"
+                "the folder {folder} {what}; remove the permission (chmod go-w {folder})"
             )));
         }
         Ok(())
@@ -223,7 +228,10 @@ impl Home {
                 Ok(lock) if lock.is_at(&path) => return Ok(lock),
                 Ok(_) => (
                     SWEPT_WITHIN,
-                    Error::failed(format!("{} is taken away again and again", folder.display())),
+                    Error::failed(format!(
+                        "{} is removed by another process again and again",
+                        folder.display()
+                    )),
                 ),
                 // A sweep removed the folder between the two steps: try again.
                 Err(e) if !folder.exists() => (SWEPT_WITHIN, e),
@@ -358,7 +366,7 @@ mod tests {
     use super::*;
 
     fn home(root: Option<&str>, set: &[(&str, &str)]) -> Result<Home> {
-        Home::of(root.map(PathBuf::from), |name| {
+        Home::from_env(root.map(PathBuf::from), |name| {
             set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
         })
     }
@@ -457,8 +465,8 @@ mod tests {
         let named = place.path().join("named");
         let xdg = |name: &str| Some(place.path().join(name).into_os_string());
         let homes = [
-            Home::of(Some(named.clone()), |_| None).unwrap(),
-            Home::of(None, |name| xdg(name).filter(|_| name != "XDG_RUNTIME_DIR")).unwrap(),
+            Home::from_env(Some(named.clone()), |_| None).unwrap(),
+            Home::from_env(None, |name| xdg(name).filter(|_| name != "XDG_RUNTIME_DIR")).unwrap(),
         ];
         for home in homes {
             drop(home.lock_vm("a").unwrap());

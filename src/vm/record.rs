@@ -139,7 +139,7 @@ impl Vm {
         match Vm::find(home, name)? {
             Some(vm) => Ok(vm),
             None => {
-                let what = format!("there is no VM {name:?}; 'coracle ps -a' lists all VMs");
+                let what = format!("VM {name:?} not found; 'coracle ps -a' lists all VMs");
                 Err(Error::new(ErrorKind::NotFound, what))
             }
         }
@@ -284,7 +284,7 @@ impl Vm {
                 Ok(Some(state)) => last = Some(state.life),
                 Ok(None) => {
                     let log = launch::log(&self.home, self.name());
-                    let what = format!("the launcher of {} is gone{}", self.name(), launch::tail(&log));
+                    let what = format!("the launcher of {} has ended{}", self.name(), launch::tail(&log));
                     return Err(Error::failed(what));
                 }
                 Err(_) if patience.is_some_and(|patience| since.elapsed() >= patience) => return Err(late()),

@@ -23,17 +23,17 @@ impl Relay {
 
     /// The address that viewers connect to.
     pub(crate) fn address(&self) -> Result<SocketAddr> {
-        self.listener.local_addr().map_err(|e| Error::io("cannot tell where it listens", e))
+        self.listener.local_addr().map_err(|e| Error::io("cannot get the address of the listener", e))
     }
 
     /// Serves viewers, each in a thread of its own, until the program ends.
     pub(crate) fn serve(self) -> Result<()> {
         for viewer in self.listener.incoming() {
-            let viewer = viewer.map_err(|e| Error::io("cannot take a viewer's call", e))?;
+            let viewer = viewer.map_err(|e| Error::io("cannot accept the connection of a viewer", e))?;
             let client = self.client.clone();
             std::thread::spawn(move || {
                 if let Err(e) = join(&viewer, &client) {
-                    tracing::info!("a viewer is gone: {e}");
+                    tracing::info!("the connection of a viewer ended: {e}");
                 }
                 // The viewer may have closed the connection already.
                 let _ = viewer.shutdown(Shutdown::Both);

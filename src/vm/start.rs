@@ -1,8 +1,8 @@
 //! Start of a VM: checked, its volumes fetched, its launcher started and given the VM.
 //!
 //! ```text
-//!  VMI ─► defaults ─► Machine (or all faults) ─► what is missing, what cannot be had    Wanted::check
-//!     ─► Resolved ─► vm.json ─► launcher ─► PUT /v1/vm ─► Running                            Start::start
+//!  VMI ─► defaults ─► Machine (or all faults) ─► what is missing, what cannot be had    StartOptions::check
+//!     ─► Resolved ─► vm.json ─► launcher ─► PUT /v1/vm ─► Running                            Starter::start
 //! ```
 //!
 //! `--dry-run` ends behind the check, which fetches and makes nothing.
@@ -13,7 +13,7 @@
 use super::client::Client;
 use super::confined;
 use super::launch;
-use super::manifest::{Finding, Objects, Written, refusal};
+use super::manifest::{Finding, Located, Objects, refusal};
 use super::place::{Home, Lock, check_name};
 use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
@@ -32,7 +32,7 @@ use std::time::Duration;
 const START: Duration = Duration::from_secs(120);
 
 /// Options common to all VMs of one command.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct StartOptions<'a> {
     pub(crate) images: &'a Images,
     /// Objects of the manifest.
     pub(crate) objects: &'a Objects,
@@ -51,8 +51,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Start of the VMs of one command.
-pub(crate) struct Start<'a> {
-    pub(crate) wanted: Wanted<'a>,
+pub(crate) struct Starter<'a> {
+    pub(crate) options: StartOptions<'a>,
     /// Path of the launcher's program.
     pub(crate) launcher: &'a Path,
     /// True if each VM is removed after its end.
@@ -68,14 +68,14 @@ pub(crate) struct Checked {
 
 /// The checked `Machine` of a VMI, or every fault with its line.
 fn judged(
-    written: &Written<VirtualMachineInstance>,
+    written: &Located<VirtualMachineInstance>,
     name: &str,
     what: &str,
 ) -> Result<(VirtualMachineInstance, Machine)> {
     let mut vmi = written.object.clone();
     vmi.metadata.name = Some(name.to_owned());
-    super::judge::complete(&mut vmi);
-    let machine = super::judge::machine(&vmi, &written.origin.spec()).map_err(|faults| {
+    super::check::complete(&mut vmi);
+    let machine = super::check::machine(&vmi, &written.origin.spec()).map_err(|faults| {
         let faults = faults.iter().map(|fault| written.origin.fault(fault)).collect();
         refusal(what, faults)
     })?;
@@ -83,16 +83,16 @@ fn judged(
 }
 
 /// All faults of a VM's spec.
-pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> {
+pub(crate) fn faults(written: &Located<VirtualMachineInstance>) -> Vec<Finding> {
     let mut vmi = written.object.clone();
-    super::judge::complete(&mut vmi);
-    let faults = super::judge::machine(&vmi, &written.origin.spec()).err().unwrap_or_default();
+    super::check::complete(&mut vmi);
+    let faults = super::check::machine(&vmi, &written.origin.spec()).err().unwrap_or_default();
     faults.iter().map(|fault| written.origin.fault(fault)).collect()
 }
 
-impl Wanted<'_> {
+impl StartOptions<'_> {
     /// Checks a VM of this name before anything is fetched or created for it.
-    pub(crate) fn check(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<Checked> {
+    pub(crate) fn check(&self, written: &Located<VirtualMachineInstance>, name: &str) -> Result<Checked> {
         check_name(name)?;
         self.images.home.socket(name)?;
         let (vmi, machine) = judged(written, name, self.source)?;
@@ -115,11 +115,11 @@ impl Wanted<'_> {
     }
 }
 
-impl Start<'_> {
+impl Starter<'_> {
     /// Starts a VM under this name, and waits until it runs.
-    pub(crate) fn start(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
-        let home = &self.wanted.images.home;
-        let checked = self.wanted.check(written, name)?;
+    pub(crate) fn start(&self, written: &Located<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
+        let home = &self.options.images.home;
+        let checked = self.options.check(written, name)?;
         let lock = home.claim_vm(name)?;
         let before = self.free(home, name)?;
         let known = before.is_some();
@@ -158,18 +158,18 @@ impl Start<'_> {
 
     fn begin(&self, home: &Home, name: &str, checked: Checked, before: Option<Record>) -> Result<State> {
         let Checked { vmi, machine, forwards } = checked;
-        let accelerator = accelerator::choose(self.wanted.accelerator, self.launcher, home)?;
+        let accelerator = accelerator::choose(self.options.accelerator, self.launcher, home)?;
         if accelerator == Accelerator::Emulation && machine.features.hyperv != Hyperv::None {
             ui::say(&format!(
                 "coracle: warning: {name} is emulated, and the Hyper-V enlightenments of its spec are KVM's: it runs without them"
             ));
         }
         let held = super::disks::hold(home)?;
-        let mut resolved = self.wanted.resolver().resolve(name, &machine, forwards, accelerator)?;
-        resolved.hooks = hooks(self.wanted.hooks)?;
+        let mut resolved = self.options.resolver().resolve(name, &machine, forwards, accelerator)?;
+        resolved.hooks = hooks(self.options.hooks)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi: vmi.write(), generation, resolved };
-        let record = Record::new(name, self.wanted.source, self.remove, sync, self.launcher);
+        let record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
         record.save(home)?;
         drop(held);
         let client = launch::start(self.launcher, home, name)?;
@@ -238,7 +238,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
 /// Removes the files of a failed start; `rm -f` removes those that could not be removed here.
 fn clean(home: &Home, name: &str, lock: Lock) {
     if let Err(e) = launch::end(home, name).and_then(|()| Vm::forget(home, name, lock)) {
-        tracing::warn!("something of {name} stays behind: {e}");
+        tracing::warn!("the files of {name} were not removed: {e}");
     }
 }
 

@@ -29,13 +29,13 @@ use std::time::Duration;
 #[serde(deny_unknown_fields)]
 struct Script {
     #[serde(default)]
-    step: Vec<Written>,
+    step: Vec<StepToml>,
 }
 
 /// A step's TOML: exactly one action.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct StepToml {
     name: Option<String>,
     expect: Option<String>,
     send: Option<String>,
@@ -86,7 +86,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Step>> {
     script.step.into_iter().enumerate().map(|(i, step)| step.read(i + 1)).collect()
 }
 
-impl Written {
+impl StepToml {
     fn read(self, number: usize) -> Result<Step> {
         let wrong = |what: &str| Error::refused(format!("step {number}: {what}"));
         let exit = self.exit.unwrap_or(0);
@@ -99,7 +99,7 @@ impl Written {
         };
         if let Some(text) = self.expect {
             if text.is_empty() {
-                return Err(wrong("expect is empty, which is always there"));
+                return Err(wrong("expect is empty, and would always match"));
             }
             add(said("expect", &text), Action::Expect(text));
         }

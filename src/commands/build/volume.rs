@@ -5,7 +5,7 @@ use crate::error::code_of;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
-use crate::virt::export::{Asked, Seen, Wish, ask, follow};
+use crate::virt::export::{ExportParams, ExportProgress, ExportRequest, ask, follow};
 use crate::virt::object::Kind;
 use crate::virt::target::name;
 use crate::virt::wait;
@@ -60,7 +60,7 @@ pub(super) struct VolumeArgs {
 
 /// JSON output of the verb.
 #[derive(Debug, Serialize)]
-struct Made<'a> {
+struct BuildReport<'a> {
     schema: &'static str,
     names: [&'a str; 1],
     /// Digest of the image; unset with --no-wait.
@@ -81,7 +81,7 @@ pub(super) fn named(disk: &str) -> Option<(Kind, &str)> {
 
 /// Requests the image, follows the export to its end, and prints the digest.
 pub(super) fn run(args: &Args, kind: Kind, disk: &str) -> Result<()> {
-    let wish = wish(args, kind, disk)?;
+    let params = params(args, kind, disk)?;
     let volume = &args.volume;
     let connect = ConnectArgs::of_few(
         volume.namespace.as_deref(),
@@ -89,31 +89,36 @@ pub(super) fn run(args: &Args, kind: Kind, disk: &str) -> Result<()> {
         volume.context.as_deref(),
     );
     wait(async {
-        let cluster = Cluster::of(&connect).await?;
-        let asked = ask(&cluster, &wish).await?;
+        let cluster = Cluster::from_args(&connect).await?;
+        let asked = ask(&cluster, &params).await?;
         if volume.no_wait {
             if args.work.json {
-                return ui::json(&Made { schema: SCHEMA, names: [wish.target()], digest: None });
+                return ui::json(&BuildReport { schema: SCHEMA, names: [params.target()], digest: None });
             }
             return ui::out(&format!(
                 "Export of {} {} to {} asked for\n",
-                wish.kind,
-                wish.name,
-                wish.target()
+                params.kind,
+                params.name,
+                params.target()
             ));
         }
-        followed(args, &wish, &cluster, &asked).await
+        wait_for_export(args, &params, &cluster, &asked).await
     })
 }
 
 const SCHEMA: &str = "coracle.build-volume/v1";
 
-async fn followed(args: &Args, wish: &Wish, cluster: &Cluster, asked: &Asked) -> Result<()> {
-    on_interrupt(wish, cluster)?;
+async fn wait_for_export(
+    args: &Args,
+    params: &ExportParams,
+    cluster: &Cluster,
+    asked: &ExportRequest,
+) -> Result<()> {
+    on_interrupt(params, cluster)?;
     if asked.is_joined {
-        ui::say("coracle: the same export is under way, and is followed");
+        ui::say("coracle: the same export is running already; waiting for it");
     }
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(ExportProgress::default());
     let digest = {
         let shown = Arc::clone(&seen);
         let _bar = ui::Progress::start(args.work.show(), move || ui::Step {
@@ -124,14 +129,14 @@ async fn followed(args: &Args, wish: &Wish, cluster: &Cluster, asked: &Asked) ->
         follow(cluster, asked, &seen).await?
     };
     match args.work.json {
-        true => ui::json(&Made { schema: SCHEMA, names: [wish.target()], digest: Some(&digest) }),
-        false => ui::out(&format!("{}@{digest}\n", wish.target())),
+        true => ui::json(&BuildReport { schema: SCHEMA, names: [params.target()], digest: Some(&digest) }),
+        false => ui::out(&format!("{}@{digest}\n", params.target())),
     }
 }
 
 /// Prints on Ctrl-C that the export continues, and how it can be stopped.
-fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<()> {
-    let (word, name, namespace) = (wish.word(), wish.name.clone(), cluster.namespace().to_owned());
+fn on_interrupt(params: &ExportParams, cluster: &Cluster) -> Result<()> {
+    let (word, name, namespace) = (params.word(), params.name.clone(), cluster.namespace().to_owned());
     ui::on_signal(move || {
         ui::say(&format!(
             "coracle: interrupted; the cluster goes on by itself, and the same command follows it again; \
@@ -142,14 +147,16 @@ fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<()> {
 }
 
 /// The export that the arguments ask for.
-fn wish(args: &Args, kind: Kind, disk: &str) -> Result<Wish> {
+fn params(args: &Args, kind: Kind, disk: &str) -> Result<ExportParams> {
     let wanted = name(disk).map_err(|why| usage(format!("{disk:?} is not the name of a volume: {why}")))?;
     refuse_local(args)?;
     let [target] = &args.names[..] else {
         return Err(usage("a volume of the cluster becomes one image: give -t once"));
     };
     if !target.starts_with("docker://") {
-        let what = format!("a volume of the cluster becomes an image of a registry, and {target:?} is none");
+        let what = format!(
+            "a volume of the cluster becomes an image in a registry, but {target:?} does not name one"
+        );
         return Err(usage(what).with_hint("write -t docker://HOST/REPO:TAG"));
     }
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
@@ -182,7 +189,7 @@ fn wish(args: &Args, kind: Kind, disk: &str) -> Result<Wish> {
         let said: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
         return Err(usage(format!("{target}: {}", said.join("; "))));
     }
-    Ok(Wish { kind, name: wanted, asks })
+    Ok(ExportParams { kind, name: wanted, asks })
 }
 
 /// Refuses flags that only a build on this computer has.
@@ -199,7 +206,7 @@ fn refuse_local(args: &Args) -> Result<()> {
     ];
     let own = own.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag));
     let Some(flag) = own.chain(args.work.given()).chain(args.from.given()).next() else { return Ok(()) };
-    let refusal = usage(format!("{flag} is of a build on this computer; pvc/NAME is built in the cluster"));
+    let refusal = usage(format!("{flag} is for builds on this computer; pvc/NAME is built in the cluster"));
     Err(match INSTEAD.iter().find(|(flags, _)| flags.contains(&flag)) {
         Some((_, instead)) => refusal.with_hint(*instead),
         None => refusal,
@@ -242,7 +249,7 @@ pub(super) fn refuse(args: &VolumeArgs) -> Result<()> {
     ];
     match flags.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
-            let what = format!("{flag} is of a build in the cluster, and DISK is none of its volumes");
+            let what = format!("{flag} is for a build in the cluster, but DISK is not a volume of it");
             Err(usage(what).with_hint("write pvc/NAME or dv/NAME for one"))
         }
         None => Ok(()),
@@ -255,17 +262,17 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     let begin = begin.to_string_lossy();
     let Some((kind, name)) = named(&begin) else { return Vec::new() };
     let words = std::env::args_os().skip(1);
-    let place = Place::of(words.map(|word| word.to_string_lossy().into_owned()));
+    let flags = ClusterFlags::parse(words.map(|word| word.to_string_lossy().into_owned()));
     let listed = wait(async {
         let names = async {
             let args = ConnectArgs::of_few(
-                place.namespace.as_deref(),
-                place.kubeconfig.as_deref().map(Path::new),
-                place.context.as_deref(),
+                flags.namespace.as_deref(),
+                flags.kubeconfig.as_deref().map(Path::new),
+                flags.context.as_deref(),
             );
-            let cluster = Cluster::of(&args).await?;
+            let cluster = Cluster::from_args(&args).await?;
             let listed = cluster.list(&kind.list(cluster.namespace())).await;
-            listed.map_err(|e| e.of("cannot list the volumes"))
+            listed.map_err(|e| e.into_error("cannot list the volumes"))
         };
         timeout(ANSWER, names).await.unwrap_or_else(|_| Ok(Vec::new()))
     });
@@ -278,16 +285,16 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Cluster flags in an incomplete command line, as a shell passes it.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Place {
+struct ClusterFlags {
     namespace: Option<String>,
     kubeconfig: Option<String>,
     context: Option<String>,
 }
 
-impl Place {
+impl ClusterFlags {
     /// Parses the flags of [`VolumeArgs`]. An invalid namespace is ignored.
-    fn of(words: impl Iterator<Item = String>) -> Place {
-        let mut place = Place::default();
+    fn parse(words: impl Iterator<Item = String>) -> ClusterFlags {
+        let mut flags = ClusterFlags::default();
         // The shell's own arguments come before `--`.
         let mut words = words.skip_while(|word| word != "--").skip(1);
         while let Some(word) = words.next() {
@@ -298,15 +305,15 @@ impl Place {
                 (None, None) => (word.as_str(), None),
             };
             let field = match flag {
-                "-n" | "--namespace" => &mut place.namespace,
-                "--kubeconfig" => &mut place.kubeconfig,
-                "--context" => &mut place.context,
+                "-n" | "--namespace" => &mut flags.namespace,
+                "--kubeconfig" => &mut flags.kubeconfig,
+                "--context" => &mut flags.context,
                 _ => continue,
             };
             *field = value.or_else(|| words.next()).filter(|value| !value.is_empty());
         }
-        place.namespace = place.namespace.filter(|namespace| name(namespace).is_ok());
-        place
+        flags.namespace = flags.namespace.filter(|namespace| name(namespace).is_ok());
+        flags
     }
 }
 
@@ -320,8 +327,11 @@ mod tests {
 
     #[test]
     fn names_are_looked_for_where_the_line_says() {
-        let of = |line: &str| Place::of(line.split(' ').map(str::to_owned));
-        let within = |namespace: &str| Place { namespace: Some(namespace.to_owned()), ..Place::default() };
+        let of = |line: &str| ClusterFlags::parse(line.split(' ').map(str::to_owned));
+        let within = |namespace: &str| ClusterFlags {
+            namespace: Some(namespace.to_owned()),
+            ..ClusterFlags::default()
+        };
         for line in [
             "-- coracle build -t docker://h/a -n images pvc/g",
             "-- coracle build --namespace=images pvc/",
@@ -333,10 +343,11 @@ mod tests {
         for line in
             ["-- coracle build pvc/", "-- coracle build -n ../a pvc/", "-- coracle build pvc/ -n", "-n a"]
         {
-            assert_eq!(of(line), Place::default(), "{line}");
+            assert_eq!(of(line), ClusterFlags::default(), "{line}");
         }
-        let place = of("-- coracle build --kubeconfig k --context=c -n images dv/a");
-        let wanted = Place { kubeconfig: Some("k".into()), context: Some("c".into()), ..within("images") };
-        assert_eq!(place, wanted);
+        let flags = of("-- coracle build --kubeconfig k --context=c -n images dv/a");
+        let wanted =
+            ClusterFlags { kubeconfig: Some("k".into()), context: Some("c".into()), ..within("images") };
+        assert_eq!(flags, wanted);
     }
 }

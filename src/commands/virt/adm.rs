@@ -76,7 +76,7 @@ const AT: &str = "configuration.developerConfiguration.logVerbosity";
 
 /// Action that the flags ask for.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
+enum Action {
     /// Show the verbosity of these components.
     Show(Vec<&'static str>),
     /// Set the verbosity of these components, and reset all others if the flag is true.
@@ -85,9 +85,9 @@ enum Wish {
 
 pub(super) async fn run(args: &AdmArgs, cluster: &Cluster) -> Result<()> {
     let Verb::LogVerbosity(args) = &args.verb;
-    let wish = args.wish()?;
+    let action = args.action()?;
     let what = "cannot read the KubeVirt object";
-    let found = cluster.list(&Kind::KubeVirt.everywhere()).await.map_err(|e| e.of(what))?;
+    let found = cluster.list(&Kind::KubeVirt.everywhere()).await.map_err(|e| e.into_error(what))?;
     let kubevirt = match found.as_slice() {
         [one] => one,
         [] => return Err(Error::new(ErrorKind::NotFound, "could not detect a KubeVirt installation")),
@@ -97,9 +97,9 @@ pub(super) async fn run(args: &AdmArgs, cluster: &Cluster) -> Result<()> {
             ));
         }
     };
-    match wish {
-        Wish::Show(fields) => ui::out(&shown(kubevirt, &fields)),
-        Wish::Set(levels, reset) => {
+    match action {
+        Action::Show(fields) => ui::out(&shown(kubevirt, &fields)),
+        Action::Set(levels, reset) => {
             if version::is_ours(cluster).await {
                 served(&levels)?;
             }
@@ -108,14 +108,14 @@ pub(super) async fn run(args: &AdmArgs, cluster: &Cluster) -> Result<()> {
                 (text(&kubevirt["metadata"]["namespace"]), text(&kubevirt["metadata"]["name"]));
             let path = Kind::KubeVirt.one(&namespace, &name);
             let done = cluster.patch(&path, &changes(kubevirt, &levels, reset)).await;
-            done.map_err(|e| e.of("cannot set the log verbosity"))?;
+            done.map_err(|e| e.into_error("cannot set the log verbosity"))?;
             ui::out("successfully set/reset the log verbosity\n")
         }
     }
 }
 
 impl VerbosityArgs {
-    fn wish(&self) -> Result<Wish> {
+    fn action(&self) -> Result<Action> {
         let each =
             [self.virt_api, self.virt_controller, self.virt_handler, self.virt_launcher, self.virt_operator];
         let said: Vec<(&str, u8)> = COMPONENTS
@@ -133,8 +133,8 @@ impl VerbosityArgs {
         let sets = self.reset || each.iter().chain([&self.all]).flatten().any(|level| *level < SHOW);
         match (shows, sets) {
             (true, true) => Err(Error::new(ErrorKind::Usage, "only show or set is allowed")),
-            (true, false) => Ok(Wish::Show(said.into_iter().map(|(field, _)| field).collect())),
-            (false, true) => Ok(Wish::Set(said, self.reset)),
+            (true, false) => Ok(Action::Show(said.into_iter().map(|(field, _)| field).collect())),
+            (false, true) => Ok(Action::Set(said, self.reset)),
             (false, false) => {
                 Err(Error::new(ErrorKind::Usage, "no flag specified - expecting at least one flag"))
             }
@@ -185,23 +185,26 @@ mod tests {
     use super::*;
     use clap::{Args as _, FromArgMatches as _};
 
-    fn wish(line: &str) -> Result<Wish> {
+    fn action(line: &str) -> Result<Action> {
         let command = VerbosityArgs::augment_args(clap::Command::new("x").no_binary_name(true));
         let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
-        VerbosityArgs::from_arg_matches(&matches).unwrap().wish()
+        VerbosityArgs::from_arg_matches(&matches).unwrap().action()
     }
 
     #[test]
     fn a_flag_without_a_value_shows_and_one_with_a_value_sets() {
-        assert_eq!(wish("--virt-api --virt-handler=10").unwrap(), Wish::Show(vec!["virtAPI", "virtHandler"]));
-        assert_eq!(wish("--virt-api=3 --reset").unwrap(), Wish::Set(vec![("virtAPI", 3)], true));
-        let Wish::Set(all, false) = wish("--all=3 --virt-api=0").unwrap() else { panic!("not set") };
+        assert_eq!(
+            action("--virt-api --virt-handler=10").unwrap(),
+            Action::Show(vec!["virtAPI", "virtHandler"])
+        );
+        assert_eq!(action("--virt-api=3 --reset").unwrap(), Action::Set(vec![("virtAPI", 3)], true));
+        let Action::Set(all, false) = action("--all=3 --virt-api=0").unwrap() else { panic!("not set") };
         assert_eq!((all.len(), all[0], all[4]), (5, ("virtAPI", 0), ("virtOperator", 3)));
         for (line, wanted) in [
             ("--virt-api --all=2", "only show or set"),
             ("--virt-api=11", "virt-api: log verbosity must be 0-9"),
         ] {
-            assert!(wish(line).unwrap_err().to_string().contains(wanted), "{line}");
+            assert!(action(line).unwrap_err().to_string().contains(wanted), "{line}");
         }
     }
 

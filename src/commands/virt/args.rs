@@ -72,5 +72,5 @@ pub(super) async fn ask(
     options: Option<&Value>,
 ) -> Result<()> {
     let path = kind.part(cluster.namespace(), name, part);
-    cluster.put(&path, options).await.map_err(|e| e.of(&doing(verb, kind, name, cluster)))
+    cluster.put(&path, options).await.map_err(|e| e.into_error(&doing(verb, kind, name, cluster)))
 }

@@ -164,7 +164,7 @@ async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
     let key = args.key.read()?;
     let vm_name = &args.vm.name;
     let what = doing("add an SSH key to", VM, vm_name, cluster);
-    let vm = cluster.get(&VM.one(cluster.namespace(), vm_name)).await.map_err(|e| e.of(&what))?;
+    let vm = cluster.get(&VM.one(cluster.namespace(), vm_name)).await.map_err(|e| e.into_error(&what))?;
     let user = &args.user;
     let known = Secrets::of(&vm, &user.user);
     let wanted = known.wanted(user.secret.is_some() || args.update_secret);
@@ -199,7 +199,7 @@ async fn add_secret(
     let what = doing("add an SSH key to", VM, vm_name, cluster);
     if !args.force {
         let vmi = Kind::VirtualMachineInstance.one(namespace, vm_name);
-        if cluster.find(&vmi).await.map_err(|e| e.of(&what))?.is_some() {
+        if cluster.find(&vmi).await.map_err(|e| e.into_error(&what))?.is_some() {
             let error = Error::failed(format!("{what}: virtual machine {vm_name} is running"));
             return Err(error.with_hint("say --force: the new Secret takes effect after a restart"));
         }
@@ -208,7 +208,7 @@ async fn add_secret(
     let user = &args.user.user;
     let tried = name_in(cluster, vm, "?dryRun=All", &secret, user).await;
     tried.map_err(|e| {
-        let error = e.of(&what);
+        let error = e.into_error(&what);
         match known.cloud_init.first() {
             Some(other) => {
                 error.with_hint(format!("cloud-init reads the keys of Secret {other}: say --secret {other}"))
@@ -228,11 +228,11 @@ async fn add_secret(
         }]},
         "data": {unused("ssh-key-")?: BASE64_STANDARD.encode(key)},
     });
-    cluster.post(&Kind::Secret.list(namespace), &object).await.map_err(|e| e.of(&what))?;
+    cluster.post(&Kind::Secret.list(namespace), &object).await.map_err(|e| e.into_error(&what))?;
     if let Err(e) = name_in(cluster, vm, "", &secret, user).await {
         // No VM refers to the Secret. If it cannot be deleted, it is deleted with the VM, its owner.
         let _ = cluster.delete(&Kind::Secret.one(namespace, &secret), &json!({})).await;
-        return Err(e.of(&what));
+        return Err(e.into_error(&what));
     }
     ui::say(&format!("coracle: Secret {secret} has the key; the guest has it after its next start"));
     Ok(())
@@ -276,7 +276,8 @@ fn with_credential(vm: &Value, secret: &str, user: &str) -> Value {
 async fn remove(args: &RemoveArgs, cluster: &Cluster) -> Result<()> {
     let key = args.key.read()?;
     let what = doing("remove an SSH key from", VM, &args.vm.name, cluster);
-    let vm = cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.of(&what))?;
+    let vm =
+        cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
     let UserArgs { user, secret } = &args.user;
     let known = Secrets::of(&vm, user);
     let wanted = known.wanted(true);
@@ -321,7 +322,8 @@ fn without(data: &BTreeMap<String, String>, key: &str) -> Map<String, Value> {
 async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
     let password = BASE64_STANDARD.encode(args.password.read()?);
     let what = doing("set a password of", VM, &args.vm.name, cluster);
-    let vm = cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.of(&what))?;
+    let vm =
+        cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
     let secrets: Vec<&str> = credentials(&vm)
         .iter()
         .filter_map(|one| {
@@ -358,7 +360,7 @@ async fn change(
     let path = Kind::Secret.one(cluster.namespace(), name);
     let mut tried = 1;
     loop {
-        let secret = cluster.get(&path).await.map_err(|e| e.of(what))?;
+        let secret = cluster.get(&path).await.map_err(|e| e.into_error(what))?;
         if !force && !is_owned(&secret, vm) {
             let vm = vm["metadata"]["name"].as_str().unwrap_or_default();
             let error = Error::failed(format!(
@@ -373,7 +375,7 @@ async fn change(
         });
         match cluster.patch(&path, &changes).await {
             Err(failure) if failure.code() == 409 && tried < TRIES => tried += 1,
-            done => return done.map(|()| true).map_err(|e| e.of(what)),
+            done => return done.map(|()| true).map_err(|e| e.into_error(what)),
         }
     }
 }

@@ -57,13 +57,13 @@ pub(super) async fn expand(args: &ExpandArgs, cluster: &Cluster) -> Result<()> {
         (Some(name), _) => {
             let path = Kind::VirtualMachine.part(cluster.namespace(), name, "expand-spec");
             let what = doing("expand", Kind::VirtualMachine, name, cluster);
-            cluster.get(&path).await.map_err(|e| e.of(&what))?
+            cluster.get(&path).await.map_err(|e| e.into_error(&what))?
         }
         (None, Some(file)) => {
             let vm = vm_of(file)?;
             let path = Kind::of_namespace(cluster.namespace(), "expand-vm-spec");
             let what = format!("cannot expand the VM of {file} in namespace {}", cluster.namespace());
-            cluster.answer(Method::PUT, &path, &vm).await.map_err(|e| e.of(&what))?
+            cluster.answer(Method::PUT, &path, &vm).await.map_err(|e| e.into_error(&what))?
         }
         (None, None) => {
             return Err(Error::new(ErrorKind::Usage, "VirtualMachine name or file must be provided"));
@@ -94,7 +94,7 @@ pub(super) async fn object_graph(args: &ObjectGraphArgs, cluster: &Cluster) -> R
     }
     let path = kind.part(cluster.namespace(), &args.name, "objectgraph");
     let what = doing("list the objects of", kind, &args.name, cluster);
-    let graph = cluster.answer(Method::GET, &path, &options).await.map_err(|e| e.of(&what))?;
+    let graph = cluster.answer(Method::GET, &path, &options).await.map_err(|e| e.into_error(&what))?;
     print(&graph, &args.output)
 }
 

@@ -95,10 +95,11 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
             .map_err(|_| Error::new(ErrorKind::Usage, format!("unsupported resource type: {word}")))?,
     };
     let what = super::args::doing("expose", kind, &args.object, cluster);
-    let object = cluster.get(&kind.one(cluster.namespace(), &args.object)).await.map_err(|e| e.of(&what))?;
+    let object =
+        cluster.get(&kind.one(cluster.namespace(), &args.object)).await.map_err(|e| e.into_error(&what))?;
     let service = service(args, kind, &object)?;
     let done = cluster.post(&Kind::Service.list(cluster.namespace()), &service).await;
-    done.map_err(|e| e.of(&format!("{what}: service creation failed")))?;
+    done.map_err(|e| e.into_error(&format!("{what}: service creation failed")))?;
     ui::out(&format!("Service {} successfully created for {word} {}\n", args.service, args.object))
 }
 

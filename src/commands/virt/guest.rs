@@ -42,5 +42,5 @@ pub(super) async fn fs_list(args: &FsListArgs, cluster: &Cluster) -> Result<()> 
 async fn print(vmi: &VmiArg, part: &str, verb: &str, cluster: &Cluster) -> Result<()> {
     let kind = Kind::VirtualMachineInstance;
     let told = cluster.get(&kind.part(cluster.namespace(), &vmi.name, part)).await;
-    ui::json(&told.map_err(|e| e.of(&doing(verb, kind, &vmi.name, cluster)))?)
+    ui::json(&told.map_err(|e| e.into_error(&doing(verb, kind, &vmi.name, cluster)))?)
 }

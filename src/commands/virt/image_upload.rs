@@ -5,8 +5,10 @@ use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use crate::virt::target::name;
-use crate::virt::upload::wish::{VolumeMode, check_access_mode, check_size};
-use crate::virt::upload::{At, Bytes, Errand, Hears, Phase, Wish, run as upload};
+use crate::virt::upload::params::{VolumeMode, check_access_mode, check_size};
+use crate::virt::upload::{
+    Bytes, Phase, ProxySettings, UploadContext, UploadObserver, UploadParams, run as upload,
+};
 use cdi::{Error, ErrorKind, Result};
 use clap::ValueHint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -123,20 +125,20 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
-    let wish = args.wish()?;
+    let params = args.params()?;
     args.note();
-    let bytes = Bytes::open(&wish.path, wish.is_archive).await?;
+    let bytes = Bytes::open(&params.path, params.is_archive).await?;
     let typed = Typed {
-        is_sent: on_interrupt(&wish, cluster)?,
+        is_sent: on_interrupt(&params, cluster)?,
         sent: bytes.sent(),
         total: bytes.size().unwrap_or(0),
         bar: Mutex::default(),
     };
-    let at = At { url: args.uploadproxy_url.clone(), accepts_any_certificate: args.insecure };
-    upload(Errand { cluster, wish: &wish, hears: &typed }, &at, &bytes).await?;
-    match wish.attempts {
+    let at = ProxySettings { url: args.uploadproxy_url.clone(), accepts_any_certificate: args.insecure };
+    upload(UploadContext { cluster, params: &params, observer: &typed }, &at, &bytes).await?;
+    match params.attempts {
         0 => Ok(()),
-        _ => ui::out(&format!("Uploading {} completed successfully\n", wish.path)),
+        _ => ui::out(&format!("Uploading {} completed successfully\n", params.path)),
     }
 }
 
@@ -149,7 +151,7 @@ struct Typed {
     bar: Mutex<Option<ui::Progress>>,
 }
 
-impl Hears for Typed {
+impl UploadObserver for Typed {
     fn out(&self, line: &str) -> Result<()> {
         ui::out(line)
     }
@@ -173,17 +175,17 @@ impl Hears for Typed {
 }
 
 /// Prints on Ctrl-C how the upload can be resumed. The flag is to be set once all bytes are sent.
-fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<Arc<AtomicBool>> {
+fn on_interrupt(params: &UploadParams, cluster: &Cluster) -> Result<Arc<AtomicBool>> {
     let is_sent = Arc::new(AtomicBool::new(false));
-    let word = if wish.kind == Kind::DataVolume { "dv" } else { "pvc" };
-    let (name, namespace) = (wish.name.clone(), cluster.namespace().to_owned());
+    let word = if params.kind == Kind::DataVolume { "dv" } else { "pvc" };
+    let (name, namespace) = (params.name.clone(), cluster.namespace().to_owned());
     let after = format!(
         "coracle: interrupted; all bytes are sent, and the cluster goes on by itself: \
          'kubectl get {word} {name} -n {namespace}' shows how far it is"
     );
     let before = format!(
         "coracle: interrupted; {} {name} in namespace {namespace} has no disk yet: the same command uploads it anew",
-        wish.kind
+        params.kind
     );
     let is_over = Arc::clone(&is_sent);
     ui::on_signal(move || {
@@ -195,7 +197,7 @@ fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<Arc<AtomicBool>> {
 
 impl Args {
     /// The upload that the flags ask for. Errors that virtctl has too have its messages.
-    fn wish(&self) -> Result<Wish> {
+    fn params(&self) -> Result<UploadParams> {
         let size = self.size()?;
         let volume_mode = self.volume_mode()?;
         let (path, is_archive) = self.path(volume_mode)?;
@@ -207,14 +209,14 @@ impl Args {
                 "cannot upload to a readonly volume, use either ReadWriteOnce or ReadWriteMany if supported";
             return Err(usage(what));
         }
-        Ok(Wish {
+        Ok(UploadParams {
             kind,
             name,
             path,
             is_archive,
             size,
-            storage_class: said(&self.storage_class),
-            access_mode: said(&self.access_mode),
+            storage_class: non_empty(&self.storage_class),
+            access_mode: non_empty(&self.access_mode),
             volume_mode,
             labels,
             no_create: self.no_create,
@@ -226,7 +228,7 @@ impl Args {
     }
 
     fn size(&self) -> Result<Option<String>> {
-        let (new, old) = (said(&self.size), said(&self.pvc_size));
+        let (new, old) = (non_empty(&self.size), non_empty(&self.pvc_size));
         if new.is_some() && old.is_some() && new != old {
             return Err(usage("--pvc-size and --size can not be specified at the same time"));
         }
@@ -249,7 +251,7 @@ impl Args {
 
     /// Path of the bytes, and true for an archive.
     fn path(&self, volume_mode: Option<VolumeMode>) -> Result<(String, bool)> {
-        match (said(&self.image_path), said(&self.archive_path)) {
+        match (non_empty(&self.image_path), non_empty(&self.archive_path)) {
             (None, None) => Err(usage("either image-path or archive-path must be provided")),
             (Some(_), Some(_)) => {
                 Err(usage("cannot handle both image-path and archive-path, provide only one"))
@@ -293,7 +295,7 @@ impl Args {
             ("instancetype.kubevirt.io/default-preference-kind", kind_of_it),
         ];
         let labels: Vec<_> =
-            labels.into_iter().filter_map(|(label, value)| Some((label, said(value)?))).collect();
+            labels.into_iter().filter_map(|(label, value)| Some((label, non_empty(value)?))).collect();
         if !labels.is_empty() && self.no_create {
             let what = "--default-instancetype and --default-preference cannot be used with --no-create";
             return Err(usage(what));
@@ -324,7 +326,7 @@ fn usage(what: impl Into<String>) -> Error {
 }
 
 /// Value of a flag. Scripts pass an empty one for no value.
-fn said(flag: &str) -> Option<String> {
+fn non_empty(flag: &str) -> Option<String> {
     (!flag.is_empty()).then(|| flag.to_owned())
 }
 
@@ -333,10 +335,10 @@ mod tests {
     use super::*;
     use clap::{Args as _, FromArgMatches as _};
 
-    fn wish(line: &str) -> Result<Wish> {
+    fn params(line: &str) -> Result<UploadParams> {
         let command = Args::augment_args(clap::Command::new("x").no_binary_name(true));
         let matches = command.try_get_matches_from(line.split_whitespace()).unwrap();
-        Args::from_arg_matches(&matches).unwrap().wish()
+        Args::from_arg_matches(&matches).unwrap().params()
     }
 
     #[test]
@@ -389,25 +391,26 @@ mod tests {
                 "--default-instancetype and --default-preference cannot be used with --no-create",
             ),
         ] {
-            let error = wish(line).unwrap_err();
+            let error = params(line).unwrap_err();
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Usage, wanted), "{line}");
         }
-        let size = wish("dv d --image-path=a --size=500Zb").unwrap_err().to_string();
+        let size = params("dv d --image-path=a --size=500Zb").unwrap_err().to_string();
         assert!(size.starts_with("validation failed for size=500Zb: a size is a number"), "{size}");
     }
 
     #[test]
     fn flags_become_a_wish() {
-        let plain = wish("DV d --image-path=a").unwrap();
+        let plain = params("DV d --image-path=a").unwrap();
         assert_eq!((plain.kind, plain.name.as_str(), plain.path.as_str()), (Kind::DataVolume, "d", "a"));
         assert_eq!((plain.size, plain.volume_mode, plain.attempts), (None, None, 5));
         assert_eq!(plain.patience, Duration::from_secs(300));
-        let old = wish("--pvc-name=d --pvc-size=1Gi --block-volume --image-path=a --retry=0").unwrap();
+        let old = params("--pvc-name=d --pvc-size=1Gi --block-volume --image-path=a --retry=0").unwrap();
         assert_eq!((old.kind, old.size.as_deref()), (Kind::PersistentVolumeClaim, Some("1Gi")));
         assert_eq!((old.volume_mode, old.attempts), (Some(VolumeMode::Block), 0));
-        let archive = wish("pvc d --archive-path=a.tar --volume-mode=filesystem --wait-secs=1").unwrap();
+        let archive = params("pvc d --archive-path=a.tar --volume-mode=filesystem --wait-secs=1").unwrap();
         assert_eq!((archive.is_archive, archive.volume_mode), (true, Some(VolumeMode::Filesystem)));
-        let labelled = wish("pvc d --image-path=a --default-instancetype=t --default-preference=p").unwrap();
+        let labelled =
+            params("pvc d --image-path=a --default-instancetype=t --default-preference=p").unwrap();
         assert_eq!(
             labelled.labels,
             [

@@ -73,13 +73,13 @@ pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
     let migrations = match cluster.list(&path).await {
         // A cluster without live migration may not have the kind.
         Err(failure) if failure.code() == 404 => Vec::new(),
-        found => found.map_err(|e| e.of(&what))?,
+        found => found.map_err(|e| e.into_error(&what))?,
     };
     let Some(active) = active(&migrations) else {
         return Err(Error::new(ErrorKind::NotFound, format!("Found no migration to cancel for {name}")));
     };
     let path = Kind::Migration.one(cluster.namespace(), active);
-    cluster.delete(&path, &options).await.map_err(|e| e.of(&what))?;
+    cluster.delete(&path, &options).await.map_err(|e| e.into_error(&what))?;
     ui::out(&format!("VM {name} was scheduled to migrate-cancel\n"))
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn evacuate_cancel(args: &EvacuateCancelArgs, cluster: &Cluster
     let verb = "cancel the evacuation of";
     let what = doing(verb, *kind, name, cluster);
     let vmi = Kind::VirtualMachineInstance.one(cluster.namespace(), name);
-    let vmi = cluster.get(&vmi).await.map_err(|e| e.of(&what))?;
+    let vmi = cluster.get(&vmi).await.map_err(|e| e.into_error(&what))?;
     let Some(node) = vmi["status"]["nodeName"].as_str().filter(|node| !node.is_empty()) else {
         return Err(Error::failed(format!("{what}: it is on no node yet")));
     };

@@ -4,12 +4,11 @@
 //!
 //! ```text
 //!  arguments ─► Verb (a file for each family) ─┬─► virt (requests, streams, facts) ─► output for people and scripts
-//!                                              └─► create, completion, options, absent: without a cluster
+//!                                              └─► create, completion, options, unsupported: without a cluster
 //! ```
 //!
 //! `docs/reference/virtctl.md` has all verbs, and the differences from upstream's virtctl.
 
-mod absent;
 mod adm;
 mod args;
 mod console;
@@ -27,6 +26,7 @@ mod program;
 mod public_key;
 mod ssh;
 mod top;
+mod unsupported;
 mod version;
 mod vnc;
 mod volumes;
@@ -151,10 +151,10 @@ verbs! {
         Completion(program::CompletionArgs) = "completion",
         Options(program::OptionsArgs) = "options",
         ImageUpload(Box<image_upload::Args>) = "image-upload",
-        VmExport(absent::VmExportArgs) = "vmexport",
-        GuestFs(absent::GuestFsArgs) = "guestfs",
-        UsbRedir(absent::UsbRedirArgs) = "usbredir",
-        Template(absent::TemplateArgs) = "template",
+        VmExport(unsupported::VmExportArgs) = "vmexport",
+        GuestFs(unsupported::GuestFsArgs) = "guestfs",
+        UsbRedir(unsupported::UsbRedirArgs) = "usbredir",
+        Template(unsupported::TemplateArgs) = "template",
     }
 }
 
@@ -245,8 +245,8 @@ fn of(args: &Virt) -> Result<()> {
 fn with_cluster(args: &Virt) -> Result<()> {
     wait(async {
         let cluster = match &args.verb.0 {
-            Verb::Credentials(_) => Cluster::of(&args.connect.without_user()).await?,
-            _ => Cluster::of(&args.connect).await?,
+            Verb::Credentials(_) => Cluster::from_args(&args.connect.without_user()).await?,
+            _ => Cluster::from_args(&args.connect).await?,
         };
         match &args.verb.0 {
             Verb::Start(args) => power::start(args, &cluster).await,

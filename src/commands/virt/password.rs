@@ -53,7 +53,7 @@ fn line(from: &str, text: impl Read) -> Result<String> {
     match line.contains(char::is_control) {
         true => Err(usage(format!("{from} has more than one line, or a control character in its line"))
             .with_hint("write the password alone, in a line")),
-        false if line.is_empty() => Err(usage(format!("there is no password in {from}"))),
+        false if line.is_empty() => Err(usage(format!("{from} is empty: it must hold the password"))),
         false => Ok(line.to_owned()),
     }
 }
@@ -87,8 +87,8 @@ mod tests {
     fn what_is_no_password_is_refused_and_not_repeated() {
         let large = "topsecret".repeat(1000);
         for (text, why) in [
-            (&b""[..], "no password"),
-            (b"\n", "no password"),
+            (&b""[..], "is empty"),
+            (b"\n", "is empty"),
             (b"topsecret\nother\n", "more than one line"),
             (b"topsecret\0", "a control character"),
             (b"topsecret\xff", "not text"),

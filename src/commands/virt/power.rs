@@ -153,7 +153,7 @@ async fn of_vmi(verb: &str, object: &TypedArg, dry_run: &DryRunArg, cluster: &Cl
     let TypedArg { kind, name } = object;
     let what = doing(verb, *kind, name, cluster);
     let vm = match *kind == VM {
-        true => Some(cluster.get(&VM.one(cluster.namespace(), name)).await.map_err(|e| e.of(&what))?),
+        true => Some(cluster.get(&VM.one(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?),
         false => None,
     };
     let options = dry_run.options(json!({}))?;
@@ -165,7 +165,7 @@ async fn of_vmi(verb: &str, object: &TypedArg, dry_run: &DryRunArg, cluster: &Cl
                 let error = Error::new(ErrorKind::NotFound, format!("{what}: it is not set to run"));
                 error.with_hint("start it first")
             }
-            _ => failure.of(&what),
+            _ => failure.into_error(&what),
         };
         return Err(error);
     }

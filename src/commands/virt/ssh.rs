@@ -231,7 +231,7 @@ fn run(program: &str, line: &[OsString], connect: &ConnectArgs) -> Result<()> {
     let e = Command::new(program).args(line).envs(connect.token().map(|token| (TOKEN, token))).exec();
     Err(match e.kind() {
         std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, format!("there is no {program} here"))
+            Error::new(ErrorKind::NotFound, format!("{program} is not installed"))
                 .with_hint("as root: apt-get install openssh-client")
         }
         _ => Error::io(format!("cannot start {program}"), e),

@@ -70,13 +70,13 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     let is_json = args.output == "json";
     let is_once = args.once || is_json || !std::io::stdout().is_terminal();
     let mut readings = HashMap::new();
-    let first = look(args, cluster, &mut readings).await?;
+    let first = read_rows(args, cluster, &mut readings).await?;
     if !is_once {
         show(args, first)?;
     }
     loop {
         sleep(args.interval).await;
-        let rows = look(args, cluster, &mut readings).await?;
+        let rows = read_rows(args, cluster, &mut readings).await?;
         if is_json {
             return ui::json(&usage::document(&rows, args.interval));
         }
@@ -97,7 +97,7 @@ fn show(args: &Args, mut rows: Vec<Row>) -> Result<()> {
 }
 
 /// The VMIs, with their usage since the last call.
-async fn look(
+async fn read_rows(
     args: &Args,
     cluster: &Cluster,
     readings: &mut HashMap<(String, String), Reading>,
@@ -124,7 +124,7 @@ async fn look(
             }
             // A failure that concerns all VMIs is the error of the verb.
             Some(Err(failure)) if !has_one && is_for_all(&failure) => return Err(refused(failure, &vmi)),
-            Some(Err(failure)) => (Usage::default(), Some(failure.words().to_owned())),
+            Some(Err(failure)) => (Usage::default(), Some(failure.message().to_owned())),
         };
         rows.push(Row { vmi, usage, note });
     }
@@ -137,8 +137,8 @@ async fn listed(args: &Args, cluster: &Cluster) -> Result<Vec<Vmi>> {
     const KIND: Kind = Kind::VirtualMachineInstance;
     if let Some(name) = &args.name {
         let what = format!("cannot read VMI {name} in namespace {}", cluster.namespace());
-        let vmi = cluster.get(&KIND.one(cluster.namespace(), name)).await.map_err(|e| e.of(&what))?;
-        return Ok(vec![Vmi::of(&vmi)]);
+        let vmi = cluster.get(&KIND.one(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
+        return Ok(vec![Vmi::from_object(&vmi)]);
     }
     let (path, place) = match args.all_namespaces {
         true => (KIND.everywhere(), "all namespaces".to_owned()),
@@ -150,10 +150,10 @@ async fn listed(args: &Args, cluster: &Cluster) -> Result<Vec<Vmi>> {
     };
     let vmis = cluster.list(&path).await.map_err(|failure| {
         let is_less = matches!(failure, Failure::TooMany);
-        let error = failure.of(&format!("cannot list the VMIs of {place}"));
+        let error = failure.into_error(&format!("cannot list the VMIs of {place}"));
         if is_less { error.with_hint("name a namespace, or --selector") } else { error }
     })?;
-    Ok(vmis.iter().map(Vmi::of).collect())
+    Ok(vmis.iter().map(Vmi::from_object).collect())
 }
 
 /// Counters of a VMI; `None` unless it runs.
@@ -173,11 +173,11 @@ fn is_for_all(failure: &Failure) -> bool {
 
 fn refused(failure: Failure, vmi: &Vmi) -> Error {
     let what = format!("cannot read what VMI {} in namespace {} uses", vmi.name, vmi.namespace);
-    match (failure.code(), failure.words().contains("could not find the requested resource")) {
+    match (failure.code(), failure.message().contains("could not find the requested resource")) {
         (404, true) => {
             let error = Error::new(ErrorKind::Refused, format!("{what}: this cluster does not serve it"));
             error.with_hint("virtualmachineinstances/stats is Coracle's own; elsewhere, read the metrics (kubevirt_vmi_*)")
         }
-        _ => failure.of(&what),
+        _ => failure.into_error(&what),
     }
 }

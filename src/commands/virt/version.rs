@@ -37,7 +37,7 @@ pub(super) fn client() -> Result<()> {
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, architecture()),
     });
-    ui::out(&format!("Client Version: {}\n", shown(&own)))
+    ui::out(&format!("Client Version: {}\n", in_go_format(&own)))
 }
 
 /// Go's name of the architecture, which scripts expect.
@@ -51,8 +51,9 @@ fn architecture() -> &'static str {
 
 /// Prints the version of the control plane.
 pub(super) async fn server(cluster: &Cluster) -> Result<()> {
-    let served = cluster.get(VERSION).await.map_err(|e| e.of("cannot read the version of KubeVirt"))?;
-    ui::out(&format!("Server Version: {}\n", shown(&served)))
+    let served =
+        cluster.get(VERSION).await.map_err(|e| e.into_error("cannot read the version of KubeVirt"))?;
+    ui::out(&format!("Server Version: {}\n", in_go_format(&served)))
 }
 
 /// True if the cluster's control plane is Coracle.
@@ -61,7 +62,7 @@ pub(super) async fn is_ours(cluster: &Cluster) -> bool {
 }
 
 /// The version in Go's format, which scripts parse.
-fn shown(version: &Value) -> String {
+fn in_go_format(version: &Value) -> String {
     let fields = [
         ("GitVersion", "gitVersion"),
         ("GitCommit", "gitCommit"),
@@ -83,7 +84,7 @@ pub(super) async fn permitted_devices(connect: &ConnectArgs, cluster: &Cluster) 
         Some(namespace) => (Kind::KubeVirt.list(namespace), format!("{namespace:?} namespace")),
         None => (Kind::KubeVirt.everywhere(), "the cluster".to_owned()),
     };
-    let found = cluster.list(&path).await.map_err(|e| e.of("cannot list the KubeVirt objects"))?;
+    let found = cluster.list(&path).await.map_err(|e| e.into_error("cannot list the KubeVirt objects"))?;
     let Some(kubevirt) = found.first() else {
         return Err(Error::new(ErrorKind::NotFound, format!("no KubeVirt resource in {place}")));
     };
@@ -112,7 +113,7 @@ mod tests {
     fn versions_are_shown_as_scripts_read_them() {
         let version = json!({"gitVersion": "v1.9.0", "platform": "linux/amd64", "goVersion": "go1.24"});
         assert_eq!(
-            shown(&version),
+            in_go_format(&version),
             "version.Info{GitVersion:\"v1.9.0\", GitCommit:\"\", GitTreeState:\"\", BuildDate:\"\", \
              GoVersion:\"go1.24\", Compiler:\"\", Platform:\"linux/amd64\"}"
         );

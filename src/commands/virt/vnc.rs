@@ -8,7 +8,7 @@ use crate::virt::client::Cluster;
 use crate::virt::forward::join;
 use crate::virt::object::Kind;
 use crate::virt::target::{address, name};
-use crate::virt::upload::At;
+use crate::virt::upload::ProxySettings;
 use crate::virt::websocket::{End, Stream};
 use crate::vm::record::write_whole;
 use crate::vm::relay::is_ours;
@@ -111,7 +111,7 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
 async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluster) -> Result<()> {
     let part = format!("vnc/screenshot?moveCursor={move_cursor}");
     let png = cluster.bytes(&VMI.part(cluster.namespace(), name, &part)).await;
-    let png = png.map_err(|e| e.of(&doing("take a screenshot of", VMI, name, cluster)))?;
+    let png = png.map_err(|e| e.into_error(&doing("take a screenshot of", VMI, name, cluster)))?;
     match file.as_os_str() == "-" {
         true => ui::raw(&png),
         false => write_whole(file, &png),
@@ -121,9 +121,9 @@ async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluste
 /// Serves the page until Ctrl-C. A missing VMI is reported here, before the page is opened.
 async fn web(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     let what = doing("show the screen of", VMI, name, cluster);
-    cluster.get(&VMI.one(cluster.namespace(), name)).await.map_err(|e| e.of(&what))?;
+    cluster.get(&VMI.one(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
     let scope = Scope::One { namespace: cluster.namespace().to_owned(), name: name.to_owned() };
-    let server = Server::listen(cluster.clone(), scope, args.port, At::default()).await?;
+    let server = Server::listen(cluster.clone(), scope, args.port, ProxySettings::default()).await?;
     let address = server.address();
     ui::out(&format!("{address}\n"))?;
     ui::say("coracle: the address is valid once; Ctrl-C ends the page");
@@ -140,7 +140,7 @@ async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     // Another virt-api ignores the mode, and gives the screen to the newest client.
     let part = if args.preserve_session { "vnc?preserveSession=true" } else { "vnc?mode=take" };
     let stream = Stream::open(cluster, &VMI.part(cluster.namespace(), name, part)).await;
-    let stream = stream.map_err(|e| e.of(&what))?;
+    let stream = stream.map_err(|e| e.into_error(&what))?;
     let address = if args.proxy_only { args.address } else { IpAddr::from([127, 0, 0, 1]) };
     let cannot = |e| Error::io(format!("cannot listen on {address} port {}", args.port), e);
     let listener = TcpListener::bind((address, args.port)).await.map_err(cannot)?;
@@ -165,14 +165,14 @@ async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     match end {
         end if end.is_normal() => Ok(()),
         // The user closed the viewer.
-        End::Broken(why) if why.starts_with("this side is gone") => Ok(()),
+        End::Broken(why) if why.starts_with("the local side closed the connection") => Ok(()),
         end => Err(Error::failed(format!("{what}: {end}"))),
     }
 }
 
 /// The first connection. On a loopback address the viewer must belong to the same user.
 async fn accept(listener: &TcpListener, ours: bool) -> Result<TcpStream> {
-    let cannot = |e| Error::io("cannot take the connection of a viewer", e);
+    let cannot = |e| Error::io("cannot accept the connection of a viewer", e);
     loop {
         let (connection, _) = listener.accept().await.map_err(cannot)?;
         if !ours {
@@ -217,8 +217,8 @@ impl Viewer {
         let found = fitting.find_map(|(_, program, address)| Some((place(program)?, *address)));
         found.map(|(program, address)| Viewer { program, address }).ok_or_else(|| {
             let what = match at {
-                Some(path) => format!("there is no VNC viewer at {}", path.display()),
-                None => "there is no VNC viewer in PATH (remote-viewer, vncviewer)".to_owned(),
+                Some(path) => format!("no VNC viewer found at {}", path.display()),
+                None => "no VNC viewer found in PATH (remote-viewer, vncviewer)".to_owned(),
             };
             let hint = "install one, as root: apt-get install virt-viewer; or say --proxy-only, and connect any viewer";
             Error::new(ErrorKind::NotFound, what).with_hint(hint)

@@ -118,7 +118,7 @@ pub(super) async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
     let mut request = request(args)?;
     request["volumeSource"] = source(&args.volume_name, cluster, &what).await?;
     let options = args.dry_run.options(request)?;
-    twice(cluster, &args.vmi.name, "addvolume", &options).await.map_err(|e| e.of(&what))?;
+    twice(cluster, &args.vmi.name, "addvolume", &options).await.map_err(|e| e.into_error(&what))?;
     let (vm, volume) = (&args.vmi.name, &args.volume_name);
     ui::out(&format!("Successfully submitted add volume request to VM {vm} for volume {volume}\n"))
 }
@@ -130,7 +130,7 @@ pub(super) async fn remove(args: &RemoveArgs, cluster: &Cluster) -> Result<()> {
     let (vm, volume) = (&args.vmi.name, &args.volume_name);
     let what = doing(&format!("remove volume {volume} from"), VM, vm, cluster);
     let options = args.dry_run.options(json!({"name": volume}))?;
-    twice(cluster, vm, "removevolume", &options).await.map_err(|e| e.of(&what))?;
+    twice(cluster, vm, "removevolume", &options).await.map_err(|e| e.into_error(&what))?;
     ui::out(&format!("Successfully submitted remove volume request to VM {vm} for volume {volume}\n"))
 }
 
@@ -161,7 +161,7 @@ async fn source(volume: &str, cluster: &Cluster, what: &str) -> Result<Value> {
     if let Ok(Some(_)) = find(Kind::DataVolume).await {
         return Ok(json!({"dataVolume": {"name": volume, "hotpluggable": true}}));
     }
-    match find(Kind::PersistentVolumeClaim).await.map_err(|e| e.of(what))? {
+    match find(Kind::PersistentVolumeClaim).await.map_err(|e| e.into_error(what))? {
         Some(_) => Ok(json!({"persistentVolumeClaim": {"claimName": volume, "hotpluggable": true}})),
         None => Err(Error::new(
             ErrorKind::NotFound,
@@ -180,7 +180,7 @@ async fn twice(cluster: &Cluster, name: &str, part: &str, options: &Value) -> Re
             done => done,
         };
         match done {
-            Err(failure) if failure.words().starts_with(CONCURRENT) && tried < TRIES => {
+            Err(failure) if failure.message().starts_with(CONCURRENT) && tried < TRIES => {
                 tried += 1;
                 sleep(Duration::from_millis(u64::from(tried) * 5)).await;
             }

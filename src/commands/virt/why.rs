@@ -22,20 +22,20 @@ pub(super) struct WhyArgs {
     /// Name of the VM, or TYPE/NAME: vm, vmi, pool, rs, dv, pvc or
     /// dataimportcron
     #[arg(value_name = "VM")]
-    what: Asked,
+    what: Subject,
 }
 
 /// The object that the page is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
+struct Subject {
     kind: Kind,
     name: String,
 }
 
-impl FromStr for Asked {
+impl FromStr for Subject {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Asked, String> {
+    fn from_str(text: &str) -> Result<Subject, String> {
         let (word, rest) = text.split_once('/').unwrap_or(("vm", text));
         let kind = match word.to_lowercase().as_str() {
             "dv" | "dvs" | "datavolume" | "datavolumes" => Kind::DataVolume,
@@ -51,7 +51,7 @@ impl FromStr for Asked {
                 )
             })?,
         };
-        Ok(Asked { kind, name: name(rest)? })
+        Ok(Subject { kind, name: name(rest)? })
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) struct EventsArgs {
 }
 
 pub(super) async fn why(args: &WhyArgs, cluster: &Cluster) -> Result<()> {
-    let Asked { kind, name } = &args.what;
+    let Subject { kind, name } = &args.what;
     let text = match kind {
         // The page about a VM includes its VMI.
         Kind::VirtualMachine | Kind::VirtualMachineInstance => {
@@ -109,12 +109,12 @@ mod tests {
             ("rs/front", Kind::ReplicaSet, "front"),
             ("vmirs/front", Kind::ReplicaSet, "front"),
         ] {
-            assert_eq!(text.parse(), Ok(Asked { kind, name: name.to_owned() }));
+            assert_eq!(text.parse(), Ok(Subject { kind, name: name.to_owned() }));
         }
         for bad in ["pod/a", "dv/", "dv/../a", "dv/a/b", "/a", ""] {
-            assert!(bad.parse::<Asked>().is_err(), "{bad}");
+            assert!(bad.parse::<Subject>().is_err(), "{bad}");
         }
-        let error = "pod/a".parse::<Asked>().unwrap_err();
+        let error = "pod/a".parse::<Subject>().unwrap_err();
         assert!(error.ends_with("'pod': say vm, vmi, pool, rs, dv, pvc or dataimportcron"), "{error}");
     }
 }

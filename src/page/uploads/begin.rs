@@ -3,8 +3,8 @@
 use super::super::answer::Refusal;
 use crate::virt::object::Kind;
 use crate::virt::target;
-use crate::virt::upload::Wish;
-use crate::virt::upload::wish::check_size;
+use crate::virt::upload::UploadParams;
+use crate::virt::upload::params::check_size;
 use http::StatusCode;
 use serde::Deserialize;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(in crate::page) struct Begin {
 
 impl Begin {
     /// Parses and checks a form.
-    pub(in crate::page) fn of(body: &[u8]) -> Result<Begin, Refusal> {
+    pub(in crate::page) fn parse(body: &[u8]) -> Result<Begin, Refusal> {
         let bad = |sentence: String| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, sentence);
         let begin: Begin = serde_json::from_slice(body)
             .map_err(|e| bad(format!("this is not the form of an upload: {e}; load the page again")))?;
@@ -50,8 +50,8 @@ impl Begin {
     }
 
     /// The upload that the form asks for: a DataVolume of this name whose volume is bound at once.
-    pub(super) fn wish(&self, name: String) -> Wish {
-        Wish {
+    pub(super) fn params(&self, name: String) -> UploadParams {
+        UploadParams {
             kind: Kind::DataVolume,
             name,
             path: self.file.clone(),
@@ -80,11 +80,12 @@ mod tests {
         let form = |change: serde_json::Value| {
             let mut form = json!({"file": "d.img", "length": 7, "modified": 1, "size": "1Gi"});
             form.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-            Begin::of(form.to_string().as_bytes()).map_err(|refusal| refusal.sentence)
+            Begin::parse(form.to_string().as_bytes()).map_err(|refusal| refusal.sentence)
         };
-        let wish = form(json!({"storageClass": "fast", "file": "a\u{1b}[2Jb"})).unwrap().wish("d".to_owned());
-        assert_eq!((wish.path.as_str(), wish.storage_class.as_deref()), ("a [2Jb", Some("fast")));
-        assert!(wish.force_bind && !wish.no_create);
+        let params =
+            form(json!({"storageClass": "fast", "file": "a\u{1b}[2Jb"})).unwrap().params("d".to_owned());
+        assert_eq!((params.path.as_str(), params.storage_class.as_deref()), ("a [2Jb", Some("fast")));
+        assert!(params.force_bind && !params.no_create);
         for (change, said) in [
             (json!({"size": "10GB"}), "size=10GB"),
             (json!({"length": 0}), "empty"),

@@ -2,7 +2,7 @@
 
 use super::Begin;
 use crate::virt::client::Cluster;
-use crate::virt::upload::{At, Bytes, Errand, Handed, Hears, Phase, run};
+use crate::virt::upload::{BrowserUpload, Bytes, Phase, ProxySettings, UploadContext, UploadObserver, run};
 use cdi::Result;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,15 +12,15 @@ use tokio::task::AbortHandle;
 /// An upload that is running or has ended.
 pub(super) struct Entry {
     begin: Begin,
-    handed: Arc<Handed>,
+    browser: Arc<BrowserUpload>,
     sent: Arc<AtomicU64>,
-    told: Arc<Told>,
+    told: Arc<UploadProgress>,
     task: AbortHandle,
 }
 
 /// Progress of an upload, written by its task.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<State>);
+pub(super) struct UploadProgress(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -32,23 +32,23 @@ struct State {
 
 impl Entry {
     /// Starts the task of an upload to the DataVolume of this name.
-    pub(super) fn begin(cluster: Cluster, name: String, begin: Begin, at: At) -> Entry {
-        let wish = begin.wish(name);
-        let handed = Arc::new(Handed::new(begin.file.clone(), begin.length));
-        let bytes = Bytes::handed(Arc::clone(&handed));
-        let (sent, told) = (bytes.sent(), Arc::<Told>::default());
-        let hears = Arc::clone(&told);
+    pub(super) fn begin(cluster: Cluster, name: String, begin: Begin, at: ProxySettings) -> Entry {
+        let params = begin.params(name);
+        let browser = Arc::new(BrowserUpload::new(begin.file.clone(), begin.length));
+        let bytes = Bytes::from_browser(Arc::clone(&browser));
+        let (sent, told) = (bytes.sent(), Arc::<UploadProgress>::default());
+        let observer = Arc::clone(&told);
         let task = tokio::spawn(async move {
-            let errand = Errand { cluster: &cluster, wish: &wish, hears: &*hears };
-            let ended = run(errand, &at, &bytes).await;
-            hears.state().end = Some(ended.map_err(|e| e.chain()));
+            let context = UploadContext { cluster: &cluster, params: &params, observer: &*observer };
+            let ended = run(context, &at, &bytes).await;
+            observer.state().end = Some(ended.map_err(|e| e.chain()));
         });
-        Entry { begin, handed, sent, told, task: task.abort_handle() }
+        Entry { begin, browser, sent, told, task: task.abort_handle() }
     }
 
     /// Receiver of the file's bytes, and the progress to update.
-    pub(super) fn hands(&self) -> (Arc<Handed>, Arc<Told>) {
-        (Arc::clone(&self.handed), Arc::clone(&self.told))
+    pub(super) fn receiver(&self) -> (Arc<BrowserUpload>, Arc<UploadProgress>) {
+        (Arc::clone(&self.browser), Arc::clone(&self.told))
     }
 
     /// Name of its file.
@@ -87,12 +87,12 @@ impl Entry {
             "namespace": namespace, "name": name,
             "file": self.begin.file, "length": self.begin.length, "modified": self.begin.modified,
             "phase": phase, "note": state.note, "error": error,
-            "sent": self.sent.load(Relaxed), "wants": self.handed.at(), "held": self.handed.is_held(),
+            "sent": self.sent.load(Relaxed), "wants": self.browser.at(), "held": self.browser.is_active(),
         })
     }
 }
 
-impl Told {
+impl UploadProgress {
     /// Clears the message, since bytes are moving again.
     pub(super) fn moves(&self) {
         self.state().note.clear();
@@ -103,7 +103,7 @@ impl Told {
     }
 }
 
-impl Hears for Told {
+impl UploadObserver for UploadProgress {
     fn out(&self, _: &str) -> Result<()> {
         Ok(())
     }

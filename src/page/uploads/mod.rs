@@ -2,9 +2,9 @@
 //! image-upload` does.
 //!
 //! ```text
-//!  POST  /api/disk                  the first bytes of the file ─► look: format, size of the disk
+//!  POST  /api/disk                  the first bytes of the file ─► inspect: format, size of the disk
 //!  POST  /api/uploads/NS/NAME       Begin ─► a task: DataVolume, pod, bytes, disk       GET /api/uploads: progress of all
-//!  PATCH /api/uploads/NS/NAME       bytes at Upload-Offset ─► virt::upload::Handed ─► the upload proxy, by tus 1.0
+//!  PATCH /api/uploads/NS/NAME       bytes at Upload-Offset ─► virt::upload::BrowserUpload ─► the upload proxy, by tus 1.0
 //!  DELETE                           ends the task, and forgets it
 //! ```
 //!
@@ -17,15 +17,15 @@
 
 mod begin;
 mod entry;
-mod look;
+mod inspect;
 
 pub(super) use begin::Begin;
-pub(super) use look::look;
+pub(super) use inspect::inspect_file;
 
 use super::answer::{self, Body, Refusal};
-use super::route::Place;
+use super::route::VmName;
 use crate::virt::client::Cluster;
-use crate::virt::upload::{At, Cut};
+use crate::virt::upload::{Cut, ProxySettings};
 use entry::Entry;
 use http::{HeaderMap, HeaderName, Response, StatusCode, header};
 use hyper::body::Incoming;
@@ -41,14 +41,14 @@ const PART: &str = "application/offset+octet-stream";
 
 /// The uploads of this page.
 pub(super) struct Uploads {
-    at: At,
+    at: ProxySettings,
     /// Uploads by namespace and name of the DataVolume.
     all: Mutex<BTreeMap<(String, String), Entry>>,
 }
 
 impl Uploads {
     /// An empty list, for uploads to this upload proxy.
-    pub(super) fn new(at: At) -> Uploads {
+    pub(super) fn new(at: ProxySettings) -> Uploads {
         Uploads { at, all: Mutex::default() }
     }
 
@@ -59,7 +59,7 @@ impl Uploads {
     }
 
     /// Starts an upload. If the same file is being uploaded already, that upload goes on.
-    pub(super) fn begin(&self, cluster: &Cluster, place: &Place, begin: Begin) -> Result<(), Refusal> {
+    pub(super) fn begin(&self, cluster: &Cluster, place: &VmName, begin: Begin) -> Result<(), Refusal> {
         let mut all = self.all();
         let key = key(place);
         let there = all.get(&key).filter(|there| !there.has_ended());
@@ -91,7 +91,7 @@ impl Uploads {
     /// Receives a part of an upload's file.
     pub(super) async fn take(
         &self,
-        place: &Place,
+        place: &VmName,
         headers: &HeaderMap,
         body: Incoming,
     ) -> Result<Response<Body>, Refusal> {
@@ -104,23 +104,22 @@ impl Uploads {
                 format!("a part of a file is {PART}"),
             ));
         }
-        let offset =
-            number(&OFFSET).ok_or_else(|| bad("a part of a file says its place by Upload-Offset"))?;
+        let offset = number(&OFFSET).ok_or_else(|| bad("a part of a file needs the header Upload-Offset"))?;
         let length = number(&header::CONTENT_LENGTH)
-            .ok_or_else(|| bad("a part of a file says its length by Content-Length"))?;
-        let (handed, told) = {
+            .ok_or_else(|| bad("a part of a file needs the header Content-Length"))?;
+        let (browser, told) = {
             let all = self.all();
             let entry = all.get(&key(place)).filter(|entry| !entry.has_ended());
-            entry.map(Entry::hands).ok_or_else(|| absent(place))?
+            entry.map(Entry::receiver).ok_or_else(|| absent(place))?
         };
-        if offset.checked_add(length).is_none_or(|end| end > handed.size()) {
+        if offset.checked_add(length).is_none_or(|end| end > browser.size()) {
             return Err(bad("this part is longer than what is left of the file"));
         }
-        match handed.hand(offset, body, || told.moves()).await {
+        match browser.receive(offset, body, || told.moves()).await {
             Ok(next) => Ok(answer::at(StatusCode::NO_CONTENT, &OFFSET, next)),
             Err(Cut::Elsewhere(next)) => Ok(answer::at(StatusCode::CONFLICT, &OFFSET, next)),
             Err(Cut::NotNow) => {
-                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "no byte is wanted yet; ask again"))
+                Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the upload takes no bytes yet; try again"))
             }
             Err(Cut::Other) => {
                 Err(Refusal::new(StatusCode::CONFLICT, "another page has begun to send this file"))
@@ -130,7 +129,7 @@ impl Uploads {
     }
 
     /// Cancels an upload, and removes it from the list.
-    pub(super) fn forget(&self, place: &Place) -> Result<(), Refusal> {
+    pub(super) fn forget(&self, place: &VmName) -> Result<(), Refusal> {
         let entry = self.all().remove(&key(place)).ok_or_else(|| absent(place))?;
         entry.end();
         Ok(())
@@ -141,12 +140,12 @@ impl Uploads {
     }
 }
 
-fn key(place: &Place) -> (String, String) {
+fn key(place: &VmName) -> (String, String) {
     (place.namespace.clone(), place.name.clone())
 }
 
-fn absent(place: &Place) -> Refusal {
-    let Place { namespace, name } = place;
+fn absent(place: &VmName) -> Refusal {
+    let VmName { namespace, name } = place;
     let sentence = format!("no upload to DataVolume {name} in namespace {namespace} is under way");
     Refusal::new(StatusCode::NOT_FOUND, sentence)
 }

@@ -16,7 +16,7 @@ const TUS: &str = "/v1beta1/upload-tus";
 /// The address in the CDIConfig of the cluster.
 pub(crate) async fn discover(cluster: &Cluster) -> Result<String> {
     let config = cluster.find(&Kind::CdiConfig.one("", "config")).await;
-    let config = config.map_err(|e| e.of("cannot find the upload proxy"))?.unwrap_or_default();
+    let config = config.map_err(|e| e.into_error("cannot find the upload proxy"))?.unwrap_or_default();
     let fields = [&config["spec"]["uploadProxyURLOverride"], &config["status"]["uploadProxyURL"]];
     let url = fields.into_iter().find_map(|field| field.as_str().filter(|url| !url.is_empty()));
     url.map(str::to_owned).ok_or_else(|| {
@@ -28,7 +28,7 @@ pub(crate) async fn discover(cluster: &Cluster) -> Result<String> {
 }
 
 /// The address with a scheme. Default: https.
-pub(crate) fn whole(text: &str) -> String {
+pub(crate) fn with_scheme(text: &str) -> String {
     if text.contains("://") { text.to_owned() } else { format!("https://{text}") }
 }
 
@@ -101,7 +101,10 @@ mod tests {
         }
         assert_eq!(resumable(&parsed("http://h").unwrap()).unwrap().as_str(), "http://h/v1beta1/upload-tus");
         assert_eq!(resumable(&parsed("http://h/v1beta1/upload").unwrap()), None);
-        assert_eq!((whole("h.example"), whole("http://h")), ("https://h.example".into(), "http://h".into()));
+        assert_eq!(
+            (with_scheme("h.example"), with_scheme("http://h")),
+            ("https://h.example".into(), "http://h".into())
+        );
         for wrong in ["", "https://", "ftp://h", "data:x"] {
             assert_eq!(parsed(wrong).unwrap_err().kind(), ErrorKind::Usage, "{wrong}");
         }

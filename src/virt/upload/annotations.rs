@@ -19,6 +19,6 @@ pub(super) fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 /// The value of an annotation that is set and not empty.
-pub(super) fn words<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+pub(super) fn annotation_text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     annotation(object, name).filter(|text| !text.is_empty())
 }

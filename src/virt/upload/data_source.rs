@@ -1,6 +1,6 @@
 //! A DataSource with the name of the PVC, which VMs can refer to.
 
-use super::{Errand, bodies};
+use super::{UploadContext, bodies};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use cdi::Result;
@@ -14,21 +14,22 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Creates the DataSource, or points an existing one to the PVC.
-pub(crate) async fn lead(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
-    let (namespace, name) = (cluster.namespace(), &wish.name);
+pub(crate) async fn apply(UploadContext { cluster, params, observer }: UploadContext<'_>) -> Result<()> {
+    let (namespace, name) = (cluster.namespace(), &params.name);
     let what = format!("cannot make DataSource {name} in namespace {namespace}");
     let path = Kind::DataSource.one(namespace, name);
-    match cluster.find(&path).await.map_err(|e| e.of(&what))? {
+    match cluster.find(&path).await.map_err(|e| e.into_error(&what))? {
         Some(there) => {
-            let change = bodies::change_of_data_source(wish, namespace, &there);
-            patch(cluster, &path, &change).await.map_err(|e| e.of(&what))?;
-            hears.out(&format!("Updated an existing DataSource {namespace}/{name}\n"))
+            let change = bodies::change_of_data_source(params, namespace, &there);
+            patch(cluster, &path, &change).await.map_err(|e| e.into_error(&what))?;
+            observer.out(&format!("Updated an existing DataSource {namespace}/{name}\n"))
         }
         None => {
-            let made =
-                cluster.post(&Kind::DataSource.list(namespace), &bodies::data_source(wish, namespace)).await;
-            made.map_err(|e| e.of(&what))?;
-            hears.out(&format!("Created a new DataSource {namespace}/{name}\n"))
+            let made = cluster
+                .post(&Kind::DataSource.list(namespace), &bodies::data_source(params, namespace))
+                .await;
+            made.map_err(|e| e.into_error(&what))?;
+            observer.out(&format!("Created a new DataSource {namespace}/{name}\n"))
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::annotations::{POD_PHASE, annotation};
 use super::ready::{Pace, is_away};
-use super::stage::told_by_claim;
-use super::{Errand, doing};
+use super::stage::describe_claim;
+use super::{UploadContext, doing};
 use crate::virt::object::Kind;
 use cdi::{Error, Result};
 use serde_json::Value;
@@ -16,9 +16,12 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const ABSENCES: u32 = 30;
 
 /// Waits until the disk is complete.
-pub(crate) async fn wait_for_disk(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
-    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
-    let what = format!("{}: all bytes are sent, and the disk is not known to be whole", doing(wish, cluster));
+pub(crate) async fn wait_for_disk(
+    UploadContext { cluster, params, observer }: UploadContext<'_>,
+) -> Result<()> {
+    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &params.name);
+    let what =
+        format!("{}: all bytes are sent, but the disk is not known to be complete", doing(params, cluster));
     let until = Instant::now() + LONGEST;
     let (mut said, mut absences, mut pace) = (String::new(), 0, Pace::new());
     loop {
@@ -26,20 +29,20 @@ pub(crate) async fn wait_for_disk(Errand { cluster, wish, hears }: Errand<'_>) -
             Ok(pvc) => {
                 absences = 0;
                 match after(&pvc) {
-                    After::Whole => return hears.out("Processing completed successfully\n"),
+                    After::Whole => return observer.out("Processing completed successfully\n"),
                     After::Failed(told) => return Err(Error::failed(format!("{what}: {told}"))),
                     After::Waits(told) if told != said => {
-                        hears.waits(&told);
+                        observer.waits(&told);
                         said = told;
                     }
                     After::Waits(_) => {}
                 }
             }
             Err(e) if is_away(&e) && absences < ABSENCES => absences += 1,
-            Err(e) => return Err(e.of(&what)),
+            Err(e) => return Err(e.into_error(&what)),
         }
         if Instant::now() >= until {
-            hears.out(
+            observer.out(
                 "Timed out waiting for post upload processing to complete, please check upload pod status for progress\n",
             )?;
             let hours = LONGEST.as_secs() / 3600;
@@ -59,8 +62,8 @@ enum After {
 fn after(pvc: &Value) -> After {
     match annotation(pvc, POD_PHASE) {
         Some("Succeeded") => After::Whole,
-        Some("Failed") => After::Failed(told_by_claim(pvc)),
-        _ => After::Waits(told_by_claim(pvc)),
+        Some("Failed") => After::Failed(describe_claim(pvc)),
+        _ => After::Waits(describe_claim(pvc)),
     }
 }
 

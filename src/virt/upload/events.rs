@@ -1,7 +1,7 @@
 //! Events that end the wait for an upload pod: they say that the volume cannot be provisioned.
 
 use super::ready::is_away;
-use super::{Errand, doing};
+use super::{UploadContext, doing};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use cdi::{Error, Result};
@@ -13,25 +13,25 @@ const OUTRUN: &str =
 const PVC: Kind = Kind::PersistentVolumeClaim;
 
 /// Fails if an Event says that the volume cannot be provisioned. False if the user may not read Events.
-pub(super) async fn blamed(errand: Errand<'_>, object: &Value) -> Result<bool> {
-    let Errand { cluster, wish, hears } = errand;
-    let claim = match wish.kind {
+pub(super) async fn check_events(context: UploadContext<'_>, object: &Value) -> Result<bool> {
+    let UploadContext { cluster, params, observer } = context;
+    let claim = match params.kind {
         Kind::DataVolume => object["status"]["claimName"].as_str().filter(|name| !name.is_empty()),
-        _ => Some(wish.name.as_str()),
+        _ => Some(params.name.as_str()),
     };
-    match complaint(cluster, &wish.name, claim).await {
-        Ok(Some(complaint)) => Err(Error::failed(complaint)),
+    match failure(cluster, &params.name, claim).await {
+        Ok(Some(failure)) => Err(Error::failed(failure)),
         Ok(None) => Ok(true),
         Err(e) if e.code() == 401 || e.code() == 403 => {
-            hears.say(&format!("Events are not read: {}", e.words()));
+            observer.say(&format!("Events are not read: {}", e.message()));
             Ok(false)
         }
         Err(e) if is_away(&e) => Ok(true),
-        Err(e) => Err(e.of(&doing(wish, cluster))),
+        Err(e) => Err(e.into_error(&doing(params, cluster))),
     }
 }
 
-async fn complaint(cluster: &Cluster, name: &str, claim: Option<&str>) -> Result<Option<String>, Failure> {
+async fn failure(cluster: &Cluster, name: &str, claim: Option<&str>) -> Result<Option<String>, Failure> {
     let namespace = cluster.namespace();
     let events = cluster.list(&Kind::Event.list(namespace)).await?;
     let pvc = match claim {
@@ -39,7 +39,7 @@ async fn complaint(cluster: &Cluster, name: &str, claim: Option<&str>) -> Result
         None => None,
     };
     let data_volume = cluster.find(&Kind::DataVolume.one(namespace, name)).await?;
-    Ok(told(&events, uid(pvc.as_ref()), uid(data_volume.as_ref())))
+    Ok(first_failure(&events, uid(pvc.as_ref()), uid(data_volume.as_ref())))
 }
 
 fn uid(object: Option<&Value>) -> Option<&str> {
@@ -47,7 +47,7 @@ fn uid(object: Option<&Value>) -> Option<&str> {
 }
 
 /// Message of the first Event that says why the volume cannot be provisioned.
-fn told(events: &[Value], pvc: Option<&str>, data_volume: Option<&str>) -> Option<String> {
+fn first_failure(events: &[Value], pvc: Option<&str>, data_volume: Option<&str>) -> Option<String> {
     events.iter().find_map(|event| {
         let about = &event["involvedObject"];
         let is_about = |kind: Kind, uid: Option<&str>| {
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn only_an_event_about_this_volume_is_to_blame() {
         let event = |kind: &str, uid: &str, reason: &str, message: &str| json!({"involvedObject": {"kind": kind, "uid": uid}, "reason": reason, "message": message});
-        let told = |event: Value| told(&[event], Some("p"), Some("v"));
+        let told = |event: Value| first_failure(&[event], Some("p"), Some("v"));
         let claim = "PersistentVolumeClaim";
         assert_eq!(
             told(event(claim, "p", "ProvisioningFailed", "no room")).as_deref(),
@@ -93,6 +93,6 @@ mod tests {
             assert_eq!(told(other), None);
         }
         let nobody = [event(claim, "", "ProvisioningFailed", "no room")];
-        assert_eq!(super::told(&nobody, uid(Some(&json!({}))), None), None);
+        assert_eq!(first_failure(&nobody, uid(Some(&json!({}))), None), None);
     }
 }

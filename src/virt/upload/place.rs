@@ -9,7 +9,7 @@ use super::annotations::{
     BIND_AT_ONCE, CONTENT_TYPE, DELETED_AFTERWARDS, POD_PHASE, PRIME, TARGET, USES_POPULATOR, annotation,
 };
 use super::bodies::{self, ARCHIVE};
-use super::{Bytes, Errand, Wish, doing};
+use super::{Bytes, UploadContext, UploadParams, doing};
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use cdi::{Error, ErrorKind, Result};
@@ -18,80 +18,83 @@ use serde_json::{Value, json};
 const PVC: Kind = Kind::PersistentVolumeClaim;
 
 /// Makes sure that the target exists and may be filled.
-pub(crate) async fn prepare(errand: Errand<'_>, bytes: &Bytes) -> Result<()> {
-    let Errand { cluster, wish, hears } = errand;
-    let (what, namespace) = (doing(wish, cluster), cluster.namespace());
-    let pvc = match cluster.get(&PVC.one(namespace, &wish.name)).await {
+pub(crate) async fn prepare(context: UploadContext<'_>, bytes: &Bytes) -> Result<()> {
+    let UploadContext { cluster, params, observer } = context;
+    let (what, namespace) = (doing(params, cluster), cluster.namespace());
+    let pvc = match cluster.get(&PVC.one(namespace, &params.name)).await {
         Ok(pvc) => pvc,
         Err(e) if e.code() == 404 => {
-            hears.out(&format!("PVC {namespace}/{} not found \n", wish.name))?;
-            return if wish.no_create { Err(e.of(&what)) } else { create(errand, bytes).await };
+            observer.out(&format!("PVC {namespace}/{} not found \n", params.name))?;
+            return if params.no_create { Err(e.into_error(&what)) } else { create(context, bytes).await };
         }
-        Err(e) => return Err(e.of(&what)),
+        Err(e) => return Err(e.into_error(&what)),
     };
-    let pvc = match wish.kind {
-        Kind::DataVolume => filled_through(cluster, wish, pvc).await?,
+    let pvc = match params.kind {
+        Kind::DataVolume => filled_through(cluster, params, pvc).await?,
         _ => pvc,
     };
-    usable(&pvc, wish)?;
-    bind_at_once(errand, &pvc).await?;
-    let name = pvc["metadata"]["name"].as_str().unwrap_or(&wish.name).to_owned();
+    usable(&pvc, params)?;
+    bind_at_once(context, &pvc).await?;
+    let name = pvc["metadata"]["name"].as_str().unwrap_or(&params.name).to_owned();
     if annotation(&pvc, TARGET).is_none() {
         let marked = marked(pvc);
-        cluster.put(&PVC.one(namespace, &name), Some(&marked)).await.map_err(|e| e.of(&what))?;
+        cluster.put(&PVC.one(namespace, &name), Some(&marked)).await.map_err(|e| e.into_error(&what))?;
     }
-    hears.out(&format!("Using existing PVC {namespace}/{name}\n"))
+    observer.out(&format!("Using existing PVC {namespace}/{name}\n"))
 }
 
-async fn create(Errand { cluster, wish, hears }: Errand<'_>, bytes: &Bytes) -> Result<()> {
-    let size = match &wish.size {
+async fn create(UploadContext { cluster, params, observer }: UploadContext<'_>, bytes: &Bytes) -> Result<()> {
+    let size = match &params.size {
         Some(size) => Some(size.clone()),
-        None if wish.is_archive => None,
+        None if params.is_archive => None,
         None => bytes.volume_size().await?,
     };
     let Some(size) = size else {
         let what = "when creating a resource, the size must be specified";
         return Err(Error::new(ErrorKind::Usage, what).with_hint("say it by --size, for example --size=10Gi"));
     };
-    if wish.size.is_none() {
-        hears.say(&format!("the volume gets the size of the disk, {size}"));
+    if params.size.is_none() {
+        observer.say(&format!("the volume gets the size of the disk, {size}"));
     }
-    let wish = &Wish { size: Some(size), ..wish.clone() };
+    let params = &UploadParams { size: Some(size), ..params.clone() };
     let namespace = cluster.namespace();
-    let what = format!("cannot create {} {} in namespace {namespace}", wish.kind, wish.name);
-    if let Some(class) = &wish.storage_class {
-        cluster.get(&Kind::StorageClass.one("", class)).await.map_err(|e| e.of(&what))?;
+    let what = format!("cannot create {} {} in namespace {namespace}", params.kind, params.name);
+    if let Some(class) = &params.storage_class {
+        cluster.get(&Kind::StorageClass.one("", class)).await.map_err(|e| e.into_error(&what))?;
     }
-    let object = match wish.kind {
-        Kind::DataVolume => bodies::data_volume(wish, namespace),
-        _ => bodies::claim(wish, namespace),
+    let object = match params.kind {
+        Kind::DataVolume => bodies::data_volume(params, namespace),
+        _ => bodies::claim(params, namespace),
     };
-    cluster.post(&wish.kind.list(namespace), &object).await.map_err(|e| e.of(&what))?;
-    hears.out(&format!("{} {namespace}/{} created\n", wish.kind.name(), wish.name))
+    cluster.post(&params.kind.list(namespace), &object).await.map_err(|e| e.into_error(&what))?;
+    observer.out(&format!("{} {namespace}/{} created\n", params.kind.name(), params.name))
 }
 
 /// Requests immediate binding of a volume whose object was created without `--force-bind`.
-async fn bind_at_once(Errand { cluster, wish, hears }: Errand<'_>, pvc: &Value) -> Result<()> {
-    if !wish.force_bind || annotation(pvc, BIND_AT_ONCE).is_some() || pvc["status"]["phase"] == "Bound" {
+async fn bind_at_once(
+    UploadContext { cluster, params, observer }: UploadContext<'_>,
+    pvc: &Value,
+) -> Result<()> {
+    if !params.force_bind || annotation(pvc, BIND_AT_ONCE).is_some() || pvc["status"]["phase"] == "Bound" {
         return Ok(());
     }
-    let (kind, name, namespace) = (wish.kind, &wish.name, cluster.namespace());
+    let (kind, name, namespace) = (params.kind, &params.name, cluster.namespace());
     let changes = json!({"metadata": {"annotations": {BIND_AT_ONCE: ""}}});
     let patched = cluster.patch(&kind.one(namespace, name), &changes).await;
     patched.map_err(|e| {
-        e.of(&format!("cannot ask for the volume of {kind} {name} now, in namespace {namespace}"))
+        e.into_error(&format!("cannot ask for the volume of {kind} {name} now, in namespace {namespace}"))
     })?;
-    hears.say(&format!(
+    observer.say(&format!(
         "{kind} {name} was made without --force-bind: its annotation {BIND_AT_ONCE} asks for the volume now"
     ));
     Ok(())
 }
 
 /// The PVC that the upload pod fills: that of the DataVolume, or the one of its populator.
-async fn filled_through(cluster: &Cluster, wish: &Wish, pvc: Value) -> Result<Value> {
-    let (namespace, name) = (cluster.namespace(), &wish.name);
+async fn filled_through(cluster: &Cluster, params: &UploadParams, pvc: Value) -> Result<Value> {
+    let (namespace, name) = (cluster.namespace(), &params.name);
     let found = cluster.find(&Kind::DataVolume.one(namespace, name)).await;
-    let Some(data_volume) = found.map_err(|e| e.of(&doing(wish, cluster)))? else {
+    let Some(data_volume) = found.map_err(|e| e.into_error(&doing(params, cluster)))? else {
         return Err(without_data_volume(&pvc, namespace, name));
     };
     if annotation(&data_volume, USES_POPULATOR) != Some("true") {
@@ -104,7 +107,7 @@ async fn filled_through(cluster: &Cluster, wish: &Wish, pvc: Value) -> Result<Va
         return Err(Error::failed(format!("Unable to get PVC Prime name from PVC {namespace}/{name}")));
     };
     let prime = cluster.get(&PVC.one(namespace, prime)).await;
-    prime.map_err(|e| e.of(&format!("Unable to get PVC Prime {namespace}/{name}")))
+    prime.map_err(|e| e.into_error(&format!("Unable to get PVC Prime {namespace}/{name}")))
 }
 
 fn without_data_volume(pvc: &Value, namespace: &str, name: &str) -> Error {
@@ -120,16 +123,16 @@ fn without_data_volume(pvc: &Value, namespace: &str, name: &str) -> Error {
 }
 
 /// Fails if a PVC cannot be uploaded to.
-fn usable(pvc: &Value, wish: &Wish) -> Result<()> {
-    let name = &wish.name;
+fn usable(pvc: &Value, params: &UploadParams) -> Result<()> {
+    let name = &params.name;
     if annotation(pvc, POD_PHASE) == Some("Succeeded") {
         return Err(Error::failed(format!("PVC {name} already successfully imported/cloned/updated")));
     }
-    if !wish.no_create && annotation(pvc, TARGET).is_none() {
+    if !params.no_create && annotation(pvc, TARGET).is_none() {
         let what = format!("PVC {name} not available for upload");
         return Err(Error::failed(what).with_hint("--no-create overwrites what is on it"));
     }
-    if wish.is_archive && annotation(pvc, CONTENT_TYPE) != Some(ARCHIVE) {
+    if params.is_archive && annotation(pvc, CONTENT_TYPE) != Some(ARCHIVE) {
         return Err(Error::failed(format!("PVC {name} doesn't have archive contentType annotation")));
     }
     Ok(())
@@ -146,7 +149,7 @@ fn marked(mut pvc: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wish::tests::plain;
+    use super::super::params::tests::plain;
     use super::*;
 
     fn pvc(annotations: &Value) -> Value {
@@ -155,12 +158,12 @@ mod tests {
 
     #[test]
     fn a_pvc_that_is_filled_or_of_somebody_else_is_refused() {
-        let no_create = Wish { no_create: true, ..plain() };
-        let archive = Wish { is_archive: true, ..plain() };
+        let no_create = UploadParams { no_create: true, ..plain() };
+        let archive = UploadParams { is_archive: true, ..plain() };
         usable(&pvc(&json!({TARGET: ""})), &plain()).unwrap();
         usable(&pvc(&json!({})), &no_create).unwrap();
         usable(&pvc(&json!({TARGET: "", CONTENT_TYPE: "archive"})), &archive).unwrap();
-        for (annotations, wish, wanted) in [
+        for (annotations, params, wanted) in [
             (
                 json!({TARGET: "", POD_PHASE: "Succeeded"}),
                 &no_create,
@@ -174,7 +177,7 @@ mod tests {
                 "PVC d doesn't have archive contentType annotation",
             ),
         ] {
-            let said = usable(&pvc(&annotations), wish).unwrap_err().to_string();
+            let said = usable(&pvc(&annotations), params).unwrap_err().to_string();
             assert!(said.starts_with(wanted), "{said}");
         }
     }

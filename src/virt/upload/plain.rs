@@ -1,6 +1,6 @@
 //! An attempt by `upload-async` or `upload`: all bytes, from the first one, in one request.
 
-use super::ended::{Ended, lost, unexpected};
+use super::attempt::{AttemptResult, lost, unexpected};
 use super::proxy::{Answer, Proxy};
 use super::source::Form;
 use super::{Bytes, address};
@@ -9,7 +9,7 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
 /// Sends all bytes in one request.
-pub(super) async fn attempt(proxy: &Proxy, token: &str, bytes: &Bytes) -> Result<Ended> {
+pub(super) async fn attempt(proxy: &Proxy, token: &str, bytes: &Bytes) -> Result<AttemptResult> {
     let early = address::early(proxy.base());
     // A server without an answer to the probe gets the request of the older API.
     let probe = proxy.ask(proxy.request(Method::HEAD, &early, token)).await;
@@ -19,7 +19,7 @@ pub(super) async fn attempt(proxy: &Proxy, token: &str, bytes: &Bytes) -> Result
     };
     let request = proxy.request(Method::POST, &url, token).header(CONTENT_TYPE, "application/octet-stream");
     Ok(match proxy.pour(request, bytes.body(Form::Whole, 0)?, bytes.size()).await {
-        Ok(answer) if answer.status == 200 => Ended::Done,
+        Ok(answer) if answer.status == 200 => AttemptResult::Done,
         Ok(answer) => unexpected(&answer),
         Err(said) => lost(said),
     })

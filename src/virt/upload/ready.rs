@@ -6,9 +6,9 @@
 //!                                             └─ Failed, or after --wait-secs ─► the end, with the last reason
 //! ```
 
-use super::events::blamed;
+use super::events::check_events;
 use super::stage::{Stage, UNBOUND, phase};
-use super::{Errand, Wish, doing};
+use super::{UploadContext, UploadParams, doing};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use cdi::{Error, Result};
@@ -24,69 +24,69 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const ABSENCES: u32 = 5;
 
 /// Waits until the upload pod is ready.
-pub(crate) async fn wait_for_pod(errand: Errand<'_>) -> Result<()> {
-    let Errand { cluster, wish, hears } = errand;
-    let until = Instant::now() + wish.patience;
-    let (mut look, mut pace) = (Look::new(errand), Pace::new());
+pub(crate) async fn wait_for_pod(context: UploadContext<'_>) -> Result<()> {
+    let UploadContext { cluster, params, observer } = context;
+    let until = Instant::now() + params.patience;
+    let (mut target, mut pace) = (TargetReader::new(context), Pace::new());
     let (mut is_announced, mut reads_events) = (false, true);
     loop {
-        let object = look.at_target().await?;
+        let object = target.read().await?;
         let waits = match &object {
-            Some(Some(object)) => match stage(object, wish)? {
+            Some(Some(object)) => match stage(object, params)? {
                 Stage::Ready => {
-                    return if is_announced { hears.out("Pod now ready\n") } else { Ok(()) };
+                    return if is_announced { observer.out("Pod now ready\n") } else { Ok(()) };
                 }
                 Stage::Done => {
-                    let what = format!("PVC {} already successfully imported/cloned/updated", wish.name);
+                    let what = format!("PVC {} already successfully imported/cloned/updated", params.name);
                     return Err(Error::failed(what));
                 }
-                Stage::Failed(told) => return Err(Error::failed(format!("{}: {told}", look.doing))),
+                Stage::Failed(told) => return Err(Error::failed(format!("{}: {told}", target.doing))),
                 Stage::Waits(told) => told,
             },
             Some(None) => {
-                if wish.kind == Kind::DataVolume {
-                    hears.out(&format!("DV {} not found... \n", wish.name))?;
+                if params.kind == Kind::DataVolume {
+                    observer.out(&format!("DV {} not found... \n", params.name))?;
                 }
-                format!("there is no {} {} yet", wish.kind, wish.name)
+                format!("there is no {} {} yet", params.kind, params.name)
             }
             None => "the API server does not answer".to_owned(),
         };
         if let Some(Some(object)) = &object {
             if reads_events {
-                reads_events = blamed(errand, object).await?;
+                reads_events = check_events(context, object).await?;
             }
             if !is_announced {
-                hears.out(&format!("Waiting for PVC {} upload pod to be ready...\n", wish.name))?;
+                observer.out(&format!("Waiting for PVC {} upload pod to be ready...\n", params.name))?;
                 is_announced = true;
             }
         }
-        look.say(&waits);
+        target.say(&waits);
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(late(wish, cluster, &waits));
+            return Err(late(params, cluster, &waits));
         }
         sleep(left.min(pace.pause(matches!(object, Some(Some(_)))))).await;
     }
 }
 
 /// Waits after a broken upload until it can be resumed. True if the disk is complete already.
-pub(super) async fn is_done_meanwhile(errand: Errand<'_>) -> Result<bool> {
-    let Errand { cluster, wish, .. } = errand;
-    let until = Instant::now() + wish.patience;
-    let (mut look, mut pace) = (Look::new(errand), Pace::new());
+pub(super) async fn is_done_meanwhile(context: UploadContext<'_>) -> Result<bool> {
+    let UploadContext { cluster, params, .. } = context;
+    let until = Instant::now() + params.patience;
+    let (mut target, mut pace) = (TargetReader::new(context), Pace::new());
     loop {
         // An API server that is down says nothing about the upload proxy.
-        let Ok(Some(object)) = cluster.find(&look.path).await else { return Ok(false) };
-        let waits = match Stage::of(wish.kind, &object) {
+        let Ok(Some(object)) = cluster.find(&target.path).await else { return Ok(false) };
+        let waits = match Stage::of(params.kind, &object) {
             Stage::Ready => return Ok(false),
             Stage::Done => return Ok(true),
-            Stage::Failed(told) => return Err(Error::failed(format!("{}: {told}", look.doing))),
+            Stage::Failed(told) => return Err(Error::failed(format!("{}: {told}", target.doing))),
             Stage::Waits(told) => told,
         };
-        look.say(&waits);
+        target.say(&waits);
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(late(wish, cluster, &waits));
+            return Err(late(params, cluster, &waits));
         }
         sleep(left.min(pace.pause(true))).await;
     }
@@ -108,24 +108,24 @@ impl Pace {
 }
 
 /// Repeated reads of the upload's target.
-struct Look<'a> {
-    errand: Errand<'a>,
+struct TargetReader<'a> {
+    context: UploadContext<'a>,
     path: String,
     doing: String,
     absences: u32,
     said: String,
 }
 
-impl<'a> Look<'a> {
-    fn new(errand: Errand<'a>) -> Look<'a> {
-        let Errand { cluster, wish, .. } = errand;
-        let path = wish.kind.one(cluster.namespace(), &wish.name);
-        Look { errand, path, doing: doing(wish, cluster), absences: 0, said: String::new() }
+impl<'a> TargetReader<'a> {
+    fn new(context: UploadContext<'a>) -> TargetReader<'a> {
+        let UploadContext { cluster, params, .. } = context;
+        let path = params.kind.one(cluster.namespace(), &params.name);
+        TargetReader { context, path, doing: doing(params, cluster), absences: 0, said: String::new() }
     }
 
     /// The target: `Some(None)` if it does not exist; `None` if the API server fails for a moment.
-    async fn at_target(&mut self) -> Result<Option<Option<Value>>> {
-        match self.errand.cluster.find(&self.path).await {
+    async fn read(&mut self) -> Result<Option<Option<Value>>> {
+        match self.context.cluster.find(&self.path).await {
             Ok(object) => {
                 self.absences = 0;
                 Ok(Some(object))
@@ -134,14 +134,14 @@ impl<'a> Look<'a> {
                 self.absences += 1;
                 Ok(None)
             }
-            Err(e) => Err(e.of(&self.doing)),
+            Err(e) => Err(e.into_error(&self.doing)),
         }
     }
 
     /// Reports a reason to wait, once.
     fn say(&mut self, waits: &str) {
         if self.said != waits {
-            self.errand.hears.waits(waits);
+            self.context.observer.waits(waits);
             waits.clone_into(&mut self.said);
         }
     }
@@ -152,21 +152,21 @@ pub(super) fn is_away(failure: &Failure) -> bool {
     matches!(failure.code(), 0 | 429 | 500..)
 }
 
-fn stage(object: &Value, wish: &Wish) -> Result<Stage> {
+fn stage(object: &Value, params: &UploadParams) -> Result<Stage> {
     let phase = phase(object);
-    if wish.kind == Kind::DataVolume && UNBOUND.contains(&phase) && !wish.force_bind {
+    if params.kind == Kind::DataVolume && UNBOUND.contains(&phase) && !params.force_bind {
         return Err(Error::failed(format!(
             "cannot upload to DataVolume in {phase} phase, make sure the PVC is Bound, or use force-bind flag"
         )));
     }
-    Ok(Stage::of(wish.kind, object))
+    Ok(Stage::of(params.kind, object))
 }
 
 /// Error of the timeout, with the last reason to wait. virtctl says "timed out waiting for the condition"
 /// instead.
-fn late(wish: &Wish, cluster: &Cluster, waits: &str) -> Error {
-    let (kind, name, namespace) = (wish.kind, &wish.name, cluster.namespace());
-    let seconds = wish.patience.as_secs();
+fn late(params: &UploadParams, cluster: &Cluster, waits: &str) -> Error {
+    let (kind, name, namespace) = (params.kind, &params.name, cluster.namespace());
+    let seconds = params.patience.as_secs();
     let what = format!(
         "the upload pod of {kind} {name} in namespace {namespace} was not ready within {seconds} s: {waits}"
     );
@@ -178,7 +178,7 @@ fn late(wish: &Wish, cluster: &Cluster, waits: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wish::tests::plain;
+    use super::super::params::tests::plain;
     use super::*;
     use cdi::ErrorKind;
     use serde_json::json;
@@ -202,7 +202,7 @@ mod tests {
                 "cannot upload to DataVolume in {phase} phase, make sure the PVC is Bound, or use force-bind flag"
             );
             assert_eq!((error.kind(), error.to_string()), (ErrorKind::Failed, wanted));
-            let forced = Wish { force_bind: true, ..plain() };
+            let forced = UploadParams { force_bind: true, ..plain() };
             assert!(matches!(stage(&object, &forced), Ok(Stage::Waits(_))));
         }
     }

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!  source ─► a thread reads pieces of 256 KiB ─► a channel of four ─► the body of a request
-//!  a browser ─► its request bodies (handed) ─────────────┘
+//!  a browser ─► its request bodies (browser) ─────────────┘
 //! ```
 //!
 //! The thread waits while the server is slow, and ends with its request. A failed source stays failed:
 //! readers of web servers have retries of their own.
 
+use super::browser::{BrowserUpload, Piece};
 use super::dense::dense;
-use super::handed::{Handed, Piece};
-use super::wish::size_for;
+use super::params::size_for;
 use cdi::inspect::{InspectOptions, inspect};
 use cdi::source::{self, FileSource, Options, Source, SourceSpec, SparseFile};
 use cdi::{Error, ErrorKind, Result};
@@ -40,7 +40,7 @@ enum Origin {
     /// Source that this computer reads; `dense` leaves out the holes of a sparse disk.
     Read { source: Arc<dyn Source>, dense: Option<Arc<Dense<SparseFile>>> },
     /// A browser sends them.
-    Handed(Arc<Handed>),
+    Browser(Arc<BrowserUpload>),
 }
 
 type Fault = Arc<Mutex<Option<Error>>>;
@@ -90,8 +90,8 @@ impl Bytes {
     }
 
     /// The bytes of a browser.
-    pub(crate) fn handed(handed: Arc<Handed>) -> Bytes {
-        Bytes::of(Origin::Handed(handed))
+    pub(crate) fn from_browser(browser: Arc<BrowserUpload>) -> Bytes {
+        Bytes::of(Origin::Browser(browser))
     }
 
     fn of(origin: Origin) -> Bytes {
@@ -102,7 +102,7 @@ impl Bytes {
     pub(crate) fn size(&self) -> Option<u64> {
         match &self.origin {
             Origin::Read { source, .. } => source.facts().size,
-            Origin::Handed(handed) => Some(handed.size()),
+            Origin::Browser(browser) => Some(browser.size()),
         }
     }
 
@@ -130,7 +130,7 @@ impl Bytes {
         match &report.refused {
             Some(why) => {
                 let what = format!("the size of the disk in {} is not known: {why}", self.name());
-                Err(Error::new(ErrorKind::Usage, what).with_hint("--size says that of the volume"))
+                Err(Error::new(ErrorKind::Usage, what).with_hint("--size sets the size of the volume"))
             }
             None => Ok(report.virtual_size.map(size_for)),
         }
@@ -145,7 +145,7 @@ impl Bytes {
     pub(super) fn name(&self) -> &str {
         match &self.origin {
             Origin::Read { source, .. } => &source.facts().name,
-            Origin::Handed(handed) => handed.name(),
+            Origin::Browser(browser) => browser.name(),
         }
     }
 
@@ -153,20 +153,20 @@ impl Bytes {
     pub(super) fn is_repeatable(&self) -> bool {
         match &self.origin {
             Origin::Read { source, .. } => source.facts().seekable,
-            Origin::Handed(_) => true,
+            Origin::Browser(_) => true,
         }
     }
 
     /// Waits until bytes are available: a browser may be away.
     pub(super) async fn are_there(&self) {
-        if let Origin::Handed(handed) = &self.origin {
-            handed.held().await;
+        if let Origin::Browser(browser) = &self.origin {
+            browser.wait_for_request().await;
         }
     }
 
     /// True if an attempt failed because the browser has stopped sending.
     pub(super) fn are_away(&self) -> bool {
-        matches!(&self.origin, Origin::Handed(handed) if handed.is_left())
+        matches!(&self.origin, Origin::Browser(browser) if browser.has_left())
     }
 
     /// Failure of the source, if any.
@@ -180,7 +180,7 @@ impl Bytes {
         match &self.origin {
             Origin::Read { source, .. } => source.unchanged(),
             // A browser itself refuses to read a file that has changed since it was chosen.
-            Origin::Handed(_) => Ok(()),
+            Origin::Browser(_) => Ok(()),
         }
     }
 
@@ -190,7 +190,7 @@ impl Bytes {
         self.unchanged()?;
         let received = match &self.origin {
             Origin::Read { source, .. } => self.read(Arc::clone(source), form, from)?,
-            Origin::Handed(handed) => handed.pieces(from),
+            Origin::Browser(browser) => browser.pieces(from),
         };
         let dense = self.dense(form).cloned();
         let disk = move |at: u64| dense.as_ref().map_or(at, |dense| dense.disk_before(at));

@@ -1,6 +1,8 @@
 //! Progress of an upload's target by its status and annotations. Pure.
 
-use super::annotations::{POD_PHASE, POD_READY, RUNNING_MESSAGE, RUNNING_REASON, annotation, words};
+use super::annotations::{
+    POD_PHASE, POD_READY, RUNNING_MESSAGE, RUNNING_REASON, annotation, annotation_text,
+};
 use crate::virt::object::Kind;
 use serde_json::Value;
 
@@ -35,8 +37,8 @@ impl Stage {
         match phase(data_volume) {
             "UploadReady" => Stage::Ready,
             "Succeeded" => Stage::Done,
-            "Failed" => Stage::Failed(told_by_data_volume(data_volume)),
-            _ => Stage::Waits(told_by_data_volume(data_volume)),
+            "Failed" => Stage::Failed(describe_data_volume(data_volume)),
+            _ => Stage::Waits(describe_data_volume(data_volume)),
         }
     }
 
@@ -48,7 +50,7 @@ impl Stage {
         let is_ready = |text: &str| ["1", "t", "T", "true", "TRUE", "True"].contains(&text);
         match annotation(pvc, POD_READY).is_some_and(is_ready) {
             true => Stage::Ready,
-            false => Stage::Waits(told_by_claim(pvc)),
+            false => Stage::Waits(describe_claim(pvc)),
         }
     }
 }
@@ -59,15 +61,15 @@ pub(super) fn phase(object: &Value) -> &str {
 }
 
 /// Phase of a PVC and of its worker pod, with the reason.
-pub(super) fn told_by_claim(pvc: &Value) -> String {
+pub(super) fn describe_claim(pvc: &Value) -> String {
     let mut told = match phase(pvc) {
         "" => "PVC without a phase yet".to_owned(),
         phase => format!("PVC in phase {phase}"),
     };
-    if let Some(phase) = words(pvc, POD_PHASE) {
+    if let Some(phase) = annotation_text(pvc, POD_PHASE) {
         told += &format!("; worker pod in phase {phase}");
     }
-    match (words(pvc, RUNNING_REASON), words(pvc, RUNNING_MESSAGE)) {
+    match (annotation_text(pvc, RUNNING_REASON), annotation_text(pvc, RUNNING_MESSAGE)) {
         (Some(reason), Some(message)) => told += &format!(" ({reason}): {message}"),
         (Some(only), None) | (None, Some(only)) => told += &format!(": {only}"),
         (None, None) => {}
@@ -76,7 +78,7 @@ pub(super) fn told_by_claim(pvc: &Value) -> String {
 }
 
 /// Phase of a DataVolume, and its conditions that are not True.
-fn told_by_data_volume(data_volume: &Value) -> String {
+fn describe_data_volume(data_volume: &Value) -> String {
     let mut told = match phase(data_volume) {
         "" => "DataVolume is new, and has no phase yet".to_owned(),
         phase => format!("DataVolume in phase {phase}"),

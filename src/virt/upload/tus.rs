@@ -6,10 +6,10 @@
 //!        └───────────────────── HEAD ───────────────┴────────┘ 409: it is at another offset
 //! ```
 
-use super::ended::{Ended, lost, unexpected};
+use super::attempt::{AttemptResult, lost, unexpected};
+use super::attempts::Attempts;
 use super::proxy::{Answer, Proxy};
 use super::source::Form;
-use super::tries::Tries;
 use super::{Bytes, address};
 use cdi::Result;
 use reqwest::header::{CONTENT_TYPE, HeaderName};
@@ -43,8 +43,8 @@ impl Upload {
         proxy: &Proxy,
         token: &str,
         bytes: &Bytes,
-        tries: &mut Tries,
-    ) -> Result<Ended> {
+        attempts: &mut Attempts,
+    ) -> Result<AttemptResult> {
         let place = match self.place.clone() {
             Some(place) => place,
             None => match self.create(proxy, token).await {
@@ -62,7 +62,7 @@ impl Upload {
         };
         let mut moves = 0;
         loop {
-            tries.reached(offset);
+            attempts.reached(offset);
             let request = with_version(proxy.request(Method::PATCH, &place, token))
                 .header(CONTENT_TYPE, PART)
                 .header(OFFSET, offset);
@@ -75,12 +75,12 @@ impl Upload {
                 Step::To(next) if next > offset => offset = next,
                 Step::To(next) if moves < MOVES => (offset, moves) = (next, moves + 1),
                 Step::To(next) => {
-                    let what = format!("the server stands at byte {next} of {}, and takes none", self.size);
-                    return Ok(Ended::Broken(what));
+                    let what = format!("the server is at byte {next} of {}, and accepts no more", self.size);
+                    return Ok(AttemptResult::Broken(what));
                 }
                 Step::Gone(said) => {
                     self.place = None;
-                    return Ok(Ended::Broken(said));
+                    return Ok(AttemptResult::Broken(said));
                 }
                 Step::End(ended) => return Ok(ended),
             }
@@ -88,21 +88,21 @@ impl Upload {
     }
 
     /// Creates the upload on the server.
-    async fn create(&self, proxy: &Proxy, token: &str) -> Result<Url, Ended> {
+    async fn create(&self, proxy: &Proxy, token: &str) -> Result<Url, AttemptResult> {
         let request = proxy.request(Method::POST, &self.uploads, token).header(LENGTH, self.size);
         let answer = proxy.ask(with_version(request)).await.map_err(lost)?;
         created(&answer, &self.uploads)
     }
 
     /// Number of bytes that the server has.
-    async fn offset(&mut self, proxy: &Proxy, token: &str, place: &Url) -> Result<u64, Ended> {
+    async fn offset(&mut self, proxy: &Proxy, token: &str, place: &Url) -> Result<u64, AttemptResult> {
         let request = with_version(proxy.request(Method::HEAD, place, token));
         let answer = proxy.ask(request).await.map_err(lost)?;
         match answer.number(OFFSET).filter(|offset| *offset <= self.size) {
             Some(offset) if answer.status == 200 => Ok(offset),
             _ if is_gone(answer.status) => {
                 self.place = None;
-                Err(Ended::Broken("the server does not know the upload any more".to_owned()))
+                Err(AttemptResult::Broken("the server does not know the upload any more".to_owned()))
             }
             _ => Err(unexpected(&answer)),
         }
@@ -115,18 +115,18 @@ enum Step {
     To(u64),
     /// The server no longer knows the upload.
     Gone(String),
-    End(Ended),
+    End(AttemptResult),
 }
 
 fn step(answer: &Answer, sent_from: u64, size: u64) -> Step {
     let offset = answer.number(OFFSET).filter(|offset| *offset <= size);
     match (answer.status, offset) {
-        (204, Some(offset)) if offset == size => Step::End(Ended::Done),
+        (204, Some(offset)) if offset == size => Step::End(AttemptResult::Done),
         (204, Some(offset)) if offset >= sent_from => Step::To(offset),
         (409, Some(offset)) => Step::To(offset),
         (204, _) => {
             let what = "the server does not say with Upload-Offset how many bytes it has";
-            Step::End(Ended::Broken(what.to_owned()))
+            Step::End(AttemptResult::Broken(what.to_owned()))
         }
         (status, _) if is_gone(status) => {
             Step::Gone(format!("unexpected return value {status}, {}", answer.text))
@@ -136,18 +136,18 @@ fn step(answer: &Answer, sent_from: u64, size: u64) -> Step {
 }
 
 /// Address of a created upload, or the outcome if the server did not create one.
-fn created(answer: &Answer, uploads: &Url) -> Result<Url, Ended> {
+fn created(answer: &Answer, uploads: &Url) -> Result<Url, AttemptResult> {
     let speaks_tus = answer.header(RESUMABLE.as_str()) == Some(VERSION);
     match answer.status {
         201 if speaks_tus => {
             let place = answer.header("location").and_then(|place| address::of_upload(uploads, place));
-            place.ok_or(Ended::NoSuchWay)
+            place.ok_or(AttemptResult::Unsupported)
         }
         401 => Err(unexpected(answer)),
         _ if speaks_tus => Err(unexpected(answer)),
         // A proxy in front of the server reports that it is down; that says nothing about tus.
         429 | 502..=504 => Err(unexpected(answer)),
-        _ => Err(Ended::NoSuchWay),
+        _ => Err(AttemptResult::Unsupported),
     }
 }
 
@@ -174,18 +174,18 @@ mod tests {
     #[test]
     fn an_upload_goes_to_where_the_server_stands() {
         let step = |status: u16, offset: &str| step(&answer(status, &[(OFFSET, offset)]), 10, 100);
-        assert_eq!(step(204, "100"), Step::End(Ended::Done));
+        assert_eq!(step(204, "100"), Step::End(AttemptResult::Done));
         assert_eq!((step(204, "50"), step(204, "10")), (Step::To(50), Step::To(10)));
         assert_eq!((step(409, "0"), step(409, "70")), (Step::To(0), Step::To(70)));
         for wrong in ["101", "9", "", "x"] {
-            assert!(matches!(step(204, wrong), Step::End(Ended::Broken(_))), "{wrong}");
+            assert!(matches!(step(204, wrong), Step::End(AttemptResult::Broken(_))), "{wrong}");
         }
         // A conflict about the disk, and not about the offset.
-        assert!(matches!(step(409, "x"), Step::End(Ended::Broken(_))));
+        assert!(matches!(step(409, "x"), Step::End(AttemptResult::Broken(_))));
         assert!(matches!(step(404, "x"), Step::Gone(_)));
-        assert!(matches!(step(401, "x"), Step::End(Ended::Unauthorized(_))));
-        assert!(matches!(step(413, "x"), Step::End(Ended::Refused(_))));
-        assert!(matches!(step(500, "x"), Step::End(Ended::Broken(_))));
+        assert!(matches!(step(401, "x"), Step::End(AttemptResult::Unauthorized(_))));
+        assert!(matches!(step(413, "x"), Step::End(AttemptResult::Refused(_))));
+        assert!(matches!(step(500, "x"), Step::End(AttemptResult::Broken(_))));
     }
 
     #[test]
@@ -203,12 +203,16 @@ mod tests {
             (201, vec![place]),
             (201, vec![tus, ("location", "/elsewhere")]),
         ] {
-            assert_eq!(created(&answer(status, &headers), &uploads), Err(Ended::NoSuchWay), "{status}");
+            assert_eq!(
+                created(&answer(status, &headers), &uploads),
+                Err(AttemptResult::Unsupported),
+                "{status}"
+            );
         }
         for (status, headers) in [(503, vec![]), (503, vec![tus]), (409, vec![tus]), (502, vec![])] {
             let ended = created(&answer(status, &headers), &uploads);
-            assert!(matches!(ended, Err(Ended::Broken(_))), "{status}");
+            assert!(matches!(ended, Err(AttemptResult::Broken(_))), "{status}");
         }
-        assert!(matches!(created(&answer(401, &[]), &uploads), Err(Ended::Unauthorized(_))));
+        assert!(matches!(created(&answer(401, &[]), &uploads), Err(AttemptResult::Unauthorized(_))));
     }
 }

@@ -1,18 +1,18 @@
 //! Advice for messages that name what is missing or has failed.
 
 use super::Finding;
-use super::finding::Seen;
-use super::see::{name, text};
+use super::finding::RuleContext;
+use super::json::{name, text};
 use serde_json::Value;
 
 /// Annotation that keeps the launcher pod of a failed VMI, with the logs of its sidecars.
 const KEEP: &str = "kubevirt.io/keep-launcher-alive-after-failure";
 
 /// Advice for a message about a missing object of a pod: the object to create, and the field that names it.
-pub(super) fn missing(seen: &Seen<'_>, sentence: &str) -> Option<String> {
+pub(super) fn missing(context: &RuleContext<'_>, sentence: &str) -> Option<String> {
     let sentence = sentence.to_lowercase();
-    let at = seen.at();
-    let namespace = &seen.facts.namespace;
+    let at = context.at();
+    let namespace = &context.facts.namespace;
     // Sidecars use files of ConfigMaps; guests use ConfigMaps and Secrets.
     let kinds = [
         ("ConfigMap", format!("the annotation hooks.kubevirt.io/hookSidecars, or {at}.volumes")),
@@ -62,32 +62,32 @@ fn definition(sentence: &str) -> Option<String> {
 }
 
 /// Adds to the finding of a failed hook sidecar how its log can be read.
-pub(super) fn of_sidecar(seen: &Seen<'_>, finding: Finding) -> Finding {
-    let heard = finding.heard();
+pub(super) fn of_sidecar(context: &RuleContext<'_>, finding: Finding) -> Finding {
+    let heard = finding.quoted_text();
     let Some((_, rest)) = heard.split_once("the hook sidecar ") else { return finding };
     let container = rest.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-').next();
     let container = container.filter(|container| !container.is_empty()).unwrap_or("hook-sidecar-0");
-    let namespace = &seen.facts.namespace;
-    let finding = match seen.pod {
+    let namespace = &context.facts.namespace;
+    let finding = match context.pod {
         Some(pod) => finding.advise(format!(
             "read what the sidecar says: kubectl logs {} -n {namespace} -c {container}",
             name(pod)
         )),
         None => finding,
     };
-    if seen.pod.is_some() && seen.vmi().is_some_and(keeps) {
+    if context.pod.is_some() && context.vmi().is_some_and(keeps) {
         return finding;
     }
-    let (metadata, again) = match seen.vm() {
+    let (metadata, again) = match context.vm() {
         Some(_) => {
-            ("spec.template.metadata.annotations", format!("start it again: $virt restart {}", seen.name))
+            ("spec.template.metadata.annotations", format!("start it again: $virt restart {}", context.name))
         }
         None => ("metadata.annotations of the VMI", "create it again".to_owned()),
     };
     finding.advise(format!(
         "the sidecar's log is gone with the pod; to keep both, set {KEEP}: \"true\" in {metadata}, {again}; \
          then kubectl logs -n {namespace} -l vm.kubevirt.io/name={} -c {container} --tail=-1",
-        seen.name
+        context.name
     ))
 }
 
@@ -99,7 +99,7 @@ fn keeps(vmi: &Value) -> bool {
 /// Adds to the finding of a missing ControllerRevision which field names it, and how the VM can start without
 /// it.
 pub(super) fn of_revision(vm: &Value, finding: Finding) -> Finding {
-    let heard = finding.heard();
+    let heard = finding.quoted_text();
     if !heard.contains("controllerrevision") || !heard.contains("not found") {
         return finding;
     }

@@ -1,10 +1,10 @@
 //! The page of `why` about a DataVolume, a PVC or a DataImportCron, which need not belong to a VM.
 
 use super::Finding;
-use super::disks::{filling, phase, said};
-use super::event::{Event, Wanted};
+use super::disks::{explaining_condition, filling, phase};
+use super::event::{Event, EventFilter};
+use super::json::{condition, list, moment, name, text};
 use super::page::{Parts, containers, row, troubles, written};
-use super::see::{condition, list, moment, name, text};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use cdi::Result;
@@ -35,7 +35,7 @@ pub(crate) struct Disk {
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Disk> {
     let namespace = cluster.namespace();
     let found = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
-        failure.of(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
+        failure.into_error(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
     })?;
     let mut disk = Disk {
         kind,
@@ -54,15 +54,15 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
             disk.keep(other, &name, found);
         }
     }
-    let wanted = Wanted {
+    let filter = EventFilter {
         claims: claim.into_iter().collect(),
         crons: BTreeSet::from_iter((kind == Kind::DataImportCron).then(|| name_of_it.to_owned())),
         pods: disk.of(Kind::Pod).map(|pod| name(pod).to_owned()).collect(),
-        ..Wanted::default()
+        ..EventFilter::default()
     };
     match cluster.list(&Kind::Event.list(namespace)).await {
-        Ok(events) => disk.events = wanted.of(&events),
-        Err(failure) => disk.unread.push(format!("Event (all): {}", failure.words())),
+        Ok(events) => disk.events = filter.select(&events),
+        Err(failure) => disk.unread.push(format!("Event (all): {}", failure.message())),
     }
     Ok(disk)
 }
@@ -71,7 +71,7 @@ impl Disk {
     fn keep(&mut self, kind: Kind, name: &str, found: Result<Option<Value>, Failure>) {
         match found {
             Ok(found) => self.objects.extend(found.map(|found| (kind, found))),
-            Err(failure) => self.unread.push(format!("{kind} {name}: {}", failure.words())),
+            Err(failure) => self.unread.push(format!("{kind} {name}: {}", failure.message())),
         }
     }
 
@@ -128,26 +128,26 @@ impl Disk {
             _ => self.of_claim(),
         };
         let warning = self.events.iter().find(|event| event.is_warning);
-        found.told(warning)
+        found.quote_event(warning)
     }
 
     fn of_volume(&self) -> Finding {
         let (name, namespace) = (&self.name, &self.namespace);
         let Some(volume) = self.one(Kind::DataVolume) else { return self.of_claim() };
-        let with_words = |finding: Finding| match said(volume) {
-            Some(words) => finding.said(words.shown(), words.words()),
+        let with_quotes = |finding: Finding| match explaining_condition(volume) {
+            Some(words) => finding.quote(words.shown(), words.message_or_reason()),
             None => finding,
         };
         if phase(volume) == "Failed" {
-            return with_words(Finding::new(format!("DataVolume {name} has failed"))).advise(format!(
-                "mend what it failed on, then delete it, and create it again: kubectl delete datavolume {name} -n {namespace}"
+            return with_quotes(Finding::new(format!("DataVolume {name} has failed"))).advise(format!(
+                "fix the cause of the failure, then delete it, and create it again: kubectl delete datavolume {name} -n {namespace}"
             ));
         }
         let since = condition(volume, "Running", "True").and_then(|running| running.since);
         let since = since.or_else(|| moment(volume, "/metadata/creationTimestamp"));
         match filling(volume, name, namespace) {
             Some((what, advice)) => {
-                with_words(Finding::new(format!("DataVolume {name}, {what}")).since(since)).advise(advice)
+                with_quotes(Finding::new(format!("DataVolume {name}, {what}")).since(since)).advise(advice)
             }
             None => self.export().unwrap_or_else(|| {
                 Finding::new(format!("DataVolume {name} is filled, and waits for nothing"))
@@ -180,7 +180,7 @@ impl Disk {
                 );
                 let finding = Finding::new(format!("PVC {name} {class} waits for a volume")).since(since);
                 match note(claim, RUNNING, ".message") {
-                    Some(message) => finding.said(format!("the annotation {RUNNING}.message"), message),
+                    Some(message) => finding.quote(format!("the annotation {RUNNING}.message"), message),
                     None => finding,
                 }
                 .advise("compare the PVC with what can be had: kubectl get storageclass,pv")
@@ -199,7 +199,7 @@ impl Disk {
             Finding::new(format!("PVC {} is to be exported to {target}: {phase}", self.name)).since(since);
         let who =
             format!("the annotation {EXPORT}.message, {}", note(claim, EXPORT, ".reason").unwrap_or(phase));
-        Some(finding.said(who, note(claim, EXPORT, ".message").unwrap_or_default()))
+        Some(finding.quote(who, note(claim, EXPORT, ".message").unwrap_or_default()))
     }
 
     fn of_cron(&self) -> Finding {
@@ -211,7 +211,7 @@ impl Disk {
             let finding = Finding::new(format!("DataImportCron {name} is up to date")).since(done.since);
             // The condition also reports the failure of the last poll.
             return if done.message.contains("; ") {
-                finding.said(done.shown(), done.words())
+                finding.quote(done.shown(), done.message_or_reason())
             } else {
                 finding
             };
@@ -224,20 +224,21 @@ impl Disk {
         };
         let finding = Finding::new(format!("DataImportCron {name} is not up to date"))
             .since(stands.since)
-            .said(stands.shown(), stands.words());
+            .quote(stands.shown(), stands.message_or_reason());
         match self.one(Kind::DataVolume).filter(|volume| phase(volume) != "Succeeded") {
             Some(volume) => {
-                let import = super::see::name(volume);
-                let finding = match said(volume) {
-                    Some(words) => {
-                        finding.said(format!("{} of DataVolume {import}", words.shown()), words.words())
-                    }
+                let import = super::json::name(volume);
+                let finding = match explaining_condition(volume) {
+                    Some(words) => finding.quote(
+                        format!("{} of DataVolume {import}", words.shown()),
+                        words.message_or_reason(),
+                    ),
                     None => finding,
                 };
                 finding.advise(format!("look at the import: $virt why dv/{import} -n {}", self.namespace))
             }
             None => finding.advise(
-                "mend what the sentence above says; the next poll comes by the schedule, or after a pause",
+                "fix the cause in the message above; the next poll comes by the schedule, or after a pause",
             ),
         }
     }
@@ -251,7 +252,7 @@ fn worker(claim: &Value, name: &str) -> Option<Finding> {
     let is_done = matches!(reason, "Completed" | "Import Complete" | "Upload Complete");
     (!runs && !is_done).then(|| {
         Finding::new(format!("PVC {name} has its volume, and waits for its worker pod"))
-            .said(format!("the annotation {RUNNING}.message, {reason}"), message)
+            .quote(format!("the annotation {RUNNING}.message, {reason}"), message)
     })
 }
 
@@ -280,7 +281,7 @@ mod tests {
         assert!(page.contains("\nObjects\n") && !page.contains("$virt"), "{page}");
         let found = disk.find();
         let words: Vec<String> =
-            found.words.iter().map(|words| format!("{}: {}", words.who, words.text)).collect();
+            found.quotes.iter().map(|words| format!("{}: {}", words.source, words.text)).collect();
         (found.says, words.join(" | "), found.advice.join("; "))
     }
 

@@ -1,6 +1,6 @@
 //! Events of a VM and of all objects that belong to it.
 
-use super::see::{age, moment, text};
+use super::json::{age, moment, text};
 use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -24,8 +24,8 @@ pub(crate) struct Event {
 
 impl Event {
     /// Reads an event; `None` if its object is of another kind.
-    pub(super) fn of(object: &Value) -> Option<Event> {
-        let kind = Kind::of_name(text(object, "/involvedObject/kind")?)?;
+    pub(super) fn from_object(object: &Value) -> Option<Event> {
+        let kind = Kind::from_name(text(object, "/involvedObject/kind")?)?;
         let places = [
             "/series/lastObservedTime",
             "/lastTimestamp",
@@ -56,7 +56,7 @@ impl Event {
 
 /// Selection of events by their objects.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct EventFilter {
     pub(super) vm: String,
     pub(super) claims: BTreeSet<String>,
     pub(super) crons: BTreeSet<String>,
@@ -65,7 +65,7 @@ pub(super) struct Wanted {
     pub(super) pods: BTreeSet<String>,
 }
 
-impl Wanted {
+impl EventFilter {
     fn has(&self, event: &Event) -> bool {
         match event.kind {
             Kind::VirtualMachine | Kind::VirtualMachineInstance => event.name == self.vm,
@@ -90,8 +90,8 @@ impl Wanted {
     }
 
     /// The selected events, newest first.
-    pub(super) fn of(&self, objects: &[Value]) -> Vec<Event> {
-        let mut events: Vec<Event> = objects.iter().filter_map(Event::of).collect();
+    pub(super) fn select(&self, objects: &[Value]) -> Vec<Event> {
+        let mut events: Vec<Event> = objects.iter().filter_map(Event::from_object).collect();
         events.retain(|event| self.has(event));
         // Events of the same second are listed oldest first.
         events.reverse();
@@ -158,9 +158,12 @@ mod tests {
             event("PersistentVolumeClaim", "disk", "C", 4),
             event("DataVolume", "elsewhere", "no", 6),
         ];
-        let wanted =
-            Wanted { vm: "web".to_owned(), claims: BTreeSet::from(["disk".to_owned()]), ..Wanted::default() };
-        let found = wanted.of(&objects);
+        let filter = EventFilter {
+            vm: "web".to_owned(),
+            claims: BTreeSet::from(["disk".to_owned()]),
+            ..EventFilter::default()
+        };
+        let found = filter.select(&objects);
         assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), "BCA");
         let now = "2026-09-01T10:00:10Z".parse().unwrap();
         assert_eq!(
@@ -182,8 +185,8 @@ mod tests {
             event("VirtualMachine", "web", "no", 5),
         ];
         for (kind, reason) in [(Kind::Pool, "A"), (Kind::ReplicaSet, "B")] {
-            let wanted = Wanted { group: Some((kind, "web".to_owned())), ..Wanted::default() };
-            let found = wanted.of(&objects);
+            let filter = EventFilter { group: Some((kind, "web".to_owned())), ..EventFilter::default() };
+            let found = filter.select(&objects);
             assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), reason);
         }
     }
@@ -196,9 +199,9 @@ mod tests {
             "eventTime": "2026-09-01T10:00:00.000001Z", "lastTimestamp": null,
             "series": {"count": 3, "lastObservedTime": "2026-09-01T10:05:00.5Z"},
         });
-        let event = Event::of(&new).unwrap();
+        let event = Event::from_object(&new).unwrap();
         assert_eq!((event.count, event.from.as_str()), (3, "default-scheduler"));
         assert_eq!(event.when, Some("2026-09-01T10:05:00.5Z".parse().unwrap()));
-        assert_eq!(Event::of(&json!({})), None);
+        assert_eq!(Event::from_object(&json!({})), None);
     }
 }

@@ -1,8 +1,8 @@
 //! Reads all objects of a page from the API server. Objects that the user may not read are listed on the
 //! page.
 
-use super::event::Wanted;
-use super::see::{list, name, text};
+use super::event::EventFilter;
+use super::json::{list, name, text};
 use super::{Facts, Volume};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::{Kind, encoded};
@@ -28,7 +28,7 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
                 false => (Kind::VirtualMachine, no_vm),
             };
             let doing = format!("cannot read {kind} {name_of_vm} in namespace {namespace}");
-            return Err(failure.of(&doing));
+            return Err(failure.into_error(&doing));
         }
         found => found,
     };
@@ -62,14 +62,14 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
         let found = cluster.get(&Kind::Node.one("", &node)).await;
         facts.node = facts.kept(Kind::Node, &node, found);
     }
-    let wanted = Wanted {
+    let filter = EventFilter {
         vm: name_of_vm.to_owned(),
         claims: facts.volumes.iter().map(|volume| volume.claim.clone()).collect(),
         pods: facts.pods.iter().map(|pod| name(pod).to_owned()).collect(),
-        ..Wanted::default()
+        ..EventFilter::default()
     };
     let events = facts.kept(Kind::Event, "(all)", events).unwrap_or_default();
-    facts.events = wanted.of(&events);
+    facts.events = filter.select(&events);
     Ok(facts)
 }
 
@@ -80,7 +80,7 @@ impl Facts {
             Ok(found) => Some(found),
             Err(failure) if failure.code() == 404 => None,
             Err(failure) => {
-                self.unread.push(format!("{kind} {of}: {}", failure.words()));
+                self.unread.push(format!("{kind} {of}: {}", failure.message()));
                 None
             }
         }

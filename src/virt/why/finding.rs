@@ -2,14 +2,14 @@
 //! the one nearest to the guest.
 
 use super::event::Event;
-use super::see::{conditions, text};
-use super::{Facts, Finding, disks, kept, pod, vm, vmi};
+use super::json::{conditions, text};
+use super::{Facts, Finding, disks, pod, undeletable, vm, vmi};
 use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 
 /// Facts in the form that rules read.
-pub(super) struct Seen<'a> {
+pub(super) struct RuleContext<'a> {
     pub(super) facts: &'a Facts,
     pub(super) now: Timestamp,
     pub(super) name: &'a str,
@@ -17,14 +17,14 @@ pub(super) struct Seen<'a> {
     pub(super) pod: Option<&'a Value>,
 }
 
-type Rule = fn(&Seen<'_>) -> Option<Finding>;
+type Rule = fn(&RuleContext<'_>) -> Option<Finding>;
 
 /// Rules while the VMI exists.
 const OF_VMI: &[Rule] = &[
     vm::is_deleted,
     vmi::is_deleted,
     vmi::is_unheard,
-    kept::is_kept,
+    undeletable::is_undeletable,
     vmi::migrates,
     vmi::is_paused,
     vmi::runs,
@@ -45,9 +45,9 @@ const OF_VM: &[Rule] =
 
 /// Finds the reason why a VM waits.
 pub(crate) fn find(facts: &Facts, now: Timestamp) -> Finding {
-    let seen = Seen { facts, now, name: &facts.name, pod: active(facts) };
+    let context = RuleContext { facts, now, name: &facts.name, pod: active(facts) };
     let rules = if facts.vmi.is_some() { OF_VMI } else { OF_VM };
-    rules.iter().find_map(|rule| rule(&seen)).unwrap_or_else(|| {
+    rules.iter().find_map(|rule| rule(&context)).unwrap_or_else(|| {
         Finding::new(format!(
             "No rule fits what VM {} waits for; its objects and events are below",
             facts.name
@@ -68,7 +68,7 @@ fn active(facts: &Facts) -> Option<&Value> {
     facts.pods.iter().find(is_active).or(facts.pods.first())
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RuleContext<'a> {
     pub(super) fn vm(&self) -> Option<&'a Value> {
         self.facts.vm.as_ref()
     }
@@ -115,16 +115,16 @@ impl<'a> Seen<'a> {
         let node = self.facts.node.as_ref()?;
         let ready =
             conditions(node).find(|condition| condition.kind == "Ready" && condition.status != "True")?;
-        Some((super::see::name(node), ready.words().to_owned()))
+        Some((super::json::name(node), ready.message_or_reason().to_owned()))
     }
 }
 
 impl Finding {
     /// Quotes an event, with its component and object.
-    pub(super) fn told(self, event: Option<&Event>) -> Finding {
+    pub(super) fn quote_event(self, event: Option<&Event>) -> Finding {
         let Some(event) = event else { return self };
         let from = if event.from.is_empty() { String::new() } else { format!("{}, ", event.from) };
-        self.said(format!("{from}event {} of {}", event.reason, event.object()), &event.message)
+        self.quote(format!("{from}event {} of {}", event.reason, event.object()), &event.message)
     }
 }
 

@@ -5,9 +5,9 @@ mod rules;
 
 use super::Finding;
 use super::disks::phase;
-use super::event::{Event, Wanted};
+use super::event::{Event, EventFilter};
+use super::json::{condition, list, name, text};
 use super::page::{Parts, row, troubles, written};
-use super::see::{condition, list, name, text};
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use cdi::Result;
@@ -37,7 +37,7 @@ pub(crate) struct Group {
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Group> {
     let namespace = cluster.namespace();
     let object = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
-        failure.of(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
+        failure.into_error(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
     })?;
     let uid = text(&object, "/metadata/uid");
     let (of, ..) = terms(kind);
@@ -50,15 +50,15 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
     let members = match listed {
         Ok(_) => Some(members),
         Err(failure) => {
-            unread.push(format!("{of} (all): {}", failure.words()));
+            unread.push(format!("{of} (all): {}", failure.message()));
             None
         }
     };
-    let wanted = Wanted { group: Some((kind, name_of_it.to_owned())), ..Wanted::default() };
+    let filter = EventFilter { group: Some((kind, name_of_it.to_owned())), ..EventFilter::default() };
     let events = match events {
-        Ok(events) => wanted.of(&events),
+        Ok(events) => filter.select(&events),
         Err(failure) => {
-            unread.push(format!("Event (all): {}", failure.words()));
+            unread.push(format!("Event (all): {}", failure.message()));
             Vec::new()
         }
     };
@@ -234,7 +234,7 @@ mod tests {
         assert!(page.contains("\nObjects\n") && !page.contains("$virt"), "{page}");
         let found = group.find();
         let words: Vec<String> =
-            found.words.iter().map(|words| format!("{}: {}", words.who, words.text)).collect();
+            found.quotes.iter().map(|words| format!("{}: {}", words.source, words.text)).collect();
         (found.says, words.join(" | "), found.advice.join("; "))
     }
 

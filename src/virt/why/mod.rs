@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  API server ──fetch──► Facts ──┬─ finding: the first rule that applies ─► Finding ─┐
-//!                                │    (rules: vm, vmi, kept, disks, pod)              ├─page─► text
+//!                                │    (rules: vm, vmi, undeletable, disks, pod)       ├─page─► text
 //!                                └─ event: newest first ─────────────────────────────┘
 //!  a DataVolume, a PVC, a DataImportCron ──disk::fetch──► Disk ──► the same page
 //!  a pool, a replica set ──group::fetch──► Group ──► the same page
@@ -21,14 +21,14 @@ pub(crate) mod event;
 mod fetch;
 mod finding;
 mod group;
-mod kept;
+mod json;
 mod page;
 mod pod;
-mod see;
 #[cfg(test)]
 mod situations;
 #[cfg(test)]
 mod tests;
+mod undeletable;
 mod vm;
 mod vmi;
 
@@ -83,21 +83,21 @@ pub(crate) struct Finding {
     /// Time since which it holds.
     pub(crate) since: Option<Timestamp>,
     /// Messages of components that support it.
-    pub(crate) words: Vec<Words>,
+    pub(crate) quotes: Vec<Quote>,
     /// Advice for the user; `$virt` stands for the name of this program.
     pub(crate) advice: Vec<String>,
 }
 
 /// A message in a condition, a status or an event, with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Words {
-    pub(crate) who: String,
+pub(crate) struct Quote {
+    pub(crate) source: String,
     pub(crate) text: String,
 }
 
 impl Finding {
     fn new(says: impl Into<String>) -> Finding {
-        Finding { says: says.into(), since: None, words: Vec::new(), advice: Vec::new() }
+        Finding { says: says.into(), since: None, quotes: Vec::new(), advice: Vec::new() }
     }
 
     fn since(mut self, since: Option<Timestamp>) -> Finding {
@@ -105,18 +105,18 @@ impl Finding {
         self
     }
 
-    fn said(mut self, who: impl Into<String>, text: &str) -> Finding {
-        let words = Words { who: who.into(), text: text.to_owned() };
+    fn quote(mut self, who: impl Into<String>, text: &str) -> Finding {
+        let words = Quote { source: who.into(), text: text.to_owned() };
         // Several objects repeat one message; the first one is nearest to the cause.
-        if !text.is_empty() && !self.words.iter().any(|known| known.text == words.text) {
-            self.words.push(words);
+        if !text.is_empty() && !self.quotes.iter().any(|known| known.text == words.text) {
+            self.quotes.push(words);
         }
         self
     }
 
     /// All messages in one text in lower case, to be searched.
-    fn heard(&self) -> String {
-        self.words.iter().map(|words| words.text.to_lowercase()).collect::<Vec<_>>().join("\n")
+    fn quoted_text(&self) -> String {
+        self.quotes.iter().map(|words| words.text.to_lowercase()).collect::<Vec<_>>().join("\n")
     }
 
     fn advise(mut self, advice: impl Into<String>) -> Finding {

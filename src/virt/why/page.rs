@@ -2,7 +2,7 @@
 
 use super::event::{Event, table};
 use super::finding::{find, strategy};
-use super::see::{age, condition, conditions, list, name, text};
+use super::json::{age, condition, conditions, list, name, text};
 use super::{Facts, Finding, Volume};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -32,16 +32,16 @@ pub(super) struct Parts<'a> {
 
 /// The page about a VM, a disk or a group.
 pub(super) fn written(finding: Finding, parts: &Parts<'_>, program: &str, now: Timestamp) -> String {
-    let Finding { says, since, words, advice } = finding;
+    let Finding { says, since, quotes, advice } = finding;
     let mut page = Page(String::new());
     page.wrapped("", &format!("{}.", says.trim_end_matches('.')));
     if let Some(since) = since {
         page.line(&format!("Since {since}, for {}.", age(now, since)));
     }
-    if !words.is_empty() {
+    if !quotes.is_empty() {
         page.head("In the words of");
-        for words in &words {
-            page.line(&format!("  {}:", words.who));
+        for words in &quotes {
+            page.line(&format!("  {}:", words.source));
             page.wrapped("    ", &words.text);
         }
     }
@@ -128,7 +128,7 @@ fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
             rows.push(row("VM", &facts.name, format!("{printed}, run strategy {}", strategy(vm))));
             rows.extend(troubles(vm, now));
         }
-        None => rows.push(row("VM", &facts.name, "none: the VMI stands alone, or the VM cannot be read")),
+        None => rows.push(row("VM", &facts.name, "none: the VMI has no VM, or the VM cannot be read")),
     }
     match &facts.vmi {
         Some(vmi) => {
@@ -182,7 +182,7 @@ pub(super) fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
     ];
     // A guest runs without an agent, and without being migratable.
     const HARMLESS: [&str; 3] = ["AgentConnected", "LiveMigratable", "StorageLiveMigratable"];
-    let is_trouble = |one: &super::see::Condition<'_>| match GOOD.contains(&one.kind) {
+    let is_trouble = |one: &super::json::Condition<'_>| match GOOD.contains(&one.kind) {
         true => one.status != "True" && !HARMLESS.contains(&one.kind),
         false => one.status == "True",
     };

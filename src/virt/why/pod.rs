@@ -1,8 +1,8 @@
 //! Rules about the launcher pod, which quote the scheduler and the kubelet.
 
-use super::finding::Seen;
-use super::see::{condition, list, moment, name, text};
-use super::{Finding, Words, advice};
+use super::finding::RuleContext;
+use super::json::{condition, list, moment, name, text};
+use super::{Finding, Quote, advice};
 use crate::virt::object::Kind;
 use api::launcher::Ending;
 use serde_json::Value;
@@ -15,16 +15,19 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Reason for the end of the pod, quoted from its status or a container's; `None` while all of it runs.
-pub(super) fn end(pod: &Value) -> Option<Words> {
+pub(super) fn end(pod: &Value) -> Option<Quote> {
     let pod_name = name(pod);
     if let Some(reason) = text(pod, "/status/reason") {
         let message = text(pod, "/status/message").unwrap_or(reason);
-        return Some(Words { who: format!("status of Pod {pod_name}, {reason}"), text: message.to_owned() });
+        return Some(Quote {
+            source: format!("status of Pod {pod_name}, {reason}"),
+            text: message.to_owned(),
+        });
     }
     let disrupted = condition(pod, "DisruptionTarget", "True");
     if let Some(said) = disrupted {
         let who = format!("{} of Pod {pod_name}", said.shown());
-        return Some(Words { who, text: said.words().to_owned() });
+        return Some(Quote { source: who, text: said.message_or_reason().to_owned() });
     }
     containers(pod).find_map(|container| {
         let ended = container.pointer("/state/terminated").or(container.pointer("/lastState/terminated"))?;
@@ -33,12 +36,12 @@ pub(super) fn end(pod: &Value) -> Option<Words> {
         let who = format!("container {} of Pod {pod_name}, {reason}", text(container, "/name")?);
         let said = text(ended, "/message")
             .map_or_else(String::new, |message| format!(": {}", Ending::readable(message)));
-        Some(Words { who, text: format!("ended with exit code {code}{said}") })
+        Some(Quote { source: who, text: format!("ended with exit code {code}{said}") })
     })
 }
 
-pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
-    let pod = seen.pod?;
+pub(super) fn has_ended(context: &RuleContext<'_>) -> Option<Finding> {
+    let pod = context.pod?;
     let pod_name = name(pod);
     let is_over = matches!(text(pod, "/status/phase"), Some("Failed" | "Succeeded"));
     let goes = moment(pod, "/metadata/deletionTimestamp");
@@ -46,22 +49,22 @@ pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
         return None;
     }
     let says = match is_over {
-        true => format!("The launcher pod {pod_name} of VM {} has ended before the guest ran", seen.name),
-        false => format!("The launcher pod {pod_name} of VM {} is being deleted", seen.name),
+        true => format!("The launcher pod {pod_name} of VM {} has ended before the guest ran", context.name),
+        false => format!("The launcher pod {pod_name} of VM {} is being deleted", context.name),
     };
     let mut finding = Finding::new(says).since(goes);
     if let Some(words) = end(pod) {
-        finding = finding.said(words.who, &words.text);
+        finding = finding.quote(words.source, &words.text);
     }
-    Some(finding.told(seen.warning(Kind::Pod, pod_name, &[])).advise(format!(
+    Some(finding.quote_event(context.warning(Kind::Pod, pod_name, &[])).advise(format!(
         "read what the launcher says: kubectl logs {pod_name} -n {} -c compute",
-        seen.facts.namespace
+        context.facts.namespace
     )))
 }
 
 /// The pod has no node: none fits, or the scheduler has not tried yet.
-pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
-    let pod = seen.pod?;
+pub(super) fn is_not_scheduled(context: &RuleContext<'_>) -> Option<Finding> {
+    let pod = context.pod?;
     if text(pod, "/spec/nodeName").is_some() {
         return None;
     }
@@ -69,22 +72,21 @@ pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
     let said = condition(pod, "PodScheduled", "False");
     let made = moment(pod, "/metadata/creationTimestamp");
     let finding =
-        Finding::new(format!("VM {} waits for a node: no node can take its launcher pod", seen.name))
+        Finding::new(format!("VM {} waits for a node: no node can take its launcher pod", context.name))
             .since(said.and_then(|said| said.since).or(made));
     let finding = match said {
-        Some(said) => {
-            finding.said(format!("the scheduler, {} of Pod {pod_name}", said.shown()), said.words())
-        }
+        Some(said) => finding
+            .quote(format!("the scheduler, {} of Pod {pod_name}", said.shown()), said.message_or_reason()),
         None => finding,
     };
-    let finding = finding.told(seen.warning(Kind::Pod, pod_name, &["FailedScheduling"]));
-    if finding.words.is_empty() {
+    let finding = finding.quote_event(context.warning(Kind::Pod, pod_name, &["FailedScheduling"]));
+    if finding.quotes.is_empty() {
         let says =
-            format!("VM {} waits for the scheduler, which has not looked at its launcher pod", seen.name);
+            format!("VM {} waits for the scheduler, which has not looked at its launcher pod", context.name);
         let advice = "see whether a scheduler runs: kubectl get pods -n kube-system";
         return Some(Finding { says, ..finding }.advise(advice));
     }
-    let words = finding.heard();
+    let words = finding.quoted_text();
     let advice = [
         (
             "devices.kubevirt.io/",
@@ -103,7 +105,7 @@ pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
     let sizes = [("insufficient memory", "memory", "less memory"), ("insufficient cpu", "cpu", "fewer CPUs")];
     let sizes = sizes.into_iter().filter(|(sign, ..)| words.contains(sign));
     let sizes = sizes.map(|(_, resource, less)| {
-        format!("make room on a node, or give the VM {less} ({})", field_of(seen, resource))
+        format!("make room on a node, or give the VM {less} ({})", field_of(context, resource))
     });
     let pages = words.split_once("insufficient hugepages-").map(|(_, rest)| huge_pages(rest));
     let labels = words.contains("node affinity/selector").then(|| labels(pod));
@@ -156,9 +158,9 @@ fn labels(pod: &Value) -> String {
 
 /// Path of the field that sets the amount of a resource: a request, else a limit, else the instance type,
 /// else the guest's size.
-fn field_of(seen: &Seen<'_>, resource: &str) -> String {
-    let at = seen.at();
-    let spec = match (seen.vm(), seen.vmi()) {
+fn field_of(context: &RuleContext<'_>, resource: &str) -> String {
+    let at = context.at();
+    let spec = match (context.vm(), context.vmi()) {
         (Some(vm), _) => vm.pointer("/spec/template/spec"),
         (None, vmi) => vmi.and_then(|vmi| vmi.get("spec")),
     };
@@ -167,7 +169,7 @@ fn field_of(seen: &Seen<'_>, resource: &str) -> String {
         spec.and_then(|spec| spec.pointer(&place)).map(|_| format!("{at}.domain.resources.{list}.{resource}"))
     };
     let sized = || {
-        let named = seen.vm()?.pointer("/spec/instancetype").filter(|named| named.is_object());
+        let named = context.vm()?.pointer("/spec/instancetype").filter(|named| named.is_object());
         named.map(|_| "another instance type: spec.instancetype".to_owned())
     };
     said("requests")
@@ -183,8 +185,8 @@ fn quoted_image(message: &str) -> Option<&str> {
 }
 
 /// A container of the pod does not start.
-pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
-    let pod = seen.pod?;
+pub(super) fn container_waits(context: &RuleContext<'_>) -> Option<Finding> {
+    let pod = context.pod?;
     let pod_name = name(pod);
     let (container, waiting) = containers(pod).find_map(|container| {
         let waiting = container.pointer("/state/waiting")?;
@@ -199,23 +201,23 @@ pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
     let is_image =
         matches!(reason, "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull");
     let says = match is_image {
-        true => format!("VM {} waits for image {image}, which cannot be pulled", seen.name),
+        true => format!("VM {} waits for image {image}, which cannot be pulled", context.name),
         false => {
-            format!("VM {} waits for container {container_name} of its launcher pod: {reason}", seen.name)
+            format!("VM {} waits for container {container_name} of its launcher pod: {reason}", context.name)
         }
     };
     let finding = Finding::new(says)
         .since(condition(pod, "PodScheduled", "True").and_then(|scheduled| scheduled.since))
-        .said(
+        .quote(
             format!("the kubelet, container {container_name} of Pod {pod_name}, {reason}"),
             text(waiting, "/message").unwrap_or(reason),
         )
-        .told(seen.warning(Kind::Pod, pod_name, &[]));
+        .quote_event(context.warning(Kind::Pod, pod_name, &[]));
     let finding = match end(pod) {
-        Some(words) if !is_image => finding.said(words.who, &words.text),
+        Some(words) if !is_image => finding.quote(words.source, &words.text),
         _ => finding,
     };
-    let missing = text(waiting, "/message").and_then(|message| advice::missing(seen, message));
+    let missing = text(waiting, "/message").and_then(|message| advice::missing(context, message));
     Some(match missing {
         Some(missing) if !is_image => finding.advise(missing),
         _ if is_image => finding.advise(
@@ -223,14 +225,14 @@ pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
         ),
         _ => finding.advise(format!(
             "read what it says: kubectl logs {pod_name} -n {} -c {container_name} --previous",
-            seen.facts.namespace
+            context.facts.namespace
         )),
     })
 }
 
 /// The kubelet prepares volumes, network and containers of the pod.
-pub(super) fn begins(seen: &Seen<'_>) -> Option<Finding> {
-    let pod = seen.pod?;
+pub(super) fn begins(context: &RuleContext<'_>) -> Option<Finding> {
+    let pod = context.pod?;
     let runs = text(pod, "/status/phase") == Some("Running")
         && list(pod, "/status/containerStatuses")
             .filter(|container| text(container, "/name") == Some("compute"))
@@ -243,18 +245,18 @@ pub(super) fn begins(seen: &Seen<'_>) -> Option<Finding> {
     let scheduled = condition(pod, "PodScheduled", "True").and_then(|scheduled| scheduled.since);
     let finding = Finding::new(format!(
         "VM {} waits for the kubelet of node {node} to start its launcher pod {pod_name}",
-        seen.name
+        context.name
     ))
     .since(scheduled);
-    let finding = match seen.node_trouble() {
+    let finding = match context.node_trouble() {
         Some((node, words)) => finding
-            .said(format!("condition Ready of Node {node}"), &words)
+            .quote(format!("condition Ready of Node {node}"), &words)
             .advise(format!("bring node {node} back: kubectl describe node {node}")),
         None => finding,
     };
-    let warning = seen.warning(Kind::Pod, pod_name, &[]);
-    let finding = finding.told(warning);
-    if let Some(missing) = warning.and_then(|warning| advice::missing(seen, &warning.message)) {
+    let warning = context.warning(Kind::Pod, pod_name, &[]);
+    let finding = finding.quote_event(warning);
+    if let Some(missing) = warning.and_then(|warning| advice::missing(context, &warning.message)) {
         return Some(finding.advise(missing));
     }
     Some(match warning.map(|warning| warning.reason.as_str()) {
@@ -263,7 +265,7 @@ pub(super) fn begins(seen: &Seen<'_>) -> Option<Finding> {
         Some("FailedCreatePodSandBox" | "NetworkNotReady") => {
             finding.advise("look at the network plugin of that node")
         }
-        Some(_) => finding.advise("mend what the event above says; the kubelet tries again by itself"),
+        Some(_) => finding.advise("fix the cause in the event above; the kubelet tries again by itself"),
         None if finding.advice.is_empty() => {
             finding.advise("images may still be pulled: wait, or watch the events")
         }

@@ -75,9 +75,9 @@ fn up() -> Vec<Value> {
 pub(super) fn event(kind: &str, name: &str, reason: &str, message: &str) -> Event {
     let object = json!({
         "type": "Warning", "reason": reason, "message": message, "lastTimestamp": BEFORE,
-        "involvedObject": {"kind": kind, "name": name}, "source": {"component": "somebody"},
+        "involvedObject": {"kind": kind, "name": name}, "source": {"component": "csi-provisioner"},
     });
-    Event::of(&object).unwrap()
+    Event::from_object(&object).unwrap()
 }
 
 /// The volume of the VM, with a PVC in this phase and this DataVolume.
@@ -151,8 +151,8 @@ pub(super) fn of_vms() -> Vec<Situation> {
                 ..facts()
             },
             "VM web has failed to start 3 times in a row; the next try comes in 90s",
-            "somebody, event SyncFailed of VMI web: no such machine type | \
-             somebody, event BackOff of Pod virt-launcher-web-y: Back-off restarting",
+            "csi-provisioner, event SyncFailed of VMI web: no such machine type | \
+             csi-provisioner, event BackOff of Pod virt-launcher-web-y: Back-off restarting",
             "$virt stop web",
         ),
         (
@@ -248,7 +248,7 @@ pub(super) fn of_vms() -> Vec<Situation> {
                 ..facts()
             },
             "VM web waits for virt-controller to create DataVolume disk",
-            "somebody, event FailedDataVolumeCreate of VM web: no matches for kind",
+            "csi-provisioner, event FailedDataVolumeCreate of VM web: no matches for kind",
             "CDI is installed",
         ),
         (
@@ -260,7 +260,7 @@ pub(super) fn of_vms() -> Vec<Situation> {
                 ..facts()
             },
             "VM web waits for PVC disk of storage class fast, which is not bound",
-            "somebody, event ProvisioningFailed of PVC disk: no class fast",
+            "csi-provisioner, event ProvisioningFailed of PVC disk: no class fast",
             "get storageclass",
         ),
         (
@@ -373,7 +373,7 @@ pub(super) fn of_pods() -> Vec<Situation> {
                 ..scheduling()
             },
             "VM web waits for the kubelet of node n1 to start its launcher pod virt-launcher-web-x",
-            "somebody, event FailedMount of Pod virt-launcher-web-x: timed out waiting for disk",
+            "csi-provisioner, event FailedMount of Pod virt-launcher-web-x: timed out waiting for disk",
             "describe pvc",
         ),
         (
@@ -389,7 +389,7 @@ pub(super) fn of_pods() -> Vec<Situation> {
                 ..scheduling()
             },
             "VM web waits for the kubelet of node n1 to start its launcher pod virt-launcher-web-x",
-            "somebody, event FailedMount of Pod virt-launcher-web-x: MountVolume.SetUp failed: configmap \"hook\" not found",
+            "csi-provisioner, event FailedMount of Pod virt-launcher-web-x: MountVolume.SetUp failed: configmap \"hook\" not found",
             "create the ConfigMap hook in namespace blue",
         ),
         (
@@ -498,7 +498,7 @@ pub(super) fn of_guests() -> Vec<Situation> {
                 "GuestNotRunning",
                 "Guest VM is not reported as running",
             )]),
-            "VM web runs, and is not ready",
+            "VM web is running but not Ready",
             "condition Ready, GuestNotRunning of VMI web: Guest VM is not reported as running",
             "readinessProbe",
         ),
@@ -517,7 +517,7 @@ pub(super) fn of_guests() -> Vec<Situation> {
         (
             "node not ready",
             Facts { node: node("Unknown"), ..with_guest(&[]) },
-            "VM web ran on node n1 when it was last heard of",
+            "VM web was running on node n1 at the last report",
             "condition Ready of Node n1: kubelet says so",
             "virt-handler runs there",
         ),
@@ -527,7 +527,7 @@ pub(super) fn of_guests() -> Vec<Situation> {
                 node: node("Unknown"),
                 ..with_guest(&[condition("Synchronized", "False", "NodeUnresponsive", "no heartbeat")])
             },
-            "VM web waits for node n1, of which nothing is heard",
+            "VM web waits for node n1, which is unresponsive",
             "virt-controller, condition Synchronized, NodeUnresponsive of VMI web: no heartbeat | condition Ready of Node n1: kubelet says so",
             "bring node n1 back",
         ),

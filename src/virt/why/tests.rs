@@ -17,7 +17,7 @@ fn each_situation_is_found_in_the_words_of_whoever_stands_still() {
         let found = find(&facts, now());
         assert!(found.says.starts_with(says), "{situation}: {}", found.says);
         let said: Vec<String> =
-            found.words.iter().map(|words| format!("{}: {}", words.who, words.text)).collect();
+            found.quotes.iter().map(|words| format!("{}: {}", words.source, words.text)).collect();
         assert_eq!(said.join(" | "), words, "{situation}");
         let all = found.advice.join("; ");
         assert!(all.contains(advice) && (!advice.is_empty() || all.is_empty()), "{situation}: {all}");
@@ -86,7 +86,7 @@ In the words of
   the scheduler, condition PodScheduled, Unschedulable of Pod virt-launcher-web-x:
     0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available: 1 No
     preemption victims found for incoming pod.
-  somebody, event FailedScheduling of Pod virt-launcher-web-x:
+  csi-provisioner, event FailedScheduling of Pod virt-launcher-web-x:
     no [2J room
 
 What to do
@@ -105,7 +105,7 @@ Not read
 
 Events, newest first
 LAST SEEN  TYPE     REASON            OBJECT                   FROM      MESSAGE
-5m         Warning  FailedScheduling  Pod virt-launcher-web-x  somebody  no [2J room
+5m         Warning  FailedScheduling  Pod virt-launcher-web-x  csi-provisioner  no [2J room
 ";
     assert_eq!(page(&facts, "virtctl", now()), wanted);
     facts.events = vec![facts.events[0].clone(); 13];

@@ -9,19 +9,19 @@
 //! [`Objects::choose`] and `api::machine` then select a VM and check it; their faults are reported in the
 //! same way.
 
-mod choose;
 mod finding;
+mod instance_types;
 mod object;
-mod sizes;
+mod selection;
 mod source;
 #[cfg(test)]
 mod tests;
 mod volume;
 mod write;
 
-pub(crate) use choose::Which;
 pub(crate) use finding::{Finding, refusal};
-pub(crate) use object::{Objects, Written};
+pub(crate) use object::{Located, Objects};
+pub(crate) use selection::Selection;
 pub(crate) use source::is_manifest;
 pub(crate) use write::yaml as text;
 

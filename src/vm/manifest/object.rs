@@ -3,13 +3,13 @@
 //! ```text
 //!  document ──► apiVersion, kind ──► VirtualMachine(VMI) ──► VMI      (of a VirtualMachine: its template)
 //!                  │                 DataVolume, PersistentVolumeClaim, Secret, ConfigMap
-//!                  │                 instance types and preferences ([`super::sizes`])
+//!                  │                 instance types and preferences ([`super::instance_types`])
 //!                  │                 List ──► its items
 //!                  └──► any other: a warning that names it
 //! ```
 
 use super::finding::{Finding, Origin};
-use super::sizes::{self, Size};
+use super::instance_types::{self, MatchedSpec};
 use crate::vm::place::check_name;
 use api::claim::PersistentVolumeClaim;
 use api::configmap::ConfigMap;
@@ -34,7 +34,7 @@ const LISTS: usize = 4;
 
 /// An object and its place in the manifest.
 #[derive(Debug, Clone)]
-pub(crate) struct Written<T> {
+pub(crate) struct Located<T> {
     pub(crate) object: T,
     pub(crate) origin: Origin,
 }
@@ -43,16 +43,16 @@ pub(crate) struct Written<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     /// VMIs in the order of the text, including those of VM templates.
-    pub(crate) vmis: Vec<Written<VirtualMachineInstance>>,
+    pub(crate) vmis: Vec<Located<VirtualMachineInstance>>,
     /// DataVolumes by name, including the templates of VMs.
-    pub(crate) data_volumes: BTreeMap<String, Written<DataVolume>>,
-    pub(crate) pvcs: BTreeMap<String, Written<PersistentVolumeClaim>>,
-    pub(crate) secrets: BTreeMap<String, Written<Secret>>,
-    pub(crate) config_maps: BTreeMap<String, Written<ConfigMap>>,
+    pub(crate) data_volumes: BTreeMap<String, Located<DataVolume>>,
+    pub(crate) pvcs: BTreeMap<String, Located<PersistentVolumeClaim>>,
+    pub(crate) secrets: BTreeMap<String, Located<Secret>>,
+    pub(crate) config_maps: BTreeMap<String, Located<ConfigMap>>,
     /// Instance types and preferences, by kind and name.
-    pub(super) sizes: BTreeMap<(MatcherKind, String), Size>,
+    pub(super) matched_specs: BTreeMap<(MatcherKind, String), MatchedSpec>,
     /// VMs with an instance type or a preference, until all documents are read.
-    pub(super) sized: Vec<Written<VirtualMachine>>,
+    pub(super) unexpanded: Vec<Located<VirtualMachine>>,
     pub(crate) faults: Vec<Finding>,
     pub(crate) warnings: Vec<Finding>,
 }
@@ -67,8 +67,8 @@ impl Objects {
     fn add_value(&mut self, value: Value, origin: Origin, depth: usize) {
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
-        if let Some(kind) = sizes::kind(&version, &kind) {
-            return self.size(kind, value, origin);
+        if let Some(kind) = instance_types::kind(&version, &kind) {
+            return self.add_matched(kind, value, origin);
         }
         match (version.as_str(), kind.as_str()) {
             ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachine") => self.vm(value, origin),
@@ -95,10 +95,10 @@ impl Objects {
             ("v1", list) if list.ends_with("List") && depth < LISTS => self.list(value, &origin, depth),
             ("", _) => self.faults.push(
                 origin
-                    .finding("apiVersion", "an object must say what it is")
+                    .finding("apiVersion", "an object needs an apiVersion")
                     .hint("write apiVersion: and kind:"),
             ),
-            (_, "") => self.faults.push(origin.finding("kind", "an object must say of which kind it is")),
+            (_, "") => self.faults.push(origin.finding("kind", "an object needs a kind")),
             _ => {
                 let what = format!("{kind} of {version} is not used here, and was left out");
                 self.warnings.push(origin.finding("kind", what));
@@ -125,7 +125,7 @@ impl Objects {
         value: Value,
         origin: Origin,
         meta: impl Fn(&T) -> &ObjectMeta,
-    ) -> Option<Written<T>> {
+    ) -> Option<Located<T>> {
         // An object whose fields have faults is checked further, so that all faults are reported at once.
         let mut faults = Vec::new();
         let object = wire::read_in_part::<T>(value, &mut faults);
@@ -147,7 +147,7 @@ impl Objects {
             self.faults.push(origin.finding("metadata.name", e.to_string()));
             return None;
         }
-        Some(Written { object, origin })
+        Some(Located { object, origin })
     }
 
     fn vmi(&mut self, value: Value, origin: Origin) {
@@ -160,7 +160,7 @@ impl Objects {
         let Some(written) = self.read::<VirtualMachine>(value, origin, |object| &object.metadata) else {
             return;
         };
-        let Written { object: vm, origin } = written;
+        let Located { object: vm, origin } = written;
         self.faults.extend(judge(&vm.spec).iter().map(|fault| origin.fault(fault)));
         for (i, template) in vm.spec.data_volume_templates.iter().cloned().enumerate() {
             let at = format!("spec.dataVolumeTemplates[{i}]");
@@ -175,7 +175,7 @@ impl Objects {
             let own = Origin { file: Arc::clone(&origin.file), lines, before: String::new() };
             match &object.metadata.name {
                 Some(name) if check_name(name).is_ok() => {
-                    self.data_volume(Written { object, origin: own });
+                    self.data_volume(Located { object, origin: own });
                 }
                 _ => {
                     let what = "a DataVolume must have a name";
@@ -189,7 +189,7 @@ impl Objects {
             return;
         };
         if vm.spec.instancetype.is_some() || vm.spec.preference.is_some() {
-            return self.sized.push(Written { object: vm, origin });
+            return self.unexpanded.push(Located { object: vm, origin });
         }
         self.add_template(vm.metadata, template, origin);
     }
@@ -206,10 +206,10 @@ impl Objects {
             spec: template.spec,
             ..VirtualMachineInstance::default()
         };
-        self.add_vmi(Written { object, origin: Origin { before: "spec.template".to_owned(), ..origin } });
+        self.add_vmi(Located { object, origin: Origin { before: "spec.template".to_owned(), ..origin } });
     }
 
-    fn add_vmi(&mut self, vmi: Written<VirtualMachineInstance>) {
+    fn add_vmi(&mut self, vmi: Located<VirtualMachineInstance>) {
         let name = &vmi.object.metadata.name;
         if self.vmis.iter().any(|known| known.object.metadata.name == *name) {
             let what = format!("another VM has the name {:?}, too", name.as_deref().unwrap_or_default());
@@ -227,7 +227,7 @@ impl Objects {
         self.vmis.push(vmi);
     }
 
-    fn data_volume(&mut self, written: Written<DataVolume>) {
+    fn data_volume(&mut self, written: Located<DataVolume>) {
         let faults = super::volume::judge(&written.object);
         self.faults.extend(faults.iter().map(|fault| written.origin.fault(fault)));
         insert(&mut self.data_volumes, &mut self.faults, Some(written), |object| &object.metadata);
@@ -246,9 +246,9 @@ fn judge(spec: &api::vm::Spec) -> Vec<Fault> {
 
 /// Adds an object under its name, which must be unique in its kind.
 fn insert<T>(
-    known: &mut BTreeMap<String, Written<T>>,
+    known: &mut BTreeMap<String, Located<T>>,
     faults: &mut Vec<Finding>,
-    written: Option<Written<T>>,
+    written: Option<Located<T>>,
     meta: impl Fn(&T) -> &ObjectMeta,
 ) {
     let Some(written) = written else { return };

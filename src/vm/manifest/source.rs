@@ -64,7 +64,7 @@ fn text(name: String, from: impl Read) -> Result<Text> {
         .map_err(|e| Error::io(format!("cannot read {name}"), e))?;
     if bytes.len() as u64 > TEXT_MAX {
         let most = cdi::size::human(TEXT_MAX);
-        return Err(Error::refused(format!("{name} is larger than {most}, which no manifest is")));
+        return Err(Error::refused(format!("{name} is larger than {most}, the maximum size of a manifest")));
     }
     let text = String::from_utf8(bytes)
         .map_err(|_| Error::refused(format!("{name} is not a manifest: its text is not UTF-8")))?;

@@ -133,13 +133,13 @@ fn one_of_several_vms_is_chosen_by_its_name() {
     };
     let objects = read_text(&(vmi("a") + &vmi("b")));
     assert_eq!(told(&objects.faults), Vec::<String>::new());
-    let e = objects.choose("vm.yaml", &Which::Only).unwrap_err();
+    let e = objects.choose("vm.yaml", &Selection::Only).unwrap_err();
     assert!(e.to_string().contains("2 VMs: a, b; choose one with --name"), "{e}");
-    assert_eq!(objects.choose("vm.yaml", &Which::Named("b".into())).unwrap().len(), 1);
-    assert_eq!(objects.choose("vm.yaml", &Which::All).unwrap().len(), 2);
-    assert!(objects.choose("vm.yaml", &Which::Named("c".into())).is_err());
+    assert_eq!(objects.choose("vm.yaml", &Selection::Named("b".into())).unwrap().len(), 1);
+    assert_eq!(objects.choose("vm.yaml", &Selection::All).unwrap().len(), 2);
+    assert!(objects.choose("vm.yaml", &Selection::Named("c".into())).is_err());
     let none = read_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
-    assert_eq!(none.choose("vm.yaml", &Which::Only).unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(none.choose("vm.yaml", &Selection::Only).unwrap_err().kind(), ErrorKind::Refused);
 }
 
 /// A VM without a size, and its documents behind it.

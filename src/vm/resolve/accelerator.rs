@@ -30,7 +30,7 @@ pub(crate) enum Choice {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CachedNode {
     boot: String,
     launcher: String,
     node: Node,
@@ -107,13 +107,13 @@ pub(crate) fn node(launcher: &Path, home: &Home, anew: bool) -> Result<Node> {
     let program = format!("{} {} {}", launcher.display(), facts.size(), facts.mtime());
     if !anew
         && let Ok(bytes) = std::fs::read(&path)
-        && let Ok(kept) = serde_json::from_slice::<Kept>(&bytes)
+        && let Ok(kept) = serde_json::from_slice::<CachedNode>(&bytes)
         && (&kept.boot, &kept.launcher) == (&boot, &program)
     {
         return Ok(kept.node);
     }
     home.make(&home.launcher_cache())?;
-    let kept = Kept { boot, launcher: program, node: asked(launcher, Some(&home.launcher_cache()))? };
+    let kept = CachedNode { boot, launcher: program, node: asked(launcher, Some(&home.launcher_cache()))? };
     let text = serde_json::to_vec(&kept).map_err(|e| Error::failed("cannot write JSON").because(e))?;
     write_whole(&path, &text)?;
     Ok(kept.node)
@@ -135,7 +135,10 @@ pub(crate) fn asked(launcher: &Path, cache: Option<&Path>) -> Result<Node> {
         return Err(Error::failed(what).with_hint(format!("see what {} node-info needs", launcher.display())));
     }
     serde_json::from_slice(&output.stdout).map_err(|e| {
-        Error::new(ErrorKind::Failed, "virt-launcher answers node-info in words that are not known here")
-            .because(e)
+        Error::new(
+            ErrorKind::Failed,
+            "the answer of 'virt-launcher node-info' is not understood; it may be of another version",
+        )
+        .because(e)
     })
 }

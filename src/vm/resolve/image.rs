@@ -11,12 +11,12 @@
 //! steps use that digest, so that a tag which moves meanwhile cannot mix two images in one VM.
 //!
 //! A file under its final name there is never written again; VMs use it below overlays of their own. None of
-//! it is read by this process: each arrow is a job of a process of its own ([`apart`]), which may write into
+//! it is read by this process: each arrow is a job of a process of its own ([`worker`]), which may write into
 //! the folder of its image alone.
 
 use crate::ui::Show;
-use crate::vm::apart::{self, Exact, Look, Task, folder_of, within};
 use crate::vm::place::Home;
+use crate::vm::worker::{self, ImageInfo, PinnedImage, Task, folder_of, within};
 use api::launcher::{Format, Kernel};
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
@@ -44,7 +44,7 @@ pub(crate) struct Image {
     /// Name as the user wrote it.
     pub(crate) name: Name,
     /// Place and digest that its content is read from.
-    here: Exact,
+    here: PinnedImage,
     /// Kernel, initrd and command line, by its labels.
     boot: Option<Boot>,
     /// True if its registry was asked in this command.
@@ -62,7 +62,7 @@ pub(crate) enum Policy {
 
 impl Policy {
     /// The policy of a spec. Default: `Always` for a tag `latest` or no tag, else `IfNotPresent`.
-    pub(crate) fn of(word: Option<&str>, image: &str) -> Result<Policy> {
+    pub(crate) fn parse(word: Option<&str>, image: &str) -> Result<Policy> {
         match word {
             Some("Always") => Ok(Policy::Always),
             Some("IfNotPresent") => Ok(Policy::IfNotPresent),
@@ -162,8 +162,8 @@ impl Images {
     /// store may have moved again.
     fn open(&self, place: &Name, name: Name, pulled: Option<String>) -> Result<Image> {
         let (image, asked) = (place.to_string(), pulled.is_some());
-        let Look { digest, boot } = self.ask(Task::Look { image: image.clone(), digest: pulled })?;
-        Ok(Image { name, here: Exact { image, digest }, boot, asked })
+        let ImageInfo { digest, boot } = self.ask(Task::Look { image: image.clone(), digest: pulled })?;
+        Ok(Image { name, here: PinnedImage { image, digest }, boot, asked })
     }
 
     /// Path and format of an image's disk, unpacked on first use.
@@ -215,7 +215,7 @@ impl Images {
 
     /// Runs a job in a confined process.
     pub(super) fn ask<T: DeserializeOwned>(&self, job: Task) -> Result<T> {
-        apart::ask(self.registries.as_deref(), self.show, job)
+        worker::run_job(self.registries.as_deref(), self.show, job)
     }
 }
 
@@ -305,10 +305,10 @@ mod tests {
             ("docker://registry.example/os", Policy::Always),
             ("registry.example:5000/os", Policy::IfNotPresent),
         ] {
-            assert_eq!(Policy::of(None, image).unwrap(), policy, "{image}");
+            assert_eq!(Policy::parse(None, image).unwrap(), policy, "{image}");
         }
-        assert_eq!(Policy::of(Some("Never"), "x:latest").unwrap(), Policy::Never);
-        assert_eq!(Policy::of(Some("never"), "x").unwrap_err().kind(), ErrorKind::Refused);
+        assert_eq!(Policy::parse(Some("Never"), "x:latest").unwrap(), Policy::Never);
+        assert_eq!(Policy::parse(Some("never"), "x").unwrap_err().kind(), ErrorKind::Refused);
     }
 
     #[test]

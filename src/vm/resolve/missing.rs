@@ -3,13 +3,13 @@
 
 use super::image::Images;
 use super::pool::Pool;
-use crate::vm::manifest::{Finding, Objects, Written};
+use crate::vm::manifest::{Finding, Located, Objects};
 use api::meta::LocalReference;
 use api::vmi::VirtualMachineInstance;
 
 /// A finding for each missing object.
 pub(crate) fn find(
-    vmi: &Written<VirtualMachineInstance>,
+    vmi: &Located<VirtualMachineInstance>,
     objects: &Objects,
     images: &Images,
 ) -> Vec<Finding> {
@@ -91,7 +91,7 @@ pub(crate) fn find(
 
 /// Findings for pull secrets. Registries get the user's own login here, so a Secret in the manifest must not
 /// seem to be used.
-fn pull_secrets(vmi: &Written<VirtualMachineInstance>) -> Vec<Finding> {
+fn pull_secrets(vmi: &Located<VirtualMachineInstance>) -> Vec<Finding> {
     let spec = &vmi.object.spec;
     let disks = spec.volumes.iter().enumerate().filter_map(|(i, volume)| {
         let secret = volume.container_disk.as_ref()?.image_pull_secret.as_deref()?;

@@ -172,7 +172,7 @@ impl Resolver<'_> {
     fn wanted(&self, image: &str, policy: Option<&str>) -> Result<(Name, Policy)> {
         let policy = match self.policy {
             Some(policy) => policy,
-            None => Policy::of(policy, image)?,
+            None => Policy::parse(policy, image)?,
         };
         Ok((image::name_of(image)?, policy))
     }

@@ -69,7 +69,7 @@ pub(crate) fn of_manifest(machine: &Machine) -> Result<Vec<Forward>> {
 /// Links of all interfaces; the forwards lead to the first.
 pub(crate) fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() && !forwards.is_empty() {
-        let what = format!("{} has no network interface that a port could lead to", machine.name);
+        let what = format!("{} has no network interface for port forwards", machine.name);
         return Err(Error::refused(what));
     }
     check(&forwards)?;

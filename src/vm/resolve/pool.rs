@@ -13,10 +13,10 @@
 use super::folder;
 use super::image::Images;
 use crate::ui;
-use crate::vm::apart::Task;
-use crate::vm::manifest::{Objects, Written};
+use crate::vm::manifest::{Located, Objects};
 use crate::vm::place::Lock;
 use crate::vm::record::{now, write_whole};
+use crate::vm::worker::Task;
 use api::datavolume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
 use api::launcher::{Format, Source};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 /// Content of the file `disk.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Note {
+struct DiskRecord {
     /// Version of this JSON: `coracle.disk/v1`.
     schema: String,
     /// Source of the disk, without its secrets.
@@ -83,11 +83,11 @@ impl Pool<'_> {
     }
 
     /// Opens an existing disk, and grows it if its PVC has grown.
-    fn kept(&self, pvc: &str, folder: &Path, volume: Option<&Written<DataVolume>>) -> Result<Note> {
+    fn kept(&self, pvc: &str, folder: &Path, volume: Option<&Located<DataVolume>>) -> Result<DiskRecord> {
         let path = folder.join("disk.json");
         let bytes =
             std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
-        let note: Note = serde_json::from_slice(&bytes).map_err(|e| {
+        let note: DiskRecord = serde_json::from_slice(&bytes).map_err(|e| {
             Error::refused(format!("{} is not what coracle wrote", path.display())).because(e)
         })?;
         if let Some(volume) = volume
@@ -136,14 +136,14 @@ impl Pool<'_> {
     }
 
     /// Creates the empty disk of a PVC without a source.
-    fn claimed(&self, pvc: &str, folder: &Path) -> Result<Note> {
+    fn claimed(&self, pvc: &str, folder: &Path) -> Result<DiskRecord> {
         let (source, size) = (api::job::Source::Blank, Some(self.size_of(pvc)?));
         let target = Target::File(folder.join("disk.img"));
         self.import(pvc, folder, Import { source, target, size, preallocate: false })
     }
 
     /// Imports a disk from the source of its DataVolume.
-    fn fill(&self, pvc: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
+    fn fill(&self, pvc: &str, folder: &Path, volume: &DataVolume) -> Result<DiskRecord> {
         self.import(pvc, folder, self.import_of(pvc, volume, Some(folder))?)
     }
 
@@ -151,20 +151,22 @@ impl Pool<'_> {
     /// checked.
     fn import_of(&self, pvc: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
         let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
-        Import::from_data_volume(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| {
-            match refusal {
-                // The manifest was refused for these faults before.
-                Refusal::Faults(faults) => {
-                    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                    Error::refused(format!("the DataVolume {pvc}: {}", faults.join("; ")))
+        Import::from_data_volume(volume, target, &mut ManifestReferences { pool: self, folder }).map_err(
+            |refusal| {
+                match refusal {
+                    // The manifest was refused for these faults before.
+                    Refusal::Faults(faults) => {
+                        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                        Error::refused(format!("the DataVolume {pvc}: {}", faults.join("; ")))
+                    }
+                    Refusal::Reference(e) => e,
                 }
-                Refusal::Reference(e) => e,
-            }
-        })
+            },
+        )
     }
 
     /// Runs an import, and writes its record.
-    fn import(&self, pvc: &str, folder: &Path, import: Import) -> Result<Note> {
+    fn import(&self, pvc: &str, folder: &Path, import: Import) -> Result<DiskRecord> {
         let import = Import { size: import.size.map(whole), ..import };
         // The source is named without its secrets: the record stays beside the disk.
         let (from, preallocated) = (import::shown(&import.source), import.preallocate);
@@ -178,7 +180,7 @@ impl Pool<'_> {
         let now = file.metadata().map_err(cannot)?.len();
         file.set_len(whole(now)).and_then(|()| file.sync_all()).map_err(cannot)?;
         let schema = "coracle.disk/v1".into();
-        let note = Note { schema, from, size, created: self::now(), preallocated };
+        let note = DiskRecord { schema, from, size, created: self::now(), preallocated };
         note.write(folder)?;
         Ok(note)
     }
@@ -186,13 +188,13 @@ impl Pool<'_> {
 
 /// References of an import to Secrets and ConfigMaps of the manifest: values, and folders for those that are
 /// read as files.
-struct Given<'a> {
+struct ManifestReferences<'a> {
     pool: &'a Pool<'a>,
     /// Folder of the PVC, which is locked: another manifest may have a ConfigMap of the same name.
     folder: Option<&'a Path>,
 }
 
-impl References for Given<'_> {
+impl References for ManifestReferences<'_> {
     type Error = Error;
 
     fn secret(&mut self, name: &str) -> Result<Files> {
@@ -226,7 +228,7 @@ fn whole(size: u64) -> u64 {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }
 
-impl Note {
+impl DiskRecord {
     fn write(&self, folder: &Path) -> Result<()> {
         let text =
             serde_json::to_vec_pretty(self).map_err(|e| Error::failed("cannot write a note").because(e))?;

@@ -70,11 +70,7 @@ fn judged(path: &Path) -> Result<bool> {
     };
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     if found.is_symlink() {
-        return Err(refused(
-            path,
-            "is a link",
-            "remove it, and put what it leads to in its place if that is yours",
-        ));
+        return Err(refused(path, "is a link", "replace it by the file that it points to, if that is yours"));
     }
     if owner != rustix::process::geteuid().as_raw() && owner != 0 {
         let what = format!("belongs to the user {owner}, not to you");
@@ -82,7 +78,8 @@ fn judged(path: &Path) -> Result<bool> {
     }
     if mode & OTHERS_WRITE != 0 {
         let what = format!("can be written to by others (mode {mode:04o})");
-        let to_do = format!("look at what is there, and take that away (chmod go-w {})", path.display());
+        let to_do =
+            format!("check the files there, and remove the permission (chmod go-w {})", path.display());
         return Err(refused(path, &what, &to_do));
     }
     Ok(found.is_dir())

@@ -206,10 +206,10 @@ fn what_the_api_server_refuses_is_told_in_a_sentence() {
     let said = "cannot start VM vm-0001 in namespace blue: VM is already running";
     assert_eq!((start.code, start.json()["error"].as_str().unwrap()), (502, said));
     for (line, code, said) in [
-        ("GET /api/vms/blue/none", 404, "there is no VM none"),
+        ("GET /api/vms/blue/none", 404, "VM none in namespace blue does not exist"),
         ("GET /api/why/blue/none", 404, "none"),
         ("GET /api/vms/green/web", 404, "'coracle ui -n green'"),
-        ("GET /api/vms/blue/..", 400, "names no VM"),
+        ("GET /api/vms/blue/..", 400, "is not the name of a VM"),
         ("GET /vendor.sh", 404, "load the page again"),
     ] {
         let answer = page.ask(line, &[&session]);

@@ -113,7 +113,7 @@ fn what_is_nothing_says_what_it_could_be() {
     laptop.run(&["run", "nothing.img"]).refused(4, "nothing.img");
     laptop.run(&["run", "vm.yaml"]).refused(4, "vm.yaml");
     laptop.run(&["run"]).refused(2, "SRC");
-    laptop.run(&["stop", "nobody"]).refused(4, "there is no VM \"nobody\"");
+    laptop.run(&["stop", "nobody"]).refused(4, "VM \"nobody\" not found");
     laptop.run(&["rm", "../x"]).refused(2, "is not a valid name");
     std::fs::write(laptop.place.path("vm.yaml"), VM).unwrap();
     laptop.run(&["run", "vm.yaml", "--memory", "1G"]).refused(2, "--memory is for disks and images");

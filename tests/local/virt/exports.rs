@@ -161,14 +161,14 @@ fn what_is_not_there_or_not_permitted_is_told() {
     own.0.server.has(PVC, &pvc(&[("target", TARGET)]));
     own.0.server.has(DV, &json!({"metadata": {"name": "golden"}}));
     own.run(&format!("-t {TARGET} pvc/golden --no-wait"));
-    own.run(&format!("-t {TARGET} dv/golden")).refused(3, "its PVC asks for an export itself");
+    own.run(&format!("-t {TARGET} dv/golden")).refused(3, "its PVC has an export request of its own");
 }
 
 #[test]
 fn what_makes_no_sense_asks_nobody() {
     let story = Story::new(&[]);
     for (line, said) in [
-        ("-t os:1 pvc/golden", "becomes an image of a registry"),
+        ("-t os:1 pvc/golden", "becomes an image in a registry"),
         ("-t docker://h/os:1 -t docker://h/os:2 pvc/golden", "give -t once"),
         ("-t docker://h/os@sha256:00 pvc/golden", "must be docker://HOST/REPO:TAG"),
         ("-t docker://h/os:1 --push pvc/golden", "--push is of a build on this computer"),
@@ -226,7 +226,7 @@ fn who_does_not_wait_is_told_that_it_is_asked_for_and_who_asks_again_follows() {
     server.answers_once(&format!("GET {PVC}"), 200, pvc(&runs).to_string());
     server.has(PVC, &done());
     let ran = story.run(&format!("-t {TARGET} pvc/golden")).ok();
-    assert!(ran.err.contains("the same export is under way"), "{}", ran.err);
+    assert!(ran.err.contains("the same export is running already"), "{}", ran.err);
     assert!(!story.0.server.asked().iter().any(|one| one.starts_with("PATCH ")), "nothing is asked anew");
 }
 

@@ -16,7 +16,7 @@ pub(super) fn credential(
     source: Option<&str>,
     needs: &mut Needs,
 ) -> Result<Value> {
-    let params = Params::of(FLAG, text, &["type", "src", "method", "user"])?;
+    let params = Params::parse(FLAG, text, &["type", "src", "method", "user"])?;
     let secret = json!({"secret": {"secretName": params.local_source("secret")?}});
     let method = params.get("method").unwrap_or("ga").to_lowercase();
     match params.get("type").unwrap_or("ssh").to_lowercase().as_str() {

@@ -19,14 +19,14 @@ pub(super) fn fault(flag: &str, what: &str) -> Error {
 
 impl Params {
     /// Parses a flag, which may have these parameters.
-    pub(super) fn of(flag: &'static str, text: &str, known: &[&str]) -> Result<Params> {
-        let params = Params::any(flag, text)?;
+    pub(super) fn parse(flag: &'static str, text: &str, known: &[&str]) -> Result<Params> {
+        let params = Params::parse_any(flag, text)?;
         params.only(known)?;
         Ok(params)
     }
 
     /// Parses a flag whose permitted parameters depend on one of them.
-    pub(super) fn any(flag: &'static str, text: &str) -> Result<Params> {
+    pub(super) fn parse_any(flag: &'static str, text: &str) -> Result<Params> {
         if text.is_empty() {
             return Err(fault(flag, "params may not be empty"));
         }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> Result<Params> {
-        Params::of("x", text, &["src", "bootorder", "size", "heads"])
+        Params::parse("x", text, &["src", "bootorder", "size", "heads"])
     }
 
     #[test]

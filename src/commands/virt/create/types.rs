@@ -122,7 +122,7 @@ pub(super) fn preference(args: &PreferenceArgs, namespace: Option<&str>) -> Resu
 }
 
 fn device(flag: &'static str, text: &str) -> Result<Value> {
-    let params = Params::of(flag, text, &["name", "devicename"])?;
+    let params = Params::parse(flag, text, &["name", "devicename"])?;
     let name = params.must("name")?;
     let device = params.get("devicename").ok_or_else(|| params.fault("deviceName must be specified"))?;
     Ok(json!({"name": name, "deviceName": device}))

@@ -23,7 +23,7 @@ pub(super) struct Volumes {
 impl Volumes {
     /// Adds a volume of type containerDisk.
     pub(super) fn container_disk(&mut self, vm: &str, number: usize, text: &str) -> Result<()> {
-        let params = Params::of("volume-containerdisk", text, &PLAIN)?;
+        let params = Params::parse("volume-containerdisk", text, &PLAIN)?;
         let image = params.must("src")?;
         if let Some(error) = elsewhere(&params, image) {
             return Err(error);
@@ -34,7 +34,7 @@ impl Volumes {
 
     /// Adds a PVC of the VM's namespace.
     pub(super) fn pvc(&mut self, text: &str) -> Result<()> {
-        let params = Params::of("volume-pvc", text, &PLAIN)?;
+        let params = Params::parse("volume-pvc", text, &PLAIN)?;
         let claim = params.local_source("pvc")?;
         let name = params.get("name").unwrap_or(claim);
         self.add(&params, name, "persistentVolumeClaim", &json!({"claimName": claim}))
@@ -42,7 +42,7 @@ impl Volumes {
 
     /// Adds a DataVolume that is created with the VM.
     pub(super) fn import(&mut self, text: &str) -> Result<()> {
-        let params = Params::any("volume-import", text)?;
+        let params = Params::parse_any("volume-import", text)?;
         let (source, known, optional_size) = source(&params)?;
         params.only(&[known, &["type", "name", "size", "bootorder"]].concat())?;
         let size = params.quantity("size")?;
@@ -65,7 +65,7 @@ impl Volumes {
 
     /// Adds the files of Windows Sysprep.
     pub(super) fn sysprep(&mut self, text: &str) -> Result<()> {
-        let params = Params::of("volume-sysprep", text, &["src", "type"])?;
+        let params = Params::parse("volume-sysprep", text, &["src", "type"])?;
         let name = params.local_source("configmap or secret")?;
         let kind = params.get("type").unwrap_or("configmap");
         let field = match kind.to_lowercase().as_str() {

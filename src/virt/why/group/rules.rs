@@ -2,7 +2,7 @@
 //! are ready.
 
 use super::super::Finding;
-use super::super::see::{condition, list, moment};
+use super::super::json::{condition, list, moment};
 use super::super::vm::LOOK_AT_CONTROLLER;
 use super::{Group, goes, terms};
 use serde_json::Value;
@@ -35,26 +35,28 @@ impl Group {
         let (says, advice) = match failure.reason {
             "FailedScaleOut" | "FailedCreate" => (
                 format!("{me} waits for a {of} that cannot be created"),
-                "mend what the sentence above names: a quota, a webhook, a missing right; it is tried again"
+                "fix the cause in the message above: a quota, a webhook, a missing right; it is tried again"
                     .to_owned(),
             ),
             "FailedScaleIn" => (
-                format!("{me} has more {of}s than are wanted, and its selectors take fewer than are to go"),
+                format!(
+                    "{me} has more {of}s than spec.replicas, and its selectors match fewer than must be deleted"
+                ),
                 format!(
                     "change spec.scaleInStrategy.proactive.selectionPolicy.selectors, or spec.replicas: {edit}"
                 ),
             ),
             "InvalidSpec" => (
                 format!("{me} has a spec that cannot be carried out, and nothing is done for it"),
-                format!("correct the field that the sentence above names: {edit}"),
+                format!("correct the field in the message above: {edit}"),
             ),
             _ => (
                 format!("{me} cannot be kept at its number of {of}s"),
-                "mend what the sentence above says".to_owned(),
+                "fix the cause in the message above".to_owned(),
             ),
         };
         let who = format!("virt-controller, {} of {me}", failure.shown());
-        Some(Finding::new(says).since(failure.since).said(who, failure.words()).advise(advice))
+        Some(Finding::new(says).since(failure.since).quote(who, failure.message_or_reason()).advise(advice))
     }
 
     fn is_paused(&self) -> Option<Finding> {
@@ -70,7 +72,7 @@ impl Group {
         is_new.then(|| {
             Finding::new(format!("{} waits for virt-controller, which has not looked at it yet", self.me()))
                 .since(moment(&self.object, "/metadata/creationTimestamp"))
-                .told(self.warning())
+                .quote_event(self.warning())
                 .advise(LOOK_AT_CONTROLLER)
         })
     }
@@ -80,7 +82,7 @@ impl Group {
         (missing > 0).then(|| {
             let missing = self.many(missing);
             Finding::new(format!("{} waits for virt-controller to create {missing}", self.me()))
-                .told(self.warning())
+                .quote_event(self.warning())
                 .advise(LOOK_AT_CONTROLLER)
         })
     }
@@ -91,7 +93,7 @@ impl Group {
         let excess = self.there().saturating_sub(self.wanted());
         (excess > 0 && !keeps).then(|| {
             let says = format!("{} waits for {} to be deleted", self.me(), self.many(excess));
-            let finding = Finding::new(says).told(self.warning());
+            let finding = Finding::new(says).quote_event(self.warning());
             match self.members().iter().any(goes) {
                 true => finding,
                 false => finding.advise(LOOK_AT_CONTROLLER),

@@ -121,7 +121,7 @@ fn the_size_of_a_volume_is_that_of_the_disk_where_it_can_be_known() {
     story.server().forgets(PVC);
     story.piped("dv d --image-path=-", b"x").refused(2, "the size must be specified");
     std::fs::write(story.cluster.place.path("d.vmdk"), [&b"KDMV"[..], &[0; 1000]].concat()).unwrap();
-    story.run("dv d --image-path=d.vmdk").refused(2, "--size says that of the volume");
+    story.run("dv d --image-path=d.vmdk").refused(2, "--size sets the size of the volume");
     story
         .run("dv d --image-path=disk.img --access-mode=RWX --size=1Gi")
         .refused(2, "say --access-mode=ReadWriteMany");

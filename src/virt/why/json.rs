@@ -35,7 +35,7 @@ pub(super) struct Condition<'a> {
 
 impl<'a> Condition<'a> {
     /// The message, or without one the reason.
-    pub(super) fn words(&self) -> &'a str {
+    pub(super) fn message_or_reason(&self) -> &'a str {
         if self.message.is_empty() { self.reason } else { self.message }
     }
 

@@ -1,14 +1,14 @@
-//! `coracle apart`: one job on foreign bytes for the verbs that start VMs (`vm/apart.rs`). The job is read
+//! `coracle apart`: one job on foreign bytes for the verbs that start VMs (`vm/worker.rs`). The job is read
 //! from standard input, the result is written to standard output.
 //!
 //! Each job states the files and servers that it uses, gives up access to all others, and only then opens
 //! anything.
 
 use crate::ui::{self, Show};
-use crate::vm::apart::{Exact, Look, Order, Outcome, Task};
 use crate::vm::place::Lock;
 use crate::vm::record::write_whole;
 use crate::vm::resolve::image::usable;
+use crate::vm::worker::{ImageInfo, JobRequest, Outcome, PinnedImage, Task};
 use api::job::Import;
 use api::launcher::Format;
 use cdi::convert::{Keep, Prepared, Report, Request, prepare};
@@ -38,14 +38,14 @@ use std::sync::Arc;
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<()> {
-    let order: Order = serde_json::from_reader(io::stdin().lock())
+    let order: JobRequest = serde_json::from_reader(io::stdin().lock())
         .map_err(|e| Error::refused("this is not a job; 'coracle run' makes them").because(e))?;
     let show = if order.quiet { Show::Quiet } else { Show::Auto };
     // Each log line of this process names its job, also the lines about its confinement.
     let what = order.job.what();
     let _span = tracing::info_span!("process", number = std::process::id(), job = what.as_str()).entered();
     let work = Work { places: Arc::new(Places::new(order.registries)), show };
-    let answer = Outcome::of(work.run(order.job));
+    let answer = Outcome::from_result(work.run(order.job));
     let text = serde_json::to_string(&answer).map_err(|e| Error::failed("cannot write JSON").because(e))?;
     ui::out(&text)
 }
@@ -102,7 +102,7 @@ impl Work {
 
     fn here(&self, image: &Name) -> Result<Value> {
         self.reads(image)?.enter();
-        match self.places.find(image).and_then(|found| found.place.document(&found.which)) {
+        match self.places.find(image).and_then(|found| found.place.document(&found.reference)) {
             Ok(_) => Ok(json!(true)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(json!(false)),
             Err(e) => Err(e.into()),
@@ -116,8 +116,14 @@ impl Work {
         let options = copy::Options { arch: Some(architecture().to_owned()), parallel: 3, judge: true };
         let progress = Arc::new(copy::Progress::default());
         let bar = ui::Progress::of_blobs("pulling", &progress, self.show);
-        let copied =
-            copy::copy(&*found.place, &found.which, &*goal.sink, goal.tag.as_deref(), &options, &progress);
+        let copied = copy::copy(
+            &*found.place,
+            &found.reference,
+            &*goal.sink,
+            goal.tag.as_deref(),
+            &options,
+            &progress,
+        );
         drop(bar);
         let copied = copied?;
         goal.sink.close()?;
@@ -128,12 +134,12 @@ impl Work {
     fn look(&self, image: &Name, digest: Option<Digest>) -> Result<Value> {
         self.reads(image)?.enter();
         let found = self.places.find(image)?;
-        let open = Open::of(match digest {
+        let open = Open::new(match digest {
             Some(digest) => found.exactly(digest),
             None => found,
         })?;
         let config = Config::read(&*open.found.place, manifest(image, &open.document)?)?;
-        Ok(json!(Look { digest: open.document.digest.to_string(), boot: locate::boot(&config) }))
+        Ok(json!(ImageInfo { digest: open.document.digest.to_string(), boot: locate::boot(&config) }))
     }
 
     fn has_disk(&self, image: &Pinned) -> Result<Value> {
@@ -148,7 +154,7 @@ impl Work {
     }
 
     fn open(&self, image: &Pinned) -> Result<Open> {
-        Open::of(self.places.find(&image.name)?.exactly(image.digest))
+        Open::new(self.places.find(&image.name)?.exactly(image.digest))
     }
 
     fn disk(&self, image: &Pinned, path: Option<&str>, folder: &Path) -> Result<PathBuf> {
@@ -249,7 +255,8 @@ fn judge(path: &Path) -> Result<Value> {
         Format::Qcow2 => disk_format::Format::Qcow2,
     };
     let bytes = Arc::new(FileAt::new(file, size));
-    let opened = container_disk::apart(|| disk_format::open(known, bytes, Limits::default()).map(drop))?;
+    let opened =
+        container_disk::run_confined(|| disk_format::open(known, bytes, Limits::default()).map(drop))?;
     opened.map_err(|e| {
         let e = Error::from(e);
         Error::new(e.kind(), format!("the disk {} is not used: {e}", path.display()))
@@ -258,13 +265,13 @@ fn judge(path: &Path) -> Result<Value> {
 }
 
 impl Open {
-    fn of(found: FoundImage) -> Result<Open> {
-        let document = choose::manifest(&*found.place, &found.which, architecture())?;
+    fn new(found: FoundImage) -> Result<Open> {
+        let document = choose::manifest(&*found.place, &found.reference, architecture())?;
         Ok(Open { found, document })
     }
 }
 
-fn pinned(exact: &Exact) -> Result<Pinned> {
+fn pinned(exact: &PinnedImage) -> Result<Pinned> {
     Ok(Pinned { name: named(&exact.image)?, digest: exact.digest.parse()? })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Parameters of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wish {
+pub(crate) struct UploadParams {
     /// Kind of the target: DataVolume or PersistentVolumeClaim.
     pub(crate) kind: Kind,
     /// Name of the object, and of its PVC.
@@ -102,8 +102,8 @@ pub(super) mod tests {
     use super::*;
 
     /// An upload of a disk to a DataVolume `d`.
-    pub(in crate::virt::upload) fn plain() -> Wish {
-        Wish {
+    pub(in crate::virt::upload) fn plain() -> UploadParams {
+        UploadParams {
             kind: Kind::DataVolume,
             name: "d".to_owned(),
             path: "d.img".to_owned(),

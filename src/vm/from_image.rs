@@ -15,7 +15,7 @@ const INLINE_MAX: usize = 2048;
 
 /// A VM as flags describe it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bare {
+pub(crate) struct VmFlags {
     pub(crate) name: String,
     pub(crate) cpus: u32,
     /// Guest memory in bytes.
@@ -110,7 +110,7 @@ impl Account {
     }
 }
 
-impl Bare {
+impl VmFlags {
     /// Objects of the VM: DataVolumes and Secrets first, the VirtualMachineInstance last.
     pub(crate) fn objects(&self) -> Vec<Value> {
         let (mut objects, mut disks, mut volumes) = (vec![], vec![], vec![]);
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn flags_become_objects() {
-        let bare = Bare {
+        let flags = VmFlags {
             name: "m".into(),
             cpus: 2,
             memory: 1536 << 20,
@@ -286,9 +286,9 @@ mod tests {
                 Drive::Empty(512),
             ],
             boot: Loader::Efi,
-            ..Bare::default()
+            ..VmFlags::default()
         };
-        let objects = bare.objects();
+        let objects = flags.objects();
         let spec = &objects[0]["spec"];
         assert_eq!(spec["domain"]["memory"]["guest"], "1536Mi");
         assert_eq!(spec["domain"]["devices"]["disks"][0]["cdrom"]["bus"], "sata");
@@ -308,17 +308,17 @@ mod tests {
             (Drive::Image("os:1".into()), false),
             (Drive::Empty(512), false),
         ] {
-            let bare = Bare {
+            let flags = VmFlags {
                 name: "m".into(),
                 drives: vec![Drive::Cdrom("/i.iso".into()), drive],
                 boot: Loader::SecureBoot,
                 tpm: true,
-                ..Bare::default()
+                ..VmFlags::default()
             };
-            let objects = bare.objects();
+            let objects = flags.objects();
             let domain = &objects.last().unwrap()["spec"]["domain"];
             let efi = json!({"secureBoot": true, "persistent": keeps});
-            assert_eq!(domain["firmware"]["bootloader"]["efi"], efi, "{:?}", bare.drives);
+            assert_eq!(domain["firmware"]["bootloader"]["efi"], efi, "{:?}", flags.drives);
             assert_eq!(domain["devices"]["tpm"], json!({"persistent": keeps}));
             assert_eq!(domain["features"]["smm"]["enabled"], true);
         }
@@ -331,8 +331,8 @@ mod tests {
             initrd: Some("boot/initrd".into()),
             cmdline: "quiet".into(),
         };
-        let bare = Bare { name: "t".into(), kernel: Some(("tiny:1".into(), boot)), ..Bare::default() };
-        let kernel = &bare.objects()[0]["spec"]["domain"]["firmware"]["kernelBoot"];
+        let flags = VmFlags { name: "t".into(), kernel: Some(("tiny:1".into(), boot)), ..VmFlags::default() };
+        let kernel = &flags.objects()[0]["spec"]["domain"]["firmware"]["kernelBoot"];
         let container =
             json!({"image": "tiny:1", "kernelPath": "/boot/vmlinux", "initrdPath": "/boot/initrd"});
         assert_eq!(*kernel, json!({"container": container, "kernelArgs": "quiet"}));
@@ -340,8 +340,9 @@ mod tests {
 
     #[test]
     fn a_long_text_goes_into_a_secret() {
-        let bare = Bare { name: "m".into(), user_data: Some("x".repeat(INLINE_MAX + 1)), ..Bare::default() };
-        let objects = bare.objects();
+        let flags =
+            VmFlags { name: "m".into(), user_data: Some("x".repeat(INLINE_MAX + 1)), ..VmFlags::default() };
+        let objects = flags.objects();
         assert_eq!(objects[0]["kind"], "Secret");
         assert_eq!(objects[1]["spec"]["volumes"][0]["cloudInitNoCloud"]["secretRef"]["name"], "m-cloudinit");
     }

@@ -5,11 +5,11 @@ use cdi::source::upload::REFUSED;
 
 /// The end of an upload attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum AttemptResult {
     /// The server has received all bytes.
     Done,
     /// The server does not support this endpoint.
-    NoSuchWay,
+    Unsupported,
     /// The server does not accept the token.
     Unauthorized(String),
     /// The server refused the upload, and would do so again.
@@ -19,23 +19,23 @@ pub(super) enum Ended {
 }
 
 /// Classifies an unexpected status, with the message of virtctl.
-pub(super) fn unexpected(answer: &Answer) -> Ended {
+pub(super) fn unexpected(answer: &Answer) -> AttemptResult {
     let said = format!("unexpected return value {}, {}", answer.status, answer.text);
     let is_too_small = answer.status == 400 && answer.text.contains("larger than");
     match answer.status {
-        401 => Ended::Unauthorized(said),
-        403 | 404 | 405 | 411 | 413 | 415 | 501 => Ended::Refused(said),
-        _ if is_too_small || answer.header(REFUSED).is_some() => Ended::Refused(said),
-        _ => Ended::Broken(said),
+        401 => AttemptResult::Unauthorized(said),
+        403 | 404 | 405 | 411 | 413 | 415 | 501 => AttemptResult::Refused(said),
+        _ if is_too_small || answer.header(REFUSED).is_some() => AttemptResult::Refused(said),
+        _ => AttemptResult::Broken(said),
     }
 }
 
 /// Classifies an attempt without an answer. An untrusted certificate will not be trusted the next time
 /// either.
-pub(super) fn lost(said: String) -> Ended {
+pub(super) fn lost(said: String) -> AttemptResult {
     match proxy::hint(&said) {
-        Some(_) => Ended::Refused(said),
-        None => Ended::Broken(said),
+        Some(_) => AttemptResult::Refused(said),
+        None => AttemptResult::Broken(said),
     }
 }
 
@@ -63,28 +63,28 @@ mod tests {
     fn a_status_says_whether_another_attempt_may_help() {
         let end = |status: u16, text: &str| unexpected(&Answer::of(status, text));
         let said = |status: u16, text: &str| format!("unexpected return value {status}, {text}");
-        assert_eq!(end(401, "no"), Ended::Unauthorized(said(401, "no")));
+        assert_eq!(end(401, "no"), AttemptResult::Unauthorized(said(401, "no")));
         for status in [403, 404, 405, 411, 413, 415, 501] {
-            assert_eq!(end(status, "no"), Ended::Refused(said(status, "no")));
+            assert_eq!(end(status, "no"), AttemptResult::Refused(said(status, "no")));
         }
         // Also what is no success for virtctl: 201, 202 and 204.
         for status in [201, 202, 204, 302, 400, 408, 409, 429, 500, 502, 503, 504] {
-            assert_eq!(end(status, "no"), Ended::Broken(said(status, "no")));
+            assert_eq!(end(status, "no"), AttemptResult::Broken(said(status, "no")));
         }
         let small =
             "Saving stream failed: effective image size is larger than the reported available storage";
-        assert_eq!(end(400, small), Ended::Refused(said(400, small)));
+        assert_eq!(end(400, small), AttemptResult::Refused(said(400, small)));
         assert!(hint(&said(400, small)).unwrap().contains("--size"));
         assert!(hint(&said(413, "")).unwrap().contains("Ingress"));
         assert_eq!(hint(&said(500, "no")), None);
         // A server of ours says that it will refuse the same bytes again.
         let mut image = Answer::of(500, "vmdk is not supported");
         image.headers.insert(REFUSED, "InvalidImage".parse().unwrap());
-        assert_eq!(unexpected(&image), Ended::Refused(said(500, "vmdk is not supported")));
+        assert_eq!(unexpected(&image), AttemptResult::Refused(said(500, "vmdk is not supported")));
         assert!(matches!(
             lost("https://h: invalid peer certificate: UnknownIssuer".to_owned()),
-            Ended::Refused(_)
+            AttemptResult::Refused(_)
         ));
-        assert!(matches!(lost("https://h: connection reset".to_owned()), Ended::Broken(_)));
+        assert!(matches!(lost("https://h: connection reset".to_owned()), AttemptResult::Broken(_)));
     }
 }

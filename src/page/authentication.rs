@@ -32,7 +32,7 @@ pub(super) const SUBPROTOCOL: &str = "coracle";
 const SUBPROTOCOL_SESSION: &str = "coracle.session.";
 
 /// Token and session of the page.
-pub(super) struct Visitors {
+pub(super) struct Authenticator {
     port: u16,
     /// Token, until it is used once.
     token: Mutex<Option<String>>,
@@ -53,16 +53,17 @@ pub(super) enum Verdict {
     Refused(&'static str),
 }
 
-impl Visitors {
+impl Authenticator {
     /// Secrets for a page at this port. Also returns the token for its address.
-    pub(super) fn new(port: u16) -> Result<(Visitors, String)> {
+    pub(super) fn new(port: u16) -> Result<(Authenticator, String)> {
         let token = secret()?;
-        let visitors = Visitors { port, token: Mutex::new(Some(token.clone())), session: secret()? };
-        Ok((visitors, token))
+        let authenticator =
+            Authenticator { port, token: Mutex::new(Some(token.clone())), session: secret()? };
+        Ok((authenticator, token))
     }
 
     /// Authenticates a request by its header.
-    pub(super) fn judge(&self, head: &Parts) -> Verdict {
+    pub(super) fn authenticate(&self, head: &Parts) -> Verdict {
         let says = |name: HeaderName| one(&head.headers, name);
         let host = format!("127.0.0.1:{}", self.port);
         let is_here = |said: &str| said == host || self.port == 80 && said == "127.0.0.1";
@@ -160,14 +161,17 @@ mod tests {
 
     #[test]
     fn the_token_is_good_once_and_buys_a_session() {
-        let (visitors, token) = Visitors::new(4000).unwrap();
+        let (authenticator, token) = Authenticator::new(4000).unwrap();
         let page = head(&format!("GET /?token={token}"), &[HOST]);
-        assert!(refused(&visitors.judge(&head("GET /?token=x", &[HOST]))));
-        assert!(refused(&visitors.judge(&head(&format!("GET /api/vms?token={token}"), &[HOST]))));
-        assert!(refused(&visitors.judge(&head(&format!("POST /?token={token}"), &[HOST, ORIGIN]))));
-        let Verdict::Welcome(session) = visitors.judge(&page) else { panic!("not let in") };
-        assert!(refused(&visitors.judge(&page)), "a second time");
-        let judged = |name, value: &str| visitors.judge(&head("GET /api/vms", &[HOST, (name, value)]));
+        assert!(refused(&authenticator.authenticate(&head("GET /?token=x", &[HOST]))));
+        assert!(refused(&authenticator.authenticate(&head(&format!("GET /api/vms?token={token}"), &[HOST]))));
+        assert!(refused(
+            &authenticator.authenticate(&head(&format!("POST /?token={token}"), &[HOST, ORIGIN]))
+        ));
+        let Verdict::Welcome(session) = authenticator.authenticate(&page) else { panic!("not let in") };
+        assert!(refused(&authenticator.authenticate(&page)), "a second time");
+        let judged =
+            |name, value: &str| authenticator.authenticate(&head("GET /api/vms", &[HOST, (name, value)]));
         assert_eq!(judged("authorization", &format!("Bearer {session}")), Verdict::Known);
         for (name, value) in [
             ("authorization", format!("Bearer {token}")),
@@ -183,11 +187,11 @@ mod tests {
 
     #[test]
     fn other_names_and_other_sites_are_refused_whatever_they_have() {
-        let (visitors, token) = Visitors::new(4000).unwrap();
-        let bearer = format!("Bearer {}", visitors.session);
+        let (authenticator, token) = Authenticator::new(4000).unwrap();
+        let bearer = format!("Bearer {}", authenticator.session);
         let session = ("authorization", bearer.as_str());
         let known = |line: &str, headers: &[(&str, &str)]| {
-            visitors.judge(&head(line, &[headers, &[session]].concat())) == Verdict::Known
+            authenticator.authenticate(&head(line, &[headers, &[session]].concat())) == Verdict::Known
         };
         let upgrade = ("upgrade", "websocket");
         assert!(known("GET /api/vms", &[HOST]) && known("GET /api/vms", &[HOST, ORIGIN]));
@@ -195,10 +199,10 @@ mod tests {
         assert!(known("GET /ws/console/a/b", &[HOST, ORIGIN, upgrade]));
         assert!(known("GET /", &[HOST, ("sec-fetch-site", "none")]));
         // A WebSocket has its session beside the name of its protocol.
-        let protocols = format!("coracle, coracle.session.{}", visitors.session);
+        let protocols = format!("coracle, coracle.session.{}", authenticator.session);
         let socket = |more: &[(&str, &str)]| {
             let headers = [&[HOST, upgrade, ("sec-websocket-protocol", &protocols)], more].concat();
-            visitors.judge(&head("GET /ws/console/a/b", &headers))
+            authenticator.authenticate(&head("GET /ws/console/a/b", &headers))
         };
         assert_eq!(socket(&[ORIGIN]), Verdict::Known);
         assert!(refused(&socket(&[])) && refused(&socket(&[("origin", "http://127.0.0.1:4001")])));
@@ -223,15 +227,15 @@ mod tests {
         ] {
             assert!(!known(line, headers), "{line} {headers:?}");
             assert!(
-                matches!(visitors.judge(&head(line, headers)), Verdict::Refused(_)),
+                matches!(authenticator.authenticate(&head(line, headers)), Verdict::Refused(_)),
                 "{line} {headers:?}"
             );
         }
         let rebound = head(&format!("GET /?token={token}"), &[("host", "evil.example:4000")]);
-        assert!(refused(&visitors.judge(&rebound)));
+        assert!(refused(&authenticator.authenticate(&rebound)));
         let elsewhere = [HOST, ("sec-fetch-site", "cross-site")];
         assert!(matches!(
-            visitors.judge(&head(&format!("GET /?token={token}"), &elsewhere)),
+            authenticator.authenticate(&head(&format!("GET /?token={token}"), &elsewhere)),
             Verdict::Welcome(_)
         ));
     }

@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Counters of an upload's attempts.
 #[derive(Debug)]
-pub(super) struct Tries {
+pub(super) struct Attempts {
     most: u32,
     failures: u32,
     refreshes: u32,
@@ -25,10 +25,10 @@ pub(super) struct Tries {
     losses: u32,
 }
 
-impl Tries {
+impl Attempts {
     /// Counters for at most so many attempts without progress.
-    pub(super) fn new(most: u32) -> Tries {
-        Tries { most, failures: 0, refreshes: 0, reached: 0, losses: 0 }
+    pub(super) fn new(most: u32) -> Attempts {
+        Attempts { most, failures: 0, refreshes: 0, reached: 0, losses: 0 }
     }
 
     /// Notes the number of bytes that the server has.
@@ -68,32 +68,32 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_and_begin_anew_with_a_new_byte() {
-        let mut tries = Tries::new(3);
-        assert_eq!(tries.failed(), Some(FIRST_PAUSE));
-        assert_eq!(tries.failed(), Some(FIRST_PAUSE * 2));
-        tries.reached(0);
-        assert_eq!(tries.failed(), None);
-        assert_eq!(tries.failures(), 3);
+        let mut attempts = Attempts::new(3);
+        assert_eq!(attempts.failed(), Some(FIRST_PAUSE));
+        assert_eq!(attempts.failed(), Some(FIRST_PAUSE * 2));
+        attempts.reached(0);
+        assert_eq!(attempts.failed(), None);
+        assert_eq!(attempts.failures(), 3);
 
-        let mut tries = Tries::new(2);
+        let mut attempts = Attempts::new(2);
         for bytes in 1..100 {
-            assert!(tries.failed().is_some());
-            tries.reached(bytes);
+            assert!(attempts.failed().is_some());
+            attempts.reached(bytes);
         }
-        assert!(tries.failed().is_some() && tries.failed().is_none());
-        assert_eq!(Tries::new(1).failed(), None);
+        assert!(attempts.failed().is_some() && attempts.failed().is_none());
+        assert_eq!(Attempts::new(1).failed(), None);
     }
 
     #[test]
     fn a_server_that_loses_everything_each_time_is_given_up() {
-        let mut tries = Tries::new(3);
+        let mut attempts = Attempts::new(3);
         let mut rounds = 0;
         loop {
-            tries.reached(1000);
-            if tries.failed().is_none() {
+            attempts.reached(1000);
+            if attempts.failed().is_none() {
                 break;
             }
-            tries.reached(0);
+            attempts.reached(0);
             rounds += 1;
         }
         assert_eq!(rounds, 3);
@@ -101,18 +101,18 @@ mod tests {
 
     #[test]
     fn the_pause_grows_and_has_an_end() {
-        let mut tries = Tries::new(u32::MAX);
-        let pauses: Vec<_> = (0..100).filter_map(|_| tries.failed()).collect();
+        let mut attempts = Attempts::new(u32::MAX);
+        let pauses: Vec<_> = (0..100).filter_map(|_| attempts.failed()).collect();
         assert!(pauses.is_sorted() && pauses.last() == Some(&LONGEST_PAUSE));
     }
 
     #[test]
     fn a_token_that_is_refused_at_once_is_not_asked_for_again() {
-        assert!(!Tries::new(5).refused());
-        let mut tries = Tries::new(5);
-        tries.failed();
-        assert_eq!([(); 4].map(|()| tries.refused()), [true, true, true, false]);
-        tries.reached(1);
-        assert!(tries.refused());
+        assert!(!Attempts::new(5).refused());
+        let mut attempts = Attempts::new(5);
+        attempts.failed();
+        assert_eq!([(); 4].map(|()| attempts.refused()), [true, true, true, false]);
+        attempts.reached(1);
+        assert!(attempts.refused());
     }
 }

@@ -16,7 +16,7 @@ pub(crate) enum Phase {
 }
 
 /// Receiver of an upload's progress.
-pub(crate) trait Hears: Send + Sync {
+pub(crate) trait UploadObserver: Send + Sync {
     /// A finished step, as a line of virtctl with its line end.
     fn out(&self, line: &str) -> Result<()>;
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// Flags about the settings of registries.
 #[derive(Debug, clap::Args)]
-pub(crate) struct PlaceArgs {
+pub(crate) struct RegistryArgs {
     /// Mirrors, certificates and logins of registries (docs/registries.md)
     /// [default: registries.toml of the user, then of /etc/coracle]
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     registries: Option<PathBuf>,
 }
 
-impl PlaceArgs {
+impl RegistryArgs {
     /// The places that image names can refer to.
     pub(crate) fn open(&self) -> Arc<Places> {
         Arc::new(Places::new(self.registries.clone()))

@@ -2,13 +2,13 @@
 //! cluster-wide ones that the program has built in.
 //!
 //! ```text
-//!  documents ─► Objects.sizes, Objects.sized (VMs that name one) ─ all are read ─ finish ─► VMIs with the values of both
+//!  documents ─► Objects.matched_specs, Objects.unexpanded (VMs that name one) ─ all are read ─ finish ─► VMIs with the values of both
 //! ```
 //!
 //! Messages are those of admission. There are no ControllerRevisions: each run uses the objects as they are
 //! in the manifest now.
 
-use super::object::{Objects, Written};
+use super::object::{Located, Objects};
 use api::cdi::DataSource;
 use api::datavolume::DataVolume;
 use api::defaults::{Binding, DefaultsContext};
@@ -23,7 +23,7 @@ use api::vm::{InferFailurePolicy, Spec, Template, VirtualMachine};
 
 /// Spec of an instance type or a preference.
 #[derive(Debug, Clone)]
-pub(crate) enum Size {
+pub(crate) enum MatchedSpec {
     Instancetype(Box<InstancetypeSpec>),
     Preference(Box<PreferenceSpec>),
 }
@@ -37,7 +37,7 @@ pub(super) fn kind(version: &str, kind: &str) -> Option<MatcherKind> {
 
 impl Objects {
     /// Adds an instance type or a preference.
-    pub(super) fn size(
+    pub(super) fn add_matched(
         &mut self,
         kind: MatcherKind,
         value: serde_json::Value,
@@ -46,24 +46,24 @@ impl Objects {
         let (name, size, faults, origin) = match kind.role {
             Role::Instancetype => {
                 let read = self.read::<VirtualMachineInstancetype>(value, origin, |object| &object.metadata);
-                let Some(Written { object, origin }) = read else { return };
+                let Some(Located { object, origin }) = read else { return };
                 let faults = instancetype::of_instancetype(&object.spec);
-                (object.metadata.name, Size::Instancetype(Box::new(object.spec)), faults, origin)
+                (object.metadata.name, MatchedSpec::Instancetype(Box::new(object.spec)), faults, origin)
             }
             Role::Preference => {
                 let read = self.read::<VirtualMachinePreference>(value, origin, |object| &object.metadata);
-                let Some(Written { object, origin }) = read else { return };
+                let Some(Located { object, origin }) = read else { return };
                 let faults = instancetype::of_preference(&object.spec);
-                (object.metadata.name, Size::Preference(Box::new(object.spec)), faults, origin)
+                (object.metadata.name, MatchedSpec::Preference(Box::new(object.spec)), faults, origin)
             }
         };
         self.faults.extend(faults.iter().map(|fault| origin.fault(fault)));
-        self.sizes.insert((kind, name.unwrap_or_default()), size);
+        self.matched_specs.insert((kind, name.unwrap_or_default()), size);
     }
 
     /// Adds the VMIs of VMs with an instance type or a preference, once all documents are read.
     pub(super) fn finish(&mut self) {
-        for Written { object, origin } in std::mem::take(&mut self.sized) {
+        for Located { object, origin } in std::mem::take(&mut self.unexpanded) {
             match self.expanded(&object) {
                 Ok(template) => self.add_template(object.metadata, template, origin),
                 Err(faults) => self.faults.extend(faults.iter().map(|fault| origin.fault(fault))),
@@ -78,8 +78,8 @@ impl Objects {
         for role in Role::ALL {
             match self.named(&mut vm, role) {
                 Ok(None) => {}
-                Ok(Some(Size::Instancetype(spec))) => size = Some(*spec),
-                Ok(Some(Size::Preference(spec))) => system = Some(*spec),
+                Ok(Some(MatchedSpec::Instancetype(spec))) => size = Some(*spec),
+                Ok(Some(MatchedSpec::Preference(spec))) => system = Some(*spec),
                 Err(mut wrong) => faults.append(&mut wrong),
             }
         }
@@ -110,7 +110,7 @@ impl Objects {
     }
 
     /// Instance type or preference of a VM; a name inferred from a volume is written into the VM.
-    fn named(&self, vm: &mut VirtualMachine, role: Role) -> Result<Option<Size>, Vec<Fault>> {
+    fn named(&self, vm: &mut VirtualMachine, role: Role) -> Result<Option<MatchedSpec>, Vec<Fault>> {
         let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Ok(None) };
         let faults = matcher.faults(None);
         if !faults.is_empty() {
@@ -129,7 +129,7 @@ impl Objects {
                 match infer(vm, role, volume, self) {
                     Ok((name, kind)) => {
                         let kind = kind.unwrap_or_default();
-                        let unknown = || format!("the volume names the kind {kind}, which is none");
+                        let unknown = || format!("the volume names the unknown kind {kind}");
                         (name, MatcherKind::parse(role, &kind).ok_or_else(unknown), ignores)
                     }
                     Err(error) if ignores && error.is_ignorable => return Ok(None),
@@ -148,13 +148,13 @@ impl Objects {
         if is_sized && role == Role::Instancetype {
             forget_memory(&mut vm.spec);
         }
-        let own = self.sizes.get(&(kind, name.clone())).cloned();
+        let own = self.matched_specs.get(&(kind, name.clone())).cloned();
         let common = || match (role, kind.scope) {
             (Role::Instancetype, Scope::Cluster) => {
-                common::instancetype(&name).map(|spec| Size::Instancetype(Box::new(spec)))
+                common::instancetype(&name).map(|spec| MatchedSpec::Instancetype(Box::new(spec)))
             }
             (Role::Preference, Scope::Cluster) => {
-                common::preference(&name).map(|spec| Size::Preference(Box::new(spec)))
+                common::preference(&name).map(|spec| MatchedSpec::Preference(Box::new(spec)))
             }
             _ => None,
         };

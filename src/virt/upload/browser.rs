@@ -1,7 +1,7 @@
 //! Upload of a file that a browser has: it sends the bytes by HTTP requests that each begin at an offset.
 //!
 //! ```text
-//!  hand(offset, bytes) ──► the channel of one body ──► the request to the upload proxy
+//!  receive(offset, bytes) ──► the channel of one body ──► the request to the upload proxy
 //!        ▲ Elsewhere(offset): continue from there              │ broke: another body, at the offset that the server has
 //!        └─────────────────────────────────────────────────────┘
 //! ```
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) type Piece = io::Result<Bytes>;
 
 /// A file whose bytes come from a browser.
-pub(crate) struct Handed {
+pub(crate) struct BrowserUpload {
     name: String,
     size: u64,
     state: watch::Sender<State>,
@@ -39,11 +39,11 @@ struct State {
     /// Channel to the request to the upload proxy; `None` before the first one.
     to: Option<Sender<Piece>>,
     /// Number of the latest browser request.
-    hand: u64,
+    request: u64,
     /// True while that request sends bytes.
-    is_held: bool,
+    is_active: bool,
     /// True if that request ended by itself before the last byte.
-    is_left: bool,
+    has_left: bool,
 }
 
 impl State {
@@ -65,10 +65,10 @@ pub(crate) enum Cut {
     Left(String),
 }
 
-impl Handed {
+impl BrowserUpload {
     /// A file of this size. The name is for messages.
-    pub(crate) fn new(name: String, size: u64) -> Handed {
-        Handed { name, size, state: watch::Sender::default() }
+    pub(crate) fn new(name: String, size: u64) -> BrowserUpload {
+        BrowserUpload { name, size, state: watch::Sender::default() }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -85,20 +85,20 @@ impl Handed {
     }
 
     /// True while a browser request sends bytes.
-    pub(crate) fn is_held(&self) -> bool {
-        self.state.borrow().is_held
+    pub(crate) fn is_active(&self) -> bool {
+        self.state.borrow().is_active
     }
 
     /// True if the last browser request ended early, and no other is active.
-    pub(super) fn is_left(&self) -> bool {
+    pub(super) fn has_left(&self) -> bool {
         let state = self.state.borrow();
-        state.is_left && !state.is_held
+        state.has_left && !state.is_active
     }
 
     /// Waits for a browser request, unless all bytes were received.
-    pub(super) async fn held(&self) {
+    pub(super) async fn wait_for_request(&self) {
         // The channel cannot be closed: `self` holds its sender.
-        let _ = self.state.subscribe().wait_for(|state| state.is_held || state.at >= self.size).await;
+        let _ = self.state.subscribe().wait_for(|state| state.is_active || state.at >= self.size).await;
     }
 
     /// The pieces from this offset on, for a new request to the upload proxy. The channel of the previous one
@@ -111,17 +111,18 @@ impl Handed {
 
     /// Passes on the body of a browser request that begins at offset `at`. Returns the next offset. `first`
     /// is called once, after the first piece.
-    pub(crate) async fn hand<B>(&self, at: u64, mut body: B, first: impl FnOnce()) -> Result<u64, Cut>
+    pub(crate) async fn receive<B>(&self, at: u64, mut body: B, first: impl FnOnce()) -> Result<u64, Cut>
     where
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
-        let hand = self.take();
+        let request = self.take();
         let mut state = self.state.subscribe();
         let (to, stands) = {
-            let here = timeout(PATIENCE, state.wait_for(|state| state.hand != hand.number || state.takes()));
+            let here =
+                timeout(PATIENCE, state.wait_for(|state| state.request != request.number || state.takes()));
             let Ok(Ok(here)) = here.await else { return Err(Cut::NotNow) };
-            if here.hand != hand.number {
+            if here.request != request.number {
                 return Err(Cut::Other);
             }
             (here.to.clone().ok_or(Cut::NotNow)?, here.at)
@@ -133,7 +134,7 @@ impl Handed {
         loop {
             let next = tokio::select! {
                 biased;
-                _ = state.wait_for(|state| state.hand != hand.number) => return Err(Cut::Other),
+                _ = state.wait_for(|state| state.request != request.number) => return Err(Cut::Other),
                 next = timeout(PATIENCE, body.frame()) => next,
             };
             let piece = match next {
@@ -151,7 +152,7 @@ impl Handed {
             }
             tokio::select! {
                 biased;
-                _ = state.wait_for(|state| state.hand != hand.number) => return Err(Cut::Other),
+                _ = state.wait_for(|state| state.request != request.number) => return Err(Cut::Other),
                 sent = to.send(Ok(piece)) => if sent.is_err() {
                     return Err(Cut::Elsewhere(self.at()));
                 },
@@ -168,31 +169,31 @@ impl Handed {
         }
     }
 
-    fn take(&self) -> Hand<'_> {
+    fn take(&self) -> ActiveRequest<'_> {
         let mut number = 0;
         self.state.send_modify(|state| {
-            state.hand += 1;
-            (state.is_held, state.is_left) = (true, false);
-            number = state.hand;
+            state.request += 1;
+            (state.is_active, state.has_left) = (true, false);
+            number = state.request;
         });
-        Hand { of: self, number }
+        ActiveRequest { of: self, number }
     }
 }
 
 /// The active browser request, until this is dropped.
-struct Hand<'a> {
-    of: &'a Handed,
+struct ActiveRequest<'a> {
+    of: &'a BrowserUpload,
     number: u64,
 }
 
-impl Drop for Hand<'_> {
+impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
         self.of.state.send_modify(|state| {
-            if state.hand == self.number {
-                state.is_held = false;
+            if state.request == self.number {
+                state.is_active = false;
                 // The browser did not leave if the request to the upload proxy broke, or if all bytes were
                 // received.
-                state.is_left = state.takes() && state.at < self.of.size;
+                state.has_left = state.takes() && state.at < self.of.size;
             }
         });
     }
@@ -215,60 +216,63 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_are_taken_at_their_offset_alone() {
-        let handed = Handed::new("d.img".to_owned(), 10);
-        let mut pieces = handed.pieces(0);
-        assert_eq!(handed.hand(0, bytes("01234"), || ()).await, Ok(5));
-        assert_eq!((handed.at(), handed.is_held(), handed.is_left()), (5, false, true));
-        assert_eq!(handed.hand(0, bytes("01234"), || ()).await, Err(Cut::Elsewhere(5)));
-        assert!(matches!(handed.hand(5, bytes("567890"), || ()).await, Err(Cut::Left(_))), "one too many");
-        assert_eq!(handed.hand(5, bytes("56789"), || ()).await, Ok(10));
+        let browser = BrowserUpload::new("d.img".to_owned(), 10);
+        let mut pieces = browser.pieces(0);
+        assert_eq!(browser.receive(0, bytes("01234"), || ()).await, Ok(5));
+        assert_eq!((browser.at(), browser.is_active(), browser.has_left()), (5, false, true));
+        assert_eq!(browser.receive(0, bytes("01234"), || ()).await, Err(Cut::Elsewhere(5)));
+        assert!(
+            matches!(browser.receive(5, bytes("567890"), || ()).await, Err(Cut::Left(_))),
+            "one too many"
+        );
+        assert_eq!(browser.receive(5, bytes("56789"), || ()).await, Ok(10));
         assert_eq!(next(&mut pieces).await.unwrap(), "01234");
         assert_eq!(next(&mut pieces).await.unwrap(), "56789");
     }
 
     #[tokio::test]
     async fn a_request_that_broke_is_followed_by_one_that_stands_elsewhere() {
-        let handed = Handed::new("d.img".to_owned(), 10);
-        let pieces = handed.pieces(0);
+        let browser = BrowserUpload::new("d.img".to_owned(), 10);
+        let pieces = browser.pieces(0);
         drop(pieces);
         // Nobody takes a byte: this hand waits for the next request, which wants another.
-        let hand = handed.hand(0, bytes("0123456789"), || ());
+        let hand = browser.receive(0, bytes("0123456789"), || ());
         let request = async {
-            handed.held().await;
-            handed.pieces(7)
+            browser.wait_for_request().await;
+            browser.pieces(7)
         };
         let (cut, mut pieces) = tokio::join!(hand, request);
         assert_eq!(cut, Err(Cut::Elsewhere(7)));
         let mut is_first = false;
-        assert_eq!(handed.hand(7, bytes("789"), || is_first = true).await, Ok(10));
+        assert_eq!(browser.receive(7, bytes("789"), || is_first = true).await, Ok(10));
         assert!(is_first);
         assert_eq!(next(&mut pieces).await.unwrap(), "789");
-        assert!(!handed.is_left(), "it has all bytes");
+        assert!(!browser.has_left(), "it has all bytes");
         // What the server lost then is asked for by the next request, and no hand is waited for before.
-        handed.held().await;
-        drop((pieces, handed.pieces(4)));
-        assert_eq!(handed.at(), 4);
+        browser.wait_for_request().await;
+        drop((pieces, browser.pieces(4)));
+        assert_eq!(browser.at(), 4);
     }
 
     #[tokio::test]
     async fn a_later_hand_cuts_an_earlier_one() {
-        let handed = Arc::new(Handed::new("d.img".to_owned(), 10));
-        let mut pieces = handed.pieces(0);
+        let browser = Arc::new(BrowserUpload::new("d.img".to_owned(), 10));
+        let mut pieces = browser.pieces(0);
         let first = vec![Ok::<_, io::Error>(Frame::data(Bytes::from_static(b"012")))];
         let silent = futures_util::StreamExt::chain(
             futures_util::stream::iter(first),
             futures_util::stream::pending(),
         );
         let earlier = tokio::spawn({
-            let handed = Arc::clone(&handed);
-            async move { handed.hand(0, StreamBody::new(silent), || ()).await }
+            let browser = Arc::clone(&browser);
+            async move { browser.receive(0, StreamBody::new(silent), || ()).await }
         });
         assert_eq!(next(&mut pieces).await.unwrap(), "012");
         // What the server has taken is counted a moment later.
-        while handed.at() < 3 {
+        while browser.at() < 3 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(handed.hand(3, bytes("3456789"), || ()).await, Ok(10));
+        assert_eq!(browser.receive(3, bytes("3456789"), || ()).await, Ok(10));
         assert_eq!(earlier.await.unwrap(), Err(Cut::Other));
     }
 }

@@ -2,13 +2,13 @@
 //! everything else.
 //!
 //! ```text
-//!  coracle run ──Order──► coracle apart ──► enters the Permissions of this one job, then reads the image
+//!  coracle run ──JobRequest──► coracle apart ──► enters the Permissions of this one job, then reads the image
 //!              ◄─Outcome──      └─ its log lines and progress go where ours go
 //! ```
 //!
 //! `run` and `test` start launchers, make sockets and wait for them, so they cannot confine themselves. A
 //! confined thread would not help, since threads share one memory. So they read no image at all: each job is
-//! one process of the same program (`commands/apart.rs`), confined as `pull` and `convert` are. The process
+//! one process of the same program (`commands/worker.rs`), confined as `pull` and `convert` are. The process
 //! ends with its job, and with the process that started it.
 //!
 //! **Its answer is checked.** Each image is unpacked into a folder of its own ([`folder_of`]), made here, and
@@ -39,7 +39,7 @@ const ANSWER_MAX: u64 = 4 << 20;
 
 /// A job, and the global flags that it needs.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct JobRequest {
     /// Path of the file with settings of registries.
     pub(crate) registries: Option<PathBuf>,
     pub(crate) quiet: bool,
@@ -47,23 +47,23 @@ pub(crate) struct Order {
 }
 
 /// The work of a job. Images are named with their scheme. The first job that opens an image resolves its
-/// name; later jobs get the digest ([`Exact`]), since a tag may move between two jobs.
+/// name; later jobs get the digest ([`PinnedImage`]), since a tag may move between two jobs.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Task {
     /// Looks up a name in the store. Result: `bool`.
     Here { image: String },
     /// Pulls an image into the store. Result: digest of its manifest for this platform.
     Pull { from: String, to: String },
-    /// Reads the labels of an image, by its digest where a pull has told it. Result: [`Look`].
+    /// Reads the labels of an image, by its digest where a pull has told it. Result: [`ImageInfo`].
     Look { image: String, digest: Option<String> },
     /// Looks for a disk in an image. Result: `bool`.
-    HasDisk { image: Exact },
+    HasDisk { image: PinnedImage },
     /// Probes a disk file of the user, which must be one that a VM can use. Result: `Format`.
     Judge { path: PathBuf },
     /// Unpacks the disk of an image into its folder. Result: the path.
-    Disk { image: Exact, path: Option<String>, folder: PathBuf },
+    Disk { image: PinnedImage, path: Option<String>, folder: PathBuf },
     /// Unpacks a kernel or an initrd into the image's folder. Result: the path.
-    Boot { image: Exact, path: String, folder: PathBuf },
+    Boot { image: PinnedImage, path: String, folder: PathBuf },
     /// Fills a disk. Result: its virtual size in bytes.
     Import(Box<Import>),
 }
@@ -86,7 +86,7 @@ impl Task {
 
 /// Image of a place, pinned by digest, since its tag may move.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Exact {
+pub(crate) struct PinnedImage {
     /// Name with its scheme, which says where the image is; messages show it.
     pub(crate) image: String,
     pub(crate) digest: String,
@@ -94,7 +94,7 @@ pub(crate) struct Exact {
 
 /// Facts of an image that its VM needs.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Look {
+pub(crate) struct ImageInfo {
     /// Digest of the image's manifest for this platform.
     pub(crate) digest: String,
     /// Kernel, initrd and command line, by the labels of the image.
@@ -114,8 +114,8 @@ pub(crate) enum Outcome {
 }
 
 /// Runs a job in a process of its own and waits for its result.
-pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, job: Task) -> Result<T> {
-    let order = Order { registries: registries.map(Path::to_owned), quiet: show == Show::Quiet, job };
+pub(crate) fn run_job<T: DeserializeOwned>(registries: Option<&Path>, show: Show, job: Task) -> Result<T> {
+    let order = JobRequest { registries: registries.map(Path::to_owned), quiet: show == Show::Quiet, job };
     let order = serde_json::to_vec(&order)
         .map_err(|e| Error::failed("cannot hand a job to the process that reads images").because(e))?;
     let mut child = start()?;
@@ -134,7 +134,7 @@ pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, jo
 
 /// Folder for all files that are unpacked of one image, and of no other. Two images may share a layer, and a
 /// compromised reader of one must not reach the disk of the other.
-pub(crate) fn folder_of(disks: &Path, image: &Exact) -> Result<PathBuf> {
+pub(crate) fn folder_of(disks: &Path, image: &PinnedImage) -> Result<PathBuf> {
     // The digest comes from a process that reads images, and becomes a file name: parsing checks it.
     let digest: Digest = image.digest.parse()?;
     Ok(disks.join(digest.to_string().replace(':', "-")))
@@ -155,7 +155,7 @@ pub(crate) fn within(folder: &Path, path: PathBuf) -> Result<PathBuf> {
 
 impl Outcome {
     /// Converts the result of a job, with all causes of an error.
-    pub(crate) fn of(done: Result<Value>) -> Outcome {
+    pub(crate) fn from_result(done: Result<Value>) -> Outcome {
         match done {
             Ok(value) => Outcome::Done(value),
             Err(e) => {
@@ -190,7 +190,7 @@ fn end_with_us(command: &mut Command) {
 }
 
 fn converse(child: &mut Child, order: &[u8]) -> Result<Vec<u8>> {
-    let cannot = |e| Error::io("cannot speak to the process that reads images", e);
+    let cannot = |e| Error::io("cannot communicate with the process that reads images", e);
     if let Some(mut to) = child.stdin.take()
         && let Err(e) = to.write_all(order)
         // The process has ended already; its exit status says more.
@@ -209,9 +209,7 @@ fn converse(child: &mut Child, order: &[u8]) -> Result<Vec<u8>> {
 }
 
 fn senseless() -> Error {
-    Error::refused(
-        "the process that reads images gave no answer that makes sense; the image may have harmed it",
-    )
+    Error::refused("the process that reads images sent an invalid answer; the image may have compromised it")
 }
 
 fn ended(status: ExitStatus) -> Error {
@@ -224,7 +222,7 @@ fn ended(status: ExitStatus) -> Error {
 }
 
 fn failed(code: u8, what: String, because: Vec<String>) -> Error {
-    let cause = because.into_iter().rev().fold(None, |next, what| Some(Box::new(Said { what, next })));
+    let cause = because.into_iter().rev().fold(None, |next, what| Some(Box::new(Cause { what, next })));
     let error = Error::new(kind_of(code), what);
     match cause {
         Some(cause) => error.because(cause as Box<dyn std::error::Error + Send + Sync>),
@@ -234,18 +232,18 @@ fn failed(code: u8, what: String, because: Vec<String>) -> Error {
 
 /// Cause in the chain of a job's error, read from its text.
 #[derive(Debug)]
-struct Said {
+struct Cause {
     what: String,
-    next: Option<Box<Said>>,
+    next: Option<Box<Cause>>,
 }
 
-impl std::fmt::Display for Said {
+impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl std::error::Error for Said {
+impl std::error::Error for Cause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.next.as_deref().map(|next| next as _)
     }
@@ -257,10 +255,10 @@ mod tests {
 
     #[test]
     fn an_error_comes_back_with_its_kind_and_its_causes() {
-        let inner = Said { what: "no route".into(), next: None };
-        let middle = Said { what: "cannot connect".into(), next: Some(Box::new(inner)) };
+        let inner = Cause { what: "no route".into(), next: None };
+        let middle = Cause { what: "cannot connect".into(), next: Some(Box::new(inner)) };
         let error = Error::new(ErrorKind::Auth, "cannot pull").because(middle);
-        let text = serde_json::to_vec(&Outcome::of(Err(error))).unwrap();
+        let text = serde_json::to_vec(&Outcome::from_result(Err(error))).unwrap();
         let Outcome::Failed { code, what, because } = serde_json::from_slice(&text).unwrap() else {
             panic!("it failed")
         };
@@ -274,7 +272,7 @@ mod tests {
     #[test]
     fn each_image_has_a_folder_and_what_is_no_digest_has_none() {
         let of = |digest: &str| {
-            folder_of(Path::new("/d"), &Exact { image: "store:os:1".into(), digest: digest.into() })
+            folder_of(Path::new("/d"), &PinnedImage { image: "store:os:1".into(), digest: digest.into() })
         };
         let (one, other) = (format!("sha256:{}", "a".repeat(64)), format!("sha256:{}", "b".repeat(64)));
         assert_eq!(of(&one).unwrap(), Path::new("/d").join(format!("sha256-{}", "a".repeat(64))));

@@ -2,7 +2,7 @@
 //! unsupported disk is reported before its bytes are sent.
 
 use super::super::answer::Refusal;
-use crate::virt::upload::wish::size_for;
+use crate::virt::upload::params::size_for;
 use cdi::Error;
 use cdi::inspect::inspect_front;
 use http::StatusCode;
@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 
 /// Inspects the front of a file of this length.
-pub(in crate::page) async fn look(front: Bytes, length: u64) -> Result<Value, Refusal> {
+pub(in crate::page) async fn inspect_file(front: Bytes, length: u64) -> Result<Value, Refusal> {
     if front.is_empty() || length == 0 {
         return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "the file is empty"));
     }
@@ -30,11 +30,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_size_of_a_volume_comes_from_the_first_bytes() {
-        let raw = look(Bytes::from_static(&[0; 512]), 10 << 30).await.unwrap();
+        let raw = inspect_file(Bytes::from_static(&[0; 512]), 10 << 30).await.unwrap();
         assert_eq!(raw, json!({"format": "raw", "layers": [], "size": "10Gi", "refused": null}));
-        let vmdk = look(Bytes::from_static(b"KDMV and more"), 5 << 20).await.unwrap();
+        let vmdk = inspect_file(Bytes::from_static(b"KDMV and more"), 5 << 20).await.unwrap();
         assert_eq!((&vmdk["format"], &vmdk["size"]), (&json!("vmdk"), &Value::Null));
         assert!(vmdk["refused"].as_str().unwrap().contains("vmdk"), "{vmdk}");
-        assert!(look(Bytes::new(), 0).await.is_err());
+        assert!(inspect_file(Bytes::new(), 0).await.is_err());
     }
 }
