@@ -15,6 +15,8 @@
 //!
 //! All choices are made before, in [`crate::plan`].
 
+#[cfg(test)]
+mod confinement_tests;
 pub(crate) mod engine;
 pub(crate) mod front;
 pub(crate) mod holes;
@@ -26,8 +28,6 @@ mod on_write;
 pub mod pace;
 pub(crate) mod packed_qcow2;
 mod pool;
-#[cfg(test)]
-mod reach_tests;
 pub(crate) mod scratch;
 pub(crate) mod sink;
 pub(crate) mod stream;

@@ -17,7 +17,7 @@ mod start;
 
 pub use start::forget;
 
-use super::held;
+use super::in_use;
 use super::real;
 use super::storage::Storage;
 use super::sync_guard::SyncGuard;
@@ -203,12 +203,12 @@ impl Target for BlockTarget {
 fn open_alone(path: &Path, rdev: u64) -> Result<File> {
     let shown = path.display();
     // Root may open such a device for writing all the same, and the first write fails.
-    if std::fs::read_to_string(held::sys_block(rdev).join("ro")).is_ok_and(|ro| ro.trim() == "1") {
+    if std::fs::read_to_string(in_use::sys_block(rdev).join("ro")).is_ok_and(|ro| ro.trim() == "1") {
         return Err(Error::failed(format!("the target {shown} is a read-only device")));
     }
     let patience = Instant::now() + PATIENCE;
     let in_use = || {
-        let holders = held::device_holders(rdev);
+        let holders = in_use::device_holders(rdev);
         let by = if holders.is_empty() {
             "another process has it open for itself".into()
         } else {
@@ -225,7 +225,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
             Ok(file) => break file,
             Err(e) if Errno::from_io_error(&e) == Some(Errno::BUSY) => {
                 // A known holder keeps the device; an unknown one may be udev, for a moment.
-                if Instant::now() > patience || !held::device_holders(rdev).is_empty() {
+                if Instant::now() > patience || !in_use::device_holders(rdev).is_empty() {
                     return Err(in_use());
                 }
             }
@@ -242,7 +242,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    if !held::device_holders(rdev).is_empty() || sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
+    if !in_use::device_holders(rdev).is_empty() || sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
         return Err(in_use());
     }
     // The lock also keeps udev from probing half a disk.

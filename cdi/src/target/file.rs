@@ -285,8 +285,8 @@ fn is_full(e: &io::Error) -> bool {
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
-mod places;
-#[cfg(test)]
-mod strangers;
+mod foreign_files;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unwritable;

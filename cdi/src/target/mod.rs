@@ -6,7 +6,7 @@
 //! | a block device | `block.rs` | any | BLKZEROOUT, or a punched hole that zeroes |
 //! | `-` | `stdout.rs` | guest order | written |
 //! | a layer of an image | `layer.rs` | guest order | written, and packed |
-//! | nothing, to check a disk | `nowhere.rs` | any | forgotten |
+//! | nothing, to check a disk | `null.rs` | any | forgotten |
 //!
 //! ```text
 //!  Destination::from_name(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to continue from
@@ -17,7 +17,7 @@
 //! ```
 //!
 //! `convert` starts and finishes the targets, and the engine writes to them. A target makes no decision about
-//! formats: a qcow2 is written through a `FileTarget`, whose offsets are then those of the file. `held.rs`
+//! formats: a qcow2 is written through a `FileTarget`, whose offsets are then those of the file. `in_use.rs`
 //! finds the users of a file or a device for error messages, `storage.rs` the storage below it. After a
 //! failed sync no other sync of the same target succeeds (`sync_guard.rs`): the run makes no more marks and
 //! publishes nothing.
@@ -32,9 +32,9 @@
 mod block;
 pub(crate) mod disk;
 mod file;
-mod held;
+mod in_use;
 mod layer;
-mod nowhere;
+mod null;
 mod place;
 mod real;
 mod refuse;
@@ -47,7 +47,7 @@ mod sync_guard;
 pub use block::{BlockTarget, forget};
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
 pub use layer::{LayerTarget, SharedLayer};
-pub use nowhere::NullTarget;
+pub use null::NullTarget;
 pub use place::Destination;
 pub use stdout::StdoutTarget;
 

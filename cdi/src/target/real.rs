@@ -2,7 +2,7 @@
 //! that is moved during a long run stays the same folder.
 
 use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes};
-use super::held;
+use super::in_use;
 use crate::{Error, ErrorKind, Result};
 use container_disk::publish::{Standing, publish, sync_folder};
 use container_disk::{behind, ours};
@@ -98,7 +98,7 @@ impl RealFolder {
         match lock(&file) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let by = held::flock_owner(meta.dev(), meta.ino());
+                let by = in_use::flock_owner(meta.dev(), meta.ino());
                 let what = format!(
                     "{} is being written by another process{by}; wait for it or stop it",
                     path.display()
@@ -362,7 +362,7 @@ impl Handle for RealFile {
     }
 
     fn doubt(&self) -> io::Result<Option<String>> {
-        Ok(held::shows_one_owner(self.0.metadata()?.dev()).map(|kind| {
+        Ok(in_use::shows_one_owner(self.0.metadata()?.dev()).map(|kind| {
             format!(
                 "nothing proves who made its .partial file, since a file system of the kind {kind} shows everybody's \
                  files as this user's; --resume takes it for ours"

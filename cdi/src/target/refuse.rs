@@ -2,7 +2,7 @@
 //! byte is written, since a rename that fails after an hour wastes the hour.
 
 use super::disk::{OldAttributes, Replaced};
-use super::held;
+use super::in_use;
 use super::real::RealFolder;
 use crate::{Error, Result};
 use container_disk::publish::Standing;
@@ -58,7 +58,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         Err(e) => return Err(Error::io(format!("cannot open {shown}"), e)),
     };
     if let Some(how) =
-        held::file_in_use(&file, path).map_err(|e| Error::io(format!("cannot examine {shown}"), e))?
+        in_use::file_in_use(&file, path).map_err(|e| Error::io(format!("cannot examine {shown}"), e))?
     {
         return Err(Error::failed(format!("the target {shown} is in use: {how}")));
     }
@@ -69,7 +69,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
             format!("the target {shown} is marked immutable or append-only (chattr) and cannot be replaced");
         return Err(Error::failed(what));
     }
-    if held::is_mount_point(path) {
+    if in_use::is_mount_point(path) {
         let what = format!(
             "the target {shown} is a mount point (a file bound into place) and cannot be replaced; \
              write to another name in that folder"

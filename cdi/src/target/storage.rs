@@ -11,7 +11,7 @@
 //! other's storage. Disks served by a program (nbd, FUSE) are not detected: qemu-nbd holds QEMU's locks,
 //! which sources check.
 
-use super::held::{self, pair};
+use super::in_use::{self, pair};
 use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor};
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -128,9 +128,9 @@ impl Part {
     /// The next parts below. `mount`: the mount that a file is on.
     fn beneath(&self, mount: Option<u64>) -> Vec<(Part, Option<u64>)> {
         match self.location {
-            Location::Device(rdev) => self.beneath_device(&held::sys_block(rdev)),
+            Location::Device(rdev) => self.beneath_device(&in_use::sys_block(rdev)),
             Location::File { dev, .. } => {
-                let device = if held::sys_block(dev).exists() { Some(dev) } else { device_of_mount(mount) };
+                let device = if in_use::sys_block(dev).exists() { Some(dev) } else { device_of_mount(mount) };
                 device.map(|rdev| (self.device(rdev, None), None)).into_iter().collect()
             }
         }
@@ -191,7 +191,7 @@ impl Part {
 
 /// "/dev/sda1", or its number if it has no name here.
 fn name(rdev: u64) -> String {
-    let folder = fs::canonicalize(held::sys_block(rdev)).ok();
+    let folder = fs::canonicalize(in_use::sys_block(rdev)).ok();
     let name = folder.as_deref().and_then(Path::file_name);
     name.map_or_else(
         || format!("device {}:{}", major(rdev), minor(rdev)),
@@ -217,7 +217,7 @@ fn mount_of(folder: impl AsFd, path: &Path, flags: AtFlags) -> Option<u64> {
 
 /// The device of a file system that has a number of its own, as btrfs has.
 fn device_of_mount(mount: Option<u64>) -> Option<u64> {
-    let meta = fs::metadata(held::source_of_mount(mount?)?).ok()?;
+    let meta = fs::metadata(in_use::source_of_mount(mount?)?).ok()?;
     meta.file_type().is_block_device().then(|| meta.rdev())
 }
 

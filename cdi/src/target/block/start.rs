@@ -10,7 +10,7 @@ use super::BlockTarget;
 use crate::journal::{self, Conversion, Journal, Mode, Resume, may_resume};
 use crate::target::disk::Folder;
 use crate::target::file::Started;
-use crate::target::held;
+use crate::target::in_use;
 use crate::target::real::RealFolder;
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{major, minor};
@@ -55,7 +55,7 @@ impl BlockTarget {
         let cannot = |e| Error::io(format!("cannot examine {}", self.path.display()), e);
         let rdev = self.file.metadata().map_err(cannot)?.rdev();
         // Kernels since 5.15 count; a partition has the count of its disk.
-        let sequence = std::fs::read_to_string(held::sys_block(rdev).join("diskseq")).unwrap_or_default();
+        let sequence = std::fs::read_to_string(in_use::sys_block(rdev).join("diskseq")).unwrap_or_default();
         let identity =
             format!("device {}:{} {} {}", major(rdev), minor(rdev), self.capacity, sequence.trim());
         Ok((identity, name(rdev)))

@@ -64,7 +64,7 @@ pub(super) fn is_mount_point(path: &Path) -> bool {
 }
 
 /// The type of the file system on this device, if it shows all files as those of the user who mounted it,
-/// whoever created them on the server.
+/// the processes that created them on the server.
 pub(super) fn shows_one_owner(dev: u64) -> Option<String> {
     one_owner_of(&mounts(), (major(dev), minor(dev)))
 }
