@@ -1,14 +1,14 @@
-//! A real cluster, as `make e2e` started it, and in it a namespace for each test.
+//! The real cluster that `make e2e` has started, with a namespace for each test.
 //!
 //! ```text
 //!  Space::new("story") ─► namespace story-xxxx ─► apply, wait, get … ─► drop: deleted, and waited for
-//!                                                                        a test that fails leaves its objects, events
-//!                                                                        and logs in a folder first
+//!                                                                        a failed test first saves its objects, events
+//!                                                                        and logs in a folder
 //! ```
 //!
-//! Everything goes by `kubectl`, as people use it. Nothing sleeps but [`until`], between two looks.
+//! All requests go through `kubectl`, as a user's do. Only [`until`] sleeps, between two queries.
 
-// A test says why it is skipped, and where it left what is to be looked at.
+// Prints the reason of a skipped test, and the folder with the state of a failed one.
 #![allow(clippy::print_stderr)]
 
 use crate::coracle::Ran;
@@ -20,17 +20,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes here, by far: a server boots in one minute on a processor of its own.
+/// Timeout of a wait. It is far longer than any step: a server boots in one minute on its own processor.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The cluster.
+/// The cluster and its tools.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     tools: PathBuf,
 }
 
 impl Cluster {
-    /// The one whose folder of tools E2E_CLUSTER names; a test without one says that it was skipped.
+    /// The cluster whose folder of tools is in E2E_CLUSTER. Without it the test prints that it was skipped.
     pub fn there() -> Option<Cluster> {
         match std::env::var_os("E2E_CLUSTER") {
             Some(tools) => Some(Cluster { tools: tools.into() }),
@@ -41,59 +41,59 @@ impl Cluster {
         }
     }
 
-    /// Where one of the cluster's own tools is.
+    /// Path of one of the cluster's own tools.
     pub fn path(&self, tool: &str) -> PathBuf {
         self.tools.join(tool)
     }
 
-    /// One of the cluster's own tools.
+    /// Command for one of the cluster's own tools.
     pub fn tool(&self, name: &str, args: &[&str]) -> Ran {
         let mut command = Command::new(self.tools.join(name));
         Ran::of(command.args(args).stdin(Stdio::null()).output().expect("the cluster's tools are there"))
     }
 
-    /// What `tests/cluster/info` says of it.
+    /// A fact from `tests/cluster/info`.
     #[track_caller]
     pub fn info(&self, word: &str) -> String {
         String::from_utf8_lossy(&self.tool("info", &[word]).ok().out).trim().to_owned()
     }
 
-    /// kubectl as the cluster's administrator, to be run. Not by the script of that name: it runs thousands of times.
+    /// Command for kubectl as the cluster's administrator. It does not use the script of that name, since it
+    /// runs thousands of times.
     pub fn kubectl(&self, args: &[&str]) -> Command {
         static CLIENT: OnceLock<[String; 2]> = OnceLock::new();
         let [program, config] = CLIENT.get_or_init(|| ["kubectl", "kubeconfig"].map(|word| self.info(word)));
         let mut command = Command::new(program);
-        // It ends before the memory that it would collect is worth it.
+        // kubectl ends before garbage collection would pay off.
         command.args(args).env("KUBECONFIG", config).env("GOGC", "off");
         command
     }
 
-    /// kubectl as the cluster's administrator.
+    /// Runs kubectl as the cluster's administrator.
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.kubectl(args).stdin(Stdio::null()).output().expect("kubectl runs"))
     }
 
-    /// A command on a node, as root.
+    /// Runs a command on a node as root.
     pub fn on_node(&self, node: u32, command: &[&str]) -> Ran {
         let number = node.to_string();
         self.tool("node-exec", &[&[number.as_str()], command].concat())
     }
 }
 
-/// A namespace that goes with this value.
+/// A namespace that is deleted together with this value.
 #[derive(Debug)]
 pub struct Space {
-    /// Where it is.
+    /// The cluster of the namespace.
     pub cluster: Cluster,
-    /// Its name.
     pub name: String,
 }
 
 static SPACES: AtomicU32 = AtomicU32::new(0);
 
 impl Space {
-    /// A new one, for a test of this name; `None` where there is no cluster.
+    /// Creates a namespace for a test of this name. `None` without a cluster.
     pub fn new(story: &str) -> Option<Space> {
         let cluster = Cluster::there()?;
         let number = SPACES.fetch_add(1, Ordering::Relaxed);
@@ -102,19 +102,19 @@ impl Space {
         Some(Space { cluster, name })
     }
 
-    /// kubectl in this namespace, whatever it answers.
+    /// Runs kubectl in this namespace and returns its result, success or not.
     #[track_caller]
     pub fn try_run(&self, args: &[&str]) -> Ran {
         self.cluster.run(&[&["-n", &self.name], args].concat())
     }
 
-    /// kubectl in this namespace: what it prints.
+    /// Runs kubectl in this namespace and returns its output.
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> String {
         String::from_utf8_lossy(&self.try_run(args).ok().out).trim().to_owned()
     }
 
-    /// Applies a manifest, whatever the API server answers.
+    /// Applies a manifest and returns the result, success or not.
     #[track_caller]
     pub fn try_apply(&self, manifest: &str) -> Ran {
         let mut command = self.cluster.kubectl(&["-n", &self.name, "apply", "-f", "-"]);
@@ -136,20 +136,20 @@ impl Space {
         self.try_apply(manifest).ok();
     }
 
-    /// A field of an object, by its JSON path.
+    /// The field of an object at a JSON path.
     #[track_caller]
     pub fn get(&self, object: &str, path: &str) -> String {
         self.run(&["get", object, "-o", &format!("jsonpath={{{path}}}")])
     }
 
-    /// The same, or nothing where there is no such object yet.
+    /// The field of an object, or an empty text if the object does not exist.
     pub fn look(&self, object: &str, path: &str) -> String {
         let ran = self.try_run(&["get", object, "-o", &format!("jsonpath={{{path}}}")]);
         String::from_utf8_lossy(&ran.out).trim().to_owned()
     }
 
-    /// Waits until a field says this: looks, and then at each change. Where the object is not there yet, or the API server
-    /// is away, it asks again.
+    /// Waits until a field has this value. It checks now and after each change, and asks again if the object
+    /// does not exist yet or the API server is down.
     #[track_caller]
     pub fn says(&self, object: &str, path: &str, wanted: &str) {
         let changes = format!("jsonpath={{{path}}}{{\"\\x1e\"}}");
@@ -161,7 +161,7 @@ impl Space {
             let mut child = client.spawn().expect("kubectl runs");
             let mut said = BufReader::new(child.stdout.take().expect("a pipe")).split(0x1e);
             let seen = said.any(|value| value.is_ok_and(|value| value == wanted.as_bytes()));
-            // One that was not seen has ended.
+            // The watch has ended without an event.
             child.kill().and_then(|()| child.wait()).expect("kubectl ends");
             seen
         };
@@ -174,7 +174,7 @@ impl Space {
         self.says(object, &format!(".status.conditions[?(@.type==\"{condition}\")].status"), status);
     }
 
-    /// Waits until there is no such object.
+    /// Waits until the object does not exist.
     #[track_caller]
     pub fn gone(&self, object: &str) {
         let there = || {
@@ -184,7 +184,7 @@ impl Space {
         until(|| there().trim().is_empty(), || format!("{object} is still there"));
     }
 
-    /// Waits until there is an object of this name with another uid.
+    /// Waits until an object of this name has another uid.
     #[track_caller]
     pub fn another(&self, object: &str, uid: &str) {
         let path = ["get", object, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}"];
@@ -192,14 +192,15 @@ impl Space {
         until(|| !["", uid].contains(&now().as_str()), || format!("{object} is still {uid}"));
     }
 
-    /// Kills a process of a pod, by its name, as a crash does.
+    /// Kills a process of a pod by its name, like a crash.
     #[track_caller]
     pub fn kill_in(&self, pod: &str, process: &str) {
         let killed = self.in_processes(pod, process, "kill -9 $p && n=0");
         killed.ok();
     }
 
-    /// Waits until the journal of an importer says that so many bytes are durable: what is killed now goes on.
+    /// Waits until an importer's journal records this number of durable bytes, from which the next run
+    /// resumes.
     #[track_caller]
     pub fn has_kept(&self, importer: &str, bytes: u64) {
         let last =
@@ -212,7 +213,7 @@ impl Space {
         until(|| kept() >= bytes, || format!("{} of {bytes} bytes are kept by {importer}", kept()));
     }
 
-    /// Does this for the processes `$p` of that name in a pod; `n=0` says that it was done.
+    /// Runs a script for the processes `$p` of that name in a pod. `n=0` reports that it was done.
     fn in_processes(&self, pod: &str, process: &str, what: &str) -> Ran {
         let uid = self.get(&format!("pod/{pod}"), ".metadata.uid").replace('-', "[-_]");
         let line = format!(
@@ -221,17 +222,17 @@ impl Space {
         self.cluster.on_node(1, &["bash", "-c", &line])
     }
 
-    /// Kills a program of ours on the first node, every copy of it.
+    /// Kills all copies of one of our programs on the first node.
     #[track_caller]
     pub fn kill_program(&self, program: &str) {
-        // One that was killed just before is not back yet.
+        // A program that was killed just before may not be back yet.
         until(
             || self.cluster.on_node(1, &["pkill", "-9", "-x", program]).code == 0,
             || format!("there is no {program}"),
         );
     }
 
-    /// The name of the pod of a VMI that has not ended.
+    /// Name of a VMI's pod that has not ended.
     #[track_caller]
     pub fn pod_of(&self, vmi: &str) -> String {
         let label = format!("vm.kubevirt.io/name={vmi}");
@@ -242,14 +243,15 @@ impl Space {
         look()
     }
 
-    /// The same, once the VMI runs.
+    /// Name of a VMI's pod, once the VMI is running.
     #[track_caller]
     pub fn console_when_ready(&self, vmi: &str) -> Serial {
         self.has(&format!("vmi/{vmi}"), "Ready", "True");
         self.console(vmi)
     }
 
-    /// The serial console of a VMI, as `kubectl exec` gives it. It is taken over from a client whose connection broke.
+    /// The serial console of a VMI through `kubectl exec`. It replaces a client whose connection was
+    /// interrupted.
     #[track_caller]
     pub fn console(&self, vmi: &str) -> Serial {
         let pod = self.pod_of(vmi);
@@ -258,7 +260,7 @@ impl Space {
         Serial::of(self.cluster.kubectl(&[&exec[..], &launcher].concat()))
     }
 
-    /// Keeps the objects, events and logs of this namespace, for people who look at a failure.
+    /// Saves the objects, events and logs of this namespace, to analyse a failure.
     fn keep(&self) {
         let folder = match kept(&self.name) {
             Ok(folder) => folder,
@@ -293,7 +295,7 @@ impl Drop for Space {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.keep();
-            // An orderly deletion would hold up the other tests.
+            // A graceful deletion would delay the other tests.
             self.cluster.run(&["delete", "namespace", &self.name, "--wait=false"]);
             return;
         }
@@ -301,18 +303,19 @@ impl Drop for Space {
     }
 }
 
-/// Looks again and again until it is so.
+/// Repeats a check until it is true.
 #[track_caller]
 pub fn until(mut so: impl FnMut() -> bool, what: impl Fn() -> String) {
     let end = Instant::now() + PATIENCE;
     while !so() {
         assert!(Instant::now() < end, "after {PATIENCE:?}: {}", what());
-        // Four stories that wait look by a program each: it takes the processor for a tenth of a second.
+        // Up to four tests wait at once, each with a program that takes the processor for a tenth of a
+        // second.
         std::thread::sleep(Duration::from_millis(500));
     }
 }
 
-/// The folder of this name among what stories keep for people to look at. It is made where it is not there yet.
+/// The folder of this name for the saved state of tests. It is created if it does not exist.
 pub fn kept(name: &str) -> io::Result<PathBuf> {
     let all =
         std::env::var_os("E2E_KEPT").map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);

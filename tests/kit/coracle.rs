@@ -24,14 +24,14 @@ impl Ran {
         }
     }
 
-    /// The same, if it was done.
+    /// Asserts success.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert_eq!(self.code, 0, "{}", self.err);
         self
     }
 
-    /// The same, if it ended with this code and said this.
+    /// Asserts this exit code and this text in the error output.
     #[track_caller]
     pub fn refused(self, code: i32, said: &str) -> Self {
         assert_eq!(self.code, code, "{}", self.err);
@@ -46,7 +46,7 @@ impl Ran {
     }
 }
 
-/// Where the user keeps images, settings of registries and logins; in a test all of it is below the folder.
+/// Folders of the user's images, registry settings and logins. In a test all of them are below its folder.
 const USERS_OWN: [&str; 13] = [
     "CORACLE_CONFINE",
     "CORACLE_STORE",
@@ -63,7 +63,7 @@ const USERS_OWN: [&str; 13] = [
     "SOURCE_DATE_EPOCH",
 ];
 
-/// The program with these arguments, in this folder, without the user's own settings.
+/// Command for the program with these arguments in this folder, without the user's own settings.
 pub fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args).current_dir(folder).stdin(Stdio::null()).env("HOME", folder);
@@ -78,7 +78,7 @@ pub fn command(program: &str, folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end.
+/// Runs a command to its end.
 pub fn run(program: &str, folder: &Path, args: &[&str]) -> Ran {
     Ran::of(command(program, folder, args).output().expect("the program can be started"))
 }

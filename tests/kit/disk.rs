@@ -1,4 +1,4 @@
-//! Disks to convert: small, with everything in them that a converter must get right.
+//! Small disks for conversions, with everything that a converter must handle correctly.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,12 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A sequence that looks random and is the same every time.
+/// A pseudo-random sequence that is the same every time.
 #[derive(Debug, Clone)]
 pub struct Noise(u64);
 
 impl Noise {
-    /// Different seeds give different sequences.
+    /// A sequence for a seed.
     pub fn new(seed: u64) -> Self {
         Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -29,7 +29,7 @@ impl Noise {
         self.next_u64() % limit.max(1)
     }
 
-    /// Bytes that no compressor shrinks.
+    /// Bytes that cannot be compressed.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {
@@ -40,7 +40,8 @@ impl Noise {
     }
 }
 
-/// Writes a raw disk of `size` bytes: text, noise, written zeros and holes, at odd places, the same for each seed.
+/// Writes a raw disk of `size` bytes: text, noise, written zeros and holes at odd offsets, the same for each
+/// seed.
 pub fn raw_disk(path: &Path, size: u64, seed: u64) {
     let mut noise = Noise::new(seed);
     let file = File::create(path).expect("a disk can be made");
@@ -71,7 +72,7 @@ fn text(noise: &mut Noise, len: usize) -> Vec<u8> {
     text
 }
 
-/// Runs a tool of the host; its output on success, a panic with its words else.
+/// Runs a tool of the host and returns its output. A failure panics with the tool's message.
 pub fn tool(command: &mut Command) -> Vec<u8> {
     let output = command.output().unwrap_or_else(|e| panic!("cannot run {command:?}: {e}"));
     assert!(
@@ -88,13 +89,13 @@ pub fn shell(folder: &Path, line: &str) -> Vec<u8> {
     tool(Command::new("bash").args(["-euo", "pipefail", "-c", line]).current_dir(folder))
 }
 
-/// `qemu-img convert` with these words; the path of what it made.
+/// Runs `qemu-img convert` with these arguments and returns the path of its output.
 pub fn qemu_convert(words: &str, from: &Path, to: &Path) -> PathBuf {
     tool(Command::new("qemu-img").arg("convert").args(words.split_whitespace()).arg(from).arg(to));
     to.to_owned()
 }
 
-/// Whether two files hold the same bytes.
+/// True if two files have the same bytes.
 pub fn same(a: &Path, b: &Path) -> bool {
     Command::new("cmp").arg("-s").args([a, b]).status().is_ok_and(|status| status.success())
 }

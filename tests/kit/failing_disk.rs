@@ -1,14 +1,16 @@
-//! A disk that fails writes while it is full below: ext4 on a loop device, whose file lies on a tmpfs.
+//! A disk whose writes fail while its backing storage is full: ext4 on a loop device, whose file lies on a
+//! tmpfs.
 //!
 //! ```text
 //!  file system (ext4, no journal; its tables are allocated below, its free blocks are not)
-//!    └─ loop device ── file ── tmpfs ◄── balloon: while it is there, no new block can be written
+//!    └─ loop device ── file ── tmpfs ◄── balloon: while it exists, no new block can be written
 //! ```
 //!
-//! The blocks are as large as the pages of the tmpfs, since a loop device takes a write that ended in its middle for a whole one.
+//! Blocks are as large as the pages of the tmpfs, since a loop device reports a write as complete if it ended
+//! in the middle of a page.
 //!
 //! Linux reports such a write-back error once, at the next sync of each open file; the pages stay in the page cache as if
-//! they had been written. Only for root, where loop devices are to be had.
+//! they had been written. It needs root and loop devices.
 
 use std::fs;
 use std::io::Write as _;
@@ -18,16 +20,16 @@ use std::process::Command;
 const MIB: usize = 1 << 20;
 const SIZE: usize = 32 * MIB;
 
-/// Such a disk, mounted until it is dropped.
+/// A failing disk, mounted until it is dropped.
 pub struct FailingDisk {
-    // It lies on the other one, and goes first.
+    // Mounted on the other one, so it must be dropped first.
     above: Mounted,
     below: Mounted,
     _folder: tempfile::TempDir,
 }
 
 impl FailingDisk {
-    /// A disk that works. `None`, with the reason printed, where this host permits none.
+    /// A disk that works so far. `None`, with the reason printed, if this host does not permit one.
     pub fn new() -> Option<FailingDisk> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let [below, above] = ["below", "above"].map(|name| folder.path().join(name));
@@ -58,28 +60,28 @@ impl FailingDisk {
         Some(FailingDisk { above, below, _folder: folder })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.above.0
     }
 
-    /// From now on no block can be written that holds nothing yet. What was written before is durable.
+    /// Makes writes of new blocks fail from now on. Everything written before is durable.
     pub fn fail(&self) {
         let path = self.path().to_str().expect("a path in text");
         assert!(run("sync", &["-f", path]) && run("fstrim", &[path]), "the disk cannot be trimmed");
         let mut balloon = fs::File::create(self.balloon()).expect("a balloon");
-        // By small pieces, so that no page is left.
+        // Written in small pieces, so that no page stays free.
         while balloon.write_all(&[1; 4096]).is_ok() {}
     }
 
-    /// Takes the file system away and mounts it again: what is read from now on comes from the disk.
+    /// Unmounts and mounts the file system again, so that all later reads come from the disk.
     pub fn remount(&self) {
         let (path, file) = (self.path(), self.below.0.join("disk"));
         let [path, file] = [path, &file].map(|path| path.to_str().expect("a path in text"));
         assert!(run("umount", &[path]) && run("mount", &["-o", "loop", file, path]), "no second mount");
     }
 
-    /// From now on writes succeed again.
+    /// Makes writes succeed again.
     pub fn heal(&self) {
         fs::remove_file(self.balloon()).expect("the balloon");
     }
@@ -89,7 +91,7 @@ impl FailingDisk {
     }
 }
 
-/// Removes a file from the page cache, as memory pressure or a restart does.
+/// Removes a file from the page cache, like memory pressure or a restart.
 pub fn evict(path: &Path) {
     let from = format!("if={}", path.display());
     assert!(run("dd", &[&from, "iflag=nocache", "count=0"]), "{} stays in the page cache", path.display());
@@ -106,13 +108,13 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Lazily: a test that failed may have files open there still.
+        // A lazy unmount, since a failed test may still have files open there.
         let place = self.0.to_str().unwrap_or_default();
         let _ = run("umount", &[place]) || run("umount", &["-l", place]);
     }
 }
 
-/// Whether a command worked; its complaint is printed as the reason of a skip.
+/// True if a command succeeded. Its error output is printed as the reason of a skip.
 #[allow(clippy::print_stderr)]
 fn run(program: &str, args: &[&str]) -> bool {
     match Command::new(program).args(args).output() {

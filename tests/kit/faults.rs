@@ -1,14 +1,14 @@
-//! A proxy in front of a real server, which makes one kind of trouble after the other.
+//! A proxy in front of a real server, which causes one kind of fault after the other.
 //!
 //! ```text
-//!   client ──► request ──► the first fault that is for it, if any ──► server
+//!   client ──► request ──► the first fault for this request, if any ──► server
 //!                              │                                        │
-//!                              └── an answer of its own                 ▼
+//!                              └── an answer of the proxy               ▼
 //!          ◄── cut, stalled, throttled, with a wrong byte ◄────────── answer
 //! ```
 //!
-//! Each request has its own connection to the server. Places are bytes of the file, also where only a part of it is
-//! asked for, so trouble in the middle of a blob is there however it is fetched.
+//! Each request has its own connection to the server. Positions are bytes of the file, even if only a range
+//! is requested, so a fault in the middle of a blob occurs however the blob is fetched.
 
 use crate::http::Request;
 use std::collections::HashMap;
@@ -19,80 +19,80 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-/// Trouble for some requests.
+/// A fault for some requests.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// For requests of this method; empty for all.
+    /// Method of the affected requests. Empty for all.
     pub method: &'static str,
-    /// For paths that hold this.
+    /// Text in the paths of the affected requests.
     pub path: String,
-    /// So many of them are spared first.
+    /// Number of such requests that succeed before.
     pub skip: u32,
-    /// And so many have it then.
+    /// Number of requests with the fault.
     pub times: u32,
-    /// The fault.
     pub what: What,
 }
 
-/// A fault of a request.
+/// Kind of a fault.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// The connection is closed instead of an answer.
+    /// Closes the connection without an answer.
     Close,
-    /// No answer ever comes.
+    /// Never answers.
     Mute,
-    /// The body ends when this byte would be sent.
+    /// Ends the body before this byte.
     Cut(u64),
-    /// Nothing more comes from this byte on, and the connection stays open.
+    /// Sends nothing from this byte on, and keeps the connection open.
     Stall(u64),
-    /// This byte is another one.
+    /// Changes this byte.
     Corrupt(u64),
-    /// So many bytes per second.
+    /// Limits the rate in bytes per second.
     Throttle(u64),
-    /// Only so many bytes of the request's body are passed on; then both connections are closed.
+    /// Passes only this number of bytes of the request's body on, then closes both connections.
     CutRequest(u64),
-    /// The same, but the bytes that were passed on are ended well, so that the server has them and has told where the upload
-    /// goes on: a client that uses the old place is led there, as by a server that accepts any part.
+    /// Like `CutRequest`, but ends the passed bytes properly, so that the server has them and has returned
+    /// the next location of the upload. A client that uses the old location is redirected, as by a server
+    /// that accepts any part.
     EndRequest(u64),
-    /// Another answer: status, further headers (each with its line end), body.
+    /// Sends another answer: status, further headers (each with its line end), body.
     Answer(u16, String, Vec<u8>),
-    /// This status, before the body of the request is read; and it never is.
+    /// Sends this status before the body of the request is read. The body is never read.
     Deaf(u16),
-    /// The server never sees that a range was asked for.
+    /// Removes the range from the request.
     NoRanges,
-    /// One more header in the answer, with its line end.
+    /// Adds a header to the answer, with its line end.
     Header(String),
-    /// Answered when so many such requests have come, so only to somebody who makes them at the same time.
+    /// Answers when this number of such requests has come, and so only a client that sends them concurrently.
     Together(usize),
 }
 
 impl Fault {
-    /// For all requests for blobs.
+    /// A fault of all requests for blobs.
     pub fn blobs(what: What) -> Fault {
         Fault { method: "GET", path: "/blobs/".into(), skip: 0, times: u32::MAX, what }
     }
 
-    /// For all requests.
+    /// A fault of all requests.
     pub fn always(what: What) -> Fault {
         Fault { method: "", path: String::new(), skip: 0, times: u32::MAX, what }
     }
 
-    /// The same for one method.
+    /// Limits the fault to one method.
     pub fn method(self, method: &'static str) -> Fault {
         Fault { method, ..self }
     }
 
-    /// The same for paths that hold this.
+    /// Limits the fault to paths with this text.
     pub fn path(self, path: &str) -> Fault {
         Fault { path: path.into(), ..self }
     }
 
-    /// The same, so often only.
+    /// Limits the number of faults.
     pub fn times(self, times: u32) -> Fault {
         Fault { times, ..self }
     }
 
-    /// The same, after so many have been spared.
+    /// Lets this number of requests succeed first.
     pub fn skip(self, skip: u32) -> Fault {
         Fault { skip, ..self }
     }
@@ -109,16 +109,16 @@ struct Shared {
     server: String,
     faults: Mutex<Vec<Fault>>,
     requests: Mutex<Vec<Request>>,
-    /// Where uploads go on whose requests were ended.
+    /// Next locations of uploads whose requests were ended.
     moved: Mutex<HashMap<String, String>>,
-    /// Requests that wait for each other.
+    /// Requests that wait for one another.
     together: AtomicUsize,
     stop: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
 }
 
 impl Proxy {
-    /// In front of `server` (`host:port`, plain HTTP).
+    /// Starts a proxy in front of `server` (`host:port`, plain HTTP).
     pub fn start(server: &str, faults: Vec<Fault>) -> Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
         let address = listener.local_addr().expect("its address");
@@ -141,7 +141,7 @@ impl Proxy {
         self.address.to_string()
     }
 
-    /// From now on, this trouble and no other.
+    /// Replaces all faults by this one.
     pub fn set(&self, faults: Vec<Fault>) {
         self.shared.together.store(0, SeqCst);
         *lock(&self.shared.faults) = faults;
@@ -152,7 +152,7 @@ impl Proxy {
         lock(&self.shared.requests).clone()
     }
 
-    /// The number of requests of this method to a path that contains this.
+    /// Number of requests with this method to a path that contains this text.
     pub fn count(&self, method: &str, path: &str) -> usize {
         self.requests().iter().filter(|r| r.method == method && r.path.contains(path)).count()
     }
@@ -164,7 +164,7 @@ impl Drop for Proxy {
         for socket in lock(&self.shared.sockets).drain(..) {
             let _ = socket.shutdown(Shutdown::Both);
         }
-        // Wakes the listener, which then sees that it is to stop.
+        // Wakes the listener, which then notices the stop.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -183,7 +183,7 @@ impl Shared {
             lock(&self.sockets).push(ours);
             let shared = Arc::clone(self);
             thread::spawn(move || {
-                // Either side may go away at any time; that ends the connection and nothing else.
+                // Either side may close at any time. That ends only this connection.
                 let _ = shared.connection(&socket, number);
                 let _ = socket.shutdown(Shutdown::Both);
             });
@@ -214,7 +214,7 @@ impl Shared {
                     client.write_all(body)?;
                 }
                 client.shutdown(Shutdown::Write)?;
-                // Reads what is still on its way, so that the answer is not lost to a reset.
+                // Reads the remaining request, so that a reset does not discard the answer.
                 return io::copy(&mut client, &mut io::sink()).map(drop);
             }
             _ => {}
@@ -326,7 +326,7 @@ impl Shared {
         }
     }
 
-    /// Until the proxy is stopped.
+    /// Waits until the proxy is stopped.
     fn wait(&self) -> io::Result<()> {
         while !self.stop.load(SeqCst) {
             sleep(Duration::from_millis(5));
@@ -335,7 +335,7 @@ impl Shared {
     }
 }
 
-/// The request, to be passed on; the server is to close after it.
+/// The request for the server, which must close the connection after it.
 fn head(request: &Request, no_ranges: bool) -> String {
     let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.path);
     for (name, value) in &request.headers {
@@ -346,7 +346,7 @@ fn head(request: &Request, no_ranges: bool) -> String {
     head + "connection: close\r\n\r\n"
 }
 
-/// Passes the body of a request on, as it comes; tells whether all of it went.
+/// Passes the body of a request on as it comes. True if all of it was passed on.
 fn pass_body(mut from: &TcpStream, mut to: &TcpStream, request: &Request, most: u64) -> io::Result<bool> {
     if let Some(length) = request.header("content-length").and_then(|length| length.parse::<u64>().ok()) {
         io::copy(&mut from.take(length.min(most)), &mut to)?;
@@ -385,7 +385,7 @@ fn read_line(from: &mut impl Read) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// The head of an answer, with its empty line, and what came with it.
+/// The head of an answer with its empty line, and any bytes after it.
 fn read_head(from: &mut impl Read) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut all = vec![];
     let mut buf = [0; 16 << 10];

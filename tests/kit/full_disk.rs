@@ -1,25 +1,25 @@
-//! A disk that is full: a tmpfs of so many bytes, or of so many files. Only for root.
+//! A disk that is full: a tmpfs with a limit of bytes or of files. It needs root.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Bytes of a disk that has grown.
+/// Size of a disk after it has grown, in bytes.
 const ENOUGH: u64 = 256 << 20;
-/// A page: the least that a tmpfs can have, and what each file takes at least.
+/// Size of a page: the minimum of a tmpfs, and of each file in it.
 pub const PAGE: u64 = 4096;
 
-/// Such a disk, mounted until it is dropped.
+/// A full disk, mounted until it is dropped.
 #[derive(Debug)]
 pub struct FullDisk(tempfile::TempDir);
 
 impl FullDisk {
-    /// A disk for so many bytes. `None`, with the reason printed, where this host permits none.
+    /// A disk with this number of bytes. `None`, with the reason printed, if this host does not permit one.
     pub fn of_bytes(bytes: u64) -> Option<FullDisk> {
         FullDisk::mounted(&format!("size={}", bytes.max(PAGE)), bytes == 0)
     }
 
-    /// A disk for so many files and folders of any size, beside its own root.
+    /// A disk with this number of files and folders of any size, besides its root.
     pub fn of_files(files: u64) -> Option<FullDisk> {
         FullDisk::mounted(&format!("size={ENOUGH},nr_inodes={}", files + 1), false)
     }
@@ -36,12 +36,12 @@ impl FullDisk {
         Some(disk)
     }
 
-    /// The folder that it is mounted at.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Takes what room is left, but for so many bytes.
+    /// Fills the disk, except for this number of bytes.
     pub fn fill_but(&self, bytes: u64) {
         let file = std::fs::File::options().create(true).append(true).open(self.ballast());
         let mut ballast = file.expect("a file can be made");
@@ -50,12 +50,12 @@ impl FullDisk {
         ballast.set_len(length.saturating_sub(bytes)).expect("a file can be made shorter");
     }
 
-    /// Takes no room any more.
+    /// Removes the filling.
     pub fn empty(&self) {
         let _ = std::fs::remove_file(self.ballast());
     }
 
-    /// From now on there is room.
+    /// Enlarges the disk.
     pub fn grow(&self) {
         let more = format!("remount,size={ENOUGH},nr_inodes=0");
         assert!(self.mount(&["-o", &more]), "{} does not grow", self.path().display());
@@ -79,7 +79,7 @@ impl FullDisk {
 
 impl Drop for FullDisk {
     fn drop(&mut self) {
-        // Lazily: a program may have files open there still.
+        // A lazy unmount, since a program may still have files open there.
         let _ = Command::new("umount").arg("-l").arg(self.path()).status();
     }
 }

@@ -1,7 +1,8 @@
-//! Dependencies that are declared are used: what no code names is compiled by everybody, and looks like a reason.
+//! Declared dependencies must be used. An unused one is compiled by every user, and seems to have a purpose.
 //!
-//! A dependency is used where a file of the package has its name as the beginning of a path. That sees neither a crate
-//! which only a test of the library uses, nor one whose name is also that of a module; it never blames one that is used.
+//! A dependency is used if a file of the package has its name at the beginning of a path. This misses a crate
+//! that only a test of the library uses, and one whose name is also that of a module. It never reports a used
+//! one.
 
 use crate::{assert_none, list, modules_of, packages, root, text};
 use serde_json::Value;
@@ -99,7 +100,7 @@ fn sources(package: &Value, kind: &str) -> String {
     code
 }
 
-/// Whether a path in this code begins with this crate's name.
+/// True if a path in this code begins with the crate's name.
 fn names(code: &str, name: &str) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
     code.match_indices(name).any(|(at, _)| {

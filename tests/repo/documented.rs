@@ -1,5 +1,5 @@
-//! Documentation that the tree must have: a header in each file that holds modules, and a comment on each public function
-//! and trait of `lib/`. A field, a variant or a constant whose name says all has none.
+//! Required documentation: a header in each file that holds modules, and a comment on each public function
+//! and trait of `lib/`. Fields, variants and constants with clear names need none.
 
 use crate::{assert_none, files, is_rust, short};
 use std::fs;

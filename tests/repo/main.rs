@@ -1,6 +1,6 @@
-//! The rules of this repository that a compiler does not see: which crate may use which, that no circle is between modules,
-//! where lints come from, that no dependency is idle, no test is forgotten, that files stay small, that links lead somewhere
-//! and promises to tests, that reasons are listed, that each capability has a story, and that the control plane speaks of VMs and VMIs.
+//! Rules of this repository that the compiler does not check: the packages that a package may use, modules
+//! without circles, the place of lints, used dependencies, run tests, small files, valid links, security
+//! claims with tests, listed reasons, a story for each capability, and the words for VMs and VMIs.
 
 mod dependencies;
 mod documented;
@@ -141,8 +141,8 @@ const ABSENT: &[(&str, &[&str], &str)] = &[
     ("coracle", &["virt", "virt-sys"], "only virt-launcher links libvirt"),
 ];
 
-/// What makes a client of HTTP, or a runtime for one, in the packages about bytes: `fetch` alone holds them, so that TLS,
-/// redirects and who is told a login are decided once.
+/// Crates that make an HTTP client, or a runtime for one, in the packages about bytes. Only `fetch` may use
+/// them, so that TLS, redirects and the use of logins are decided in one place.
 const MAKES_CLIENTS: &[&str] = &[
     "reqwest::Client",
     "reqwest::blocking",
@@ -166,7 +166,7 @@ const FETCHES: &[&str] = &[
     "lib/printable/",
     "src/",
 ];
-/// What asks a cluster does so by kube's client, which has the logins of kubeconfigs, and waits for it.
+/// The folder of the requests to a cluster. They use kube's client, which supports the logins of kubeconfigs.
 const ASKS_CLUSTERS: &str = "src/virt/";
 
 /// Rust files that may be longer than [`LONGEST`] lines, each with its defence.
@@ -354,8 +354,8 @@ fn every_dependency_comes_from_the_registry_everyone_has() {
     assert_none(&other);
 }
 
-/// What a program asks of the API server goes by one module: it has the time-out, the measure and the guard against lost
-/// updates.
+/// All requests of a program to the API server go through one module, which has the timeout, the metrics and
+/// the guard against lost updates.
 #[test]
 fn requests_to_the_api_server_are_sent_by_one_module() {
     let asks = ["request::<", "request_events", "request_text", "/apis/", "-patch+json"];
@@ -381,8 +381,8 @@ fn requests_to_the_api_server_are_sent_by_one_module() {
     assert_none(&wrong);
 }
 
-/// A release stays as careful as a test with what others wrote. Code that is generic or inlined is checked as the crate says
-/// that uses it, so the users of `disk-format` among the readers are named too.
+/// A release is as careful as a test with foreign input. Generic and inlined code is checked with the flags
+/// of the crate that uses it, so those users of `disk-format` that read images are listed too.
 #[test]
 fn a_release_checks_the_sums_of_what_reads_images() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the root manifest");

@@ -1,5 +1,6 @@
-//! No circle between the modules that a package is divided into: whoever reads one folder knows which others it takes to
-//! understand it. (Cargo keeps circles between packages out, and the table ARROWS says which may use which.)
+//! No circle between the modules of a package, so that a reader of one folder knows the other folders it
+//! depends on. (Cargo prevents circles between packages, and the table ARROWS lists the packages that a
+//! package may use.)
 //!
 //! An edge is a path that begins with `crate` or `super` in the code of one module of the crate's root and leads into
 //! another; tests are left out. What the root itself defines is everybody's.
@@ -23,7 +24,7 @@ const MEANT: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Which module uses which other, and where it says so.
+/// The modules that each module uses, with the line.
 type Uses = BTreeMap<String, BTreeMap<String, String>>;
 
 #[test]
@@ -91,7 +92,7 @@ fn uses(root: &Path) -> Uses {
     let children = modules(root, &code, true);
     let mut names = BTreeMap::new();
     for path in paths(&code, "") {
-        // What the root hands on stands for the module that has it.
+        // A re-export of the root stands for the module that defines it.
         if let Some((module, name)) = path.first().zip(path.last())
             && children.iter().any(|(child, _)| child == module)
         {

@@ -82,7 +82,7 @@ fn arguments(rest: &str) -> Vec<&str> {
             _ => {}
         }
     }
-    // Where each argument has its line, a comma stands behind the last.
+    // If each argument has its own line, a comma follows the last one.
     found.retain(|argument| !argument.is_empty());
     found
 }

@@ -1,6 +1,6 @@
-//! docs/explanation/security.md promises nothing without a test: each line of its tables names one, as `path.rs::name`,
-//! and each name leads to a function of this tree that the test runner runs. So a test that is renamed or removed takes
-//! its promise along, or fails here.
+//! docs/explanation/security.md claims nothing without a test. Each line of its tables names one as
+//! `path.rs::name`, and each name must be a function of this tree that the test runner runs. So a renamed or
+//! removed test either takes its claim along, or fails here.
 
 use super::{assert_none, root};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ fn the_published_faults_that_are_asked_about_are_answered_once() {
     assert_none(&wrong);
 }
 
-/// What is wrong with the tables of a document.
+/// Errors in the tables of a document.
 fn faults(text: &str, root: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut promises = 0;
@@ -93,7 +93,7 @@ fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     found.into_iter()
 }
 
-/// What a line names as `path.rs::name`.
+/// The references `path.rs::name` in a line.
 fn names(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).filter(|word| word.contains(".rs::"))
 }

@@ -1,11 +1,13 @@
-//! The control plane and the program say VM and VMI (see the glossary of CONTRIBUTING.md): in comments, messages, names of
-//! tests and documents, "machine" and "instance" stand for neither. virt-handler is nobody's "node agent".
+//! The control plane and the program say VM and VMI (see the glossary of CONTRIBUTING.md). In comments,
+//! messages, names of tests and documents, "machine" and "instance" stand for neither, and virt-handler is
+//! not called "node agent".
 
 use super::{assert_none, files, short};
 use std::fs;
 use std::iter::once;
 
-/// Where that holds; and the files that say the same of the descriptions of our schemas and of help texts, by examples.
+/// Folders with this rule, and the files that check descriptions of our schemas and help texts, with
+/// examples.
 const PLACES: &[&str] = &[
     "controller/",
     "docs/how-to/cluster.md",
@@ -23,7 +25,7 @@ const PLACES: &[&str] = &[
     "tests/sim/upload_to_disk/",
 ];
 const EXAMPLES: &[&str] = &["lib/api/tests/spec/descriptions.rs", "src/cli.rs"];
-/// How a field is called in JSON is an interface, which stays.
+/// The name of a field in JSON is an interface and stays.
 const INTERFACE: &str = "#[serde(rename";
 /// Words after which "machine" is a noun of prose, and not a name in code.
 const BEFORE: &[&str] = &["a", "an", "another", "each", "every", "its", "no", "one", "the", "whose"];

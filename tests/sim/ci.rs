@@ -1,12 +1,13 @@
-//! What people copy into their CI works: the action of this repository, and the jobs in README.md and
-//! docs/how-to/build-in-ci.md, are run against a registry that wants a login.
+//! The examples for CI work: the action of this repository, and the jobs in README.md and
+//! docs/how-to/build-in-ci.md, are run against a registry that requires a login.
 //!
 //! ```text
 //!   ```yaml in a document ──► with: of the action ──► defaults and run: of action.yml ──┐
 //!                        └──► run:, script: ────────────────────────────────────────────┴──► bash ──► registry
 //! ```
 //!
-//! Of YAML only what these files use is understood; what is not, is a failing test and no silent gap.
+//! The YAML parser supports only the syntax of these files. Other syntax fails the test, so that nothing is
+//! skipped silently.
 
 // Helpers of tests are not seen as tests by the lint.
 #![allow(clippy::unwrap_used)]
@@ -174,7 +175,7 @@ fn yaml_blocks(document: &str) -> Vec<String> {
     blocks.map(|rest| rest.split("\n```").next().unwrap().to_owned()).collect()
 }
 
-/// What follows `run:` and `script:`, in order.
+/// The scripts after `run:` and `script:`, in order.
 fn commands(yaml: &str) -> Vec<String> {
     let mut found = Vec::new();
     let lines: Vec<&str> = yaml.lines().collect();
@@ -192,7 +193,7 @@ fn commands(yaml: &str) -> Vec<String> {
     found
 }
 
-/// What the step that uses the action gives it.
+/// The inputs of the step that uses the action.
 fn with_of(job: &str) -> Words {
     let lines: Vec<&str> = job.lines().collect();
     let uses = lines.iter().position(|line| line.contains(ACTION)).unwrap();

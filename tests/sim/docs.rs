@@ -35,7 +35,7 @@ use std::process::Command;
 /// Languages of blocks that hold no command: drawings, file contents, code that other tests compile.
 const NOT_COMMANDS: &[&str] = &["text", "json", "toml", "yaml", "xml", "rust", "diff"];
 
-/// What no file of a document has as a line.
+/// A line that does not occur in any document.
 const END_OF_FILE: &str = "END OF FILE";
 
 /// Longer than any document takes, by far.
@@ -74,7 +74,7 @@ struct Example {
     line: usize,
     command: String,
     output: Vec<String>,
-    /// From a `<!-- setup` block: the reader sees no output, so none is compared.
+    /// Set for a `<!-- setup` block. The reader does not see its output, so it is not compared.
     hidden: bool,
 }
 
@@ -168,7 +168,7 @@ fn parse(content: &str) -> Result<Vec<Example>, (usize, String)> {
     }
 }
 
-/// Whether a word behind the language of a block is the name of a file.
+/// True if a word after the language of a block is the name of a file.
 fn is_file(word: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     word.strip_suffix(".yaml").is_some_and(|name| !name.is_empty() && name.chars().all(is_plain))

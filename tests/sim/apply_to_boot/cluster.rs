@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 /// The one node.
 pub(crate) const NODE: &str = "node1";
-/// Who asks, as the server calls them.
+/// Users of the requests, with the names of the servers.
 const PEOPLE: &str = "kubernetes-admin";
 const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
 const HANDLER: &str = "system:serviceaccount:kubevirt:kubevirt-handler";
@@ -75,7 +75,7 @@ impl Cluster {
 
     /// virt-controller decides on VMs and VMIs, until there is nothing to do.
     pub(crate) async fn decide(&self) {
-        // Certificates and disks are told as a story of their own, and the settings need none here.
+        // Certificates and disks have tests of their own, and the settings need neither here.
         self.decide_on(&[Kind::VirtualMachine, Kind::VirtualMachineInstance], Timestamp::now()).await;
     }
 
@@ -106,7 +106,7 @@ impl Cluster {
         self.put(key, object);
     }
 
-    /// Somebody else in the cluster changes an object.
+    /// Changes an object as another user of the cluster.
     pub(crate) fn change(&self, key: &Key, change: &Value) {
         let mut object = self.object(key);
         merge(&mut object, change);
@@ -137,7 +137,7 @@ impl Cluster {
         self.inner().version
     }
 
-    /// What was deleted so far.
+    /// The objects that were deleted so far.
     pub(crate) fn deleted(&self) -> Vec<Key> {
         self.inner().deleted.clone()
     }
@@ -167,7 +167,7 @@ impl Cluster {
         object
     }
 
-    /// What the webhooks for this make of an object, or why they refuse it.
+    /// The object after the webhooks for it, or the reason of their refusal.
     fn admit(
         &self,
         key: &Key,
@@ -274,7 +274,8 @@ impl Server for Cluster {
     }
 }
 
-/// What a JSON patch makes of a value; nothing, where one of its tests fails. As much of the standard as we write.
+/// The value after a JSON patch, or nothing if one of its tests fails. Implements the part of the standard
+/// that we write.
 fn patched(mut value: Value, steps: &[Value]) -> Option<Value> {
     for step in steps {
         let path = step["path"].as_str()?;

@@ -23,7 +23,7 @@ use cluster_model::objects::{Key, Kind};
 use node::Node;
 use serde_json::{Value, json};
 
-/// As people write it: of what a VM has, they say next to nothing.
+/// A manifest as a user writes it, with few fields of a VM.
 fn manifest() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1",
@@ -65,7 +65,7 @@ async fn a_vm_that_is_applied_runs() {
     let said = cluster.apply(&vm, &faulty).unwrap_err();
     assert!(said.contains("root") && said.contains("gpus"), "{said}");
 
-    // … and completes what has none.
+    // … and fills in the missing fields.
     cluster.apply(&vm, &manifest()).unwrap();
     let spec = cluster.object(&vm)["spec"]["template"]["spec"].clone();
     assert!(spec["domain"]["firmware"]["uuid"].is_string(), "{spec:#}");
@@ -104,7 +104,7 @@ async fn a_vm_that_is_applied_runs() {
     assert!(launcher.kept("disks/root.qcow2"), "an overlay over the image, which stays as it is");
     assert!(launcher.kept("seeds/seed.iso"), "what cloud-init reads");
 
-    // What people see.
+    // The output that users see.
     cluster.decide().await;
     let seen = cluster.object(&vm);
     assert_eq!(seen["status"]["printableStatus"], "Running", "{seen:#}");

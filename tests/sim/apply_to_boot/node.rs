@@ -34,7 +34,7 @@ impl Node {
         Node { place: tempfile::Builder::new().prefix("n").tempdir_in("/tmp").unwrap() }
     }
 
-    /// What the launcher's container sees as `/`.
+    /// The folder that the launcher's container sees as `/`.
     fn root(&self) -> PathBuf {
         self.place.path().join("root")
     }
@@ -170,7 +170,7 @@ impl Launcher {
         resolved
     }
 
-    /// What the hypervisor was told.
+    /// The calls that the hypervisor received.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.fake.conversation()
     }

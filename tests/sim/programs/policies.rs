@@ -1,4 +1,5 @@
-//! What is installed, held against the command lines of the programs: what listens can be reached, and nothing else.
+//! The installed objects, compared with the command lines of the programs: exactly the ports with a listener
+//! can be reached.
 
 use api::kubevirt::flags::{FLAGS, Flag};
 use clap::CommandFactory as _;
@@ -43,7 +44,7 @@ fn command(program: &str) -> clap::Command {
     }
 }
 
-/// What the programs listen on by their command lines.
+/// Ports on which the programs listen according to their command lines.
 fn listens(program: &str) -> BTreeSet<u64> {
     let command = command(program);
     let defaults = command.get_arguments().flat_map(|argument| argument.get_default_values());
@@ -183,12 +184,13 @@ fn behind(service: &Value) -> Vec<(String, Value, u64)> {
         .collect()
 }
 
-/// Whoever listens elsewhere has to say so by a command line, and here.
+/// A program that listens on another port must have a command-line flag for it, and an entry here.
 #[test]
 fn nobody_else_listens() {
     let calls = ["TcpListener::bind(", "TcpSocket::new", "UdpSocket::bind("];
     let found = crate::sources::that(|text| calls.iter().any(|call| text.contains(call)));
-    // A client's: UDP has no other way. It is connected to its guest, and then hears nobody else.
+    // A client's socket, which UDP requires. It is connected to its guest, and then receives from no other
+    // address.
     let client = "virt-api/subresources/src/ports.rs";
     let listens = "serve/src/transport/server.rs";
     assert_eq!(found, BTreeSet::from([client, listens].map(str::to_owned)));

@@ -41,7 +41,8 @@ fn look(controller: &Path, folder: &Path, is: &impl Fn(&str) -> bool, found: &mu
     }
 }
 
-/// A program that makes something of a VMI asks the settings of the cluster; there is no other way to judge one here.
+/// A program that evaluates a VMI must read the settings of the cluster. The sources are searched, since the
+/// property cannot be tested otherwise.
 #[test]
 fn a_cluster_judges_by_its_own_settings_alone() {
     assert!(that(|text| text.contains("of_laptop(")).is_empty(), "that is for a person's own computer");

@@ -1,5 +1,5 @@
-//! What a kubelet does for an upload pod: it mounts the Secret and the volume, starts the program with the pod's words and
-//! environment, and tells how the container is.
+//! The kubelet's work for an upload pod: it mounts the Secret and the volume, starts the program with the
+//! pod's arguments and environment, and reports the state of the container.
 
 use crate::client::LONG;
 use base64::Engine as _;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct UploadPod {
     process: Child,
     folder: tempfile::TempDir,
-    /// Where it serves, once it says so.
+    /// Address of the server, once it is printed.
     says: Receiver<SocketAddr>,
     log: Arc<Mutex<String>>,
 }
@@ -64,7 +64,7 @@ impl UploadPod {
         let mut command = Command::new(program);
         command.args(words).args(["--listen", "127.0.0.1:0"]).env("TERMINATION_LOG", own("/termination-log"));
         for variable in container["env"].as_array().unwrap() {
-            // What has no value is a limit, and nobody limits it here.
+            // A variable without a value is a limit, which is not set here.
             if let Some(value) = variable["value"].as_str() {
                 let value = value.replace(DISK, &own(DISK));
                 let value = if value.starts_with(TLS_FOLDER) { own(&value) } else { value };

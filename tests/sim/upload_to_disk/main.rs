@@ -48,12 +48,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// What virt-controller decides on here.
+/// Kinds of objects that virt-controller reconciles here.
 const DISKS: &[Kind] = &[Kind::DataVolume, Kind::PersistentVolumeClaim];
-/// Of the disk.
+/// Size of the disk in bytes.
 const SIZE: usize = 24 << 20;
 
-/// As virtctl makes it.
+/// A DataVolume as virtctl makes it.
 fn manifest() -> Value {
     json!({
         "apiVersion": "cdi.kubevirt.io/v1beta1",
@@ -144,7 +144,7 @@ async fn a_disk_that_is_uploaded_is_whole() {
     let answer = client.says(&post(&token("disk"), "/v1beta1/upload")).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{}", server.log());
 
-    // Its report, as the termination message; and the DataVolume has succeeded.
+    // The termination message has the report, and the DataVolume has succeeded.
     let report = server.ends();
     cluster.change(&pod, &kubelet::ended(&report));
     cluster.decide_on(DISKS, Timestamp::now()).await;
@@ -160,7 +160,7 @@ async fn a_disk_that_is_uploaded_is_whole() {
         assert!(cluster.deleted().contains(&of(kind, &name)), "{kind:?} is not taken away");
     }
 
-    // What is on the volume: the disk as large as was asked for, under its name, and nothing beside it.
+    // Content of the volume: the disk with the requested size and name, and no other file.
     let (names, disk) = server.volume();
     assert_eq!(names, ["disk.img"]);
     assert_eq!(disk.len(), 64 << 20);
@@ -191,7 +191,7 @@ fn text(value: &Value) -> Vec<u8> {
     value.as_str().unwrap().as_bytes().to_vec()
 }
 
-/// What a Secret has under a key.
+/// The value of a key in a Secret.
 fn bytes(value: &Value) -> Vec<u8> {
     STANDARD.decode(value.as_str().unwrap()).unwrap()
 }
