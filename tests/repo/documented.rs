@@ -9,7 +9,8 @@ const ITEMS: &[&str] = &["pub fn ", "pub const fn ", "pub async fn ", "pub trait
 
 #[test]
 fn folders_of_modules_have_a_header() {
-    let is_head = |name: &str| name.ends_with("/lib.rs") || name.ends_with("/mod.rs") || name.ends_with("/main.rs");
+    let is_head =
+        |name: &str| name.ends_with("/lib.rs") || name.ends_with("/mod.rs") || name.ends_with("/main.rs");
     let heads = files().into_iter().filter(|file| is_rust(file) && is_head(&short(file)));
     let without = heads.filter(|file| !fs::read_to_string(file).unwrap().starts_with("//! "));
     assert_none(&without.map(|file| format!("{} begins without `//!`", short(&file))).collect::<Vec<_>>());
