@@ -1,34 +1,33 @@
-//! Errors of a hypervisor: a kind to branch on, the attempted work, and the hypervisor's own words.
+//! Errors of a hypervisor: a kind to branch on, the attempted verb, and the hypervisor's own message.
 
 use error_core::Core;
 
-/// The result of a verb.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// There is no such domain.
+    /// The domain does not exist.
     NotFound,
-    /// The domain is not in a state for it.
+    /// The domain is in the wrong state for the verb.
     NotNow,
-    /// Another user is in the way: another VM of the disk, another call of the domain. Trying again may help.
+    /// Another user is in the way: another VM of the disk, another call for the domain. Another try may help.
     Busy,
     /// The host has no room (memory, disk).
     NoSpace,
-    /// The host does not permit it.
+    /// The host does not permit the verb.
     Denied,
-    /// The hypervisor does not support it.
+    /// The hypervisor does not support the verb.
     Unsupported,
-    /// The XML of the domain is wrong.
+    /// The XML of the domain is invalid.
     Invalid,
     /// The guest agent does not answer.
     NoAgent,
-    /// It took too long.
+    /// The verb exceeded its time limit.
     TimedOut,
-    /// The hypervisor itself cannot be reached.
+    /// The hypervisor is not reachable.
     Unavailable,
-    /// Anything else.
+    /// Any other failure.
     Failed,
 }
 
@@ -44,7 +43,7 @@ error_core::bare_error! {
 }
 
 impl Error {
-    /// A failure: the attempted work, like `start default_web`, and the reason.
+    /// A failed verb: the attempt, such as `start default_web`, and the reason.
     pub fn new(kind: ErrorKind, doing: impl AsRef<str>, why: impl AsRef<str>) -> Error {
         Error(Core::new(kind, format!("cannot {}: {}", doing.as_ref(), why.as_ref())))
     }

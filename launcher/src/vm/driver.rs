@@ -1,4 +1,4 @@
-//! The one loop that owns the VM.
+//! The loop that owns the VM.
 //!
 //! ```text
 //!            ┌── Command ── of the server            ┐
@@ -42,19 +42,17 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// The interval at which the power button is pressed again, and a full disk is checked. A guest that still boots loses a
-/// press.
+/// Interval at which the power button is pressed again, and a full disk is checked. A guest that is still
+/// booting loses a press.
 const TICK: Duration = Duration::from_secs(5);
 
-/// The parts of the loop.
+/// Parts of the loop.
 pub struct Parts {
-    /// Runs the domain.
     pub hypervisor: Arc<dyn Hypervisor>,
-    /// The VM's folder.
     pub root: Root,
-    /// The receiver of its serial console.
+    /// Sender of the VM's serial console to the relay.
     pub lines: Give,
-    /// The time as RFC 3339.
+    /// Clock with the time as RFC 3339.
     pub clock: fn() -> String,
 }
 
@@ -107,11 +105,12 @@ struct Driver {
     told: mpsc::UnboundedSender<Event>,
     /// Events that came while the VM was being started.
     early: Vec<Event>,
-    /// We have paused the VM, for its start or for a change of media, and its resumption has not come yet.
+    /// True if the launcher has paused the VM, for its start or for a change of media, and its resumption has
+    /// not come yet.
     passing: bool,
     before: Before,
     disk_error: Option<DiskError>,
-    /// The time that the guest has to end, while it is asked to.
+    /// Grace period of the guest, after it was asked to shut down.
     grace: Option<Grace>,
     tick: Option<Instant>,
     ending: bool,
@@ -121,7 +120,7 @@ impl Driver {
     async fn run(mut self, mut asked: mpsc::Receiver<Command>, mut events: mpsc::UnboundedReceiver<Event>) {
         loop {
             self.go_on();
-            // Work that hangs is of a VM that has ended.
+            // Hanging work belongs to a VM that has ended.
             let works = self.work.as_ref().is_some_and(|work| !work.hangs());
             if self.ending && !works && matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
                 return;
@@ -134,7 +133,8 @@ impl Driver {
             };
             let (grace, tick) = (self.grace.map(Grace::end), self.tick);
             let look = self.work.as_ref().map(|work| work.look);
-            // Without `biased` an event could be read before the command that caused it is answered; either is right.
+            // Without `biased` an event could be read before the command that caused it is answered; either
+            // is right.
             tokio::select! {
                 command = asked.recv() => match command {
                     Some(command) => self.command(command),
@@ -301,7 +301,7 @@ impl Driver {
     fn finished(&mut self, outcome: Outcome) {
         let said = self.work.take().and_then(Work::said);
         if said.is_some() {
-            // What the work waited for is over.
+            // The work is done, so the state no longer reports a wait.
             self.publisher
                 .change(|state| drop(state.message.take_if(|message| Some(&*message) == said.as_ref())));
         }
@@ -365,7 +365,7 @@ impl Driver {
                     state.message = Some("the guest was asked to end".into());
                 });
             }
-            // The event of its end is on its way; waiting requests must not be judged as if it ran.
+            // The event of the VM's end will follow; waiting requests must not be judged as if it ran.
             (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
             (Request::Link { interface, up }, Ok(())) => {
                 self.publisher.change(|state| {
@@ -373,7 +373,7 @@ impl Driver {
                 });
             }
             (_, Ok(())) => {}
-            // The guest was quicker: the event of its end is on its way, or has come.
+            // The guest was faster: the event of its end will follow, or has come.
             (_, Err(e)) if e.kind() == crate::hypervisor::ErrorKind::NotNow => tracing::info!("{e}"),
             (request, Err(e)) => {
                 tracing::warn!("{e}");
@@ -420,12 +420,12 @@ impl Driver {
         }
     }
 
-    /// What is being done takes longer than it should.
+    /// Handles work that takes too long.
     fn work_hangs(&mut self) {
         let (Some(work), Some(known)) = (&mut self.work, &self.known) else { return };
         let grace = known.machine.grace_period;
         if let (None, Some(seconds)) = (self.grace, self.queue.waiting_shutdown(grace)) {
-            // The guest may not hear of it before its time is over.
+            // The guest may not receive the request before its time is over.
             self.grace = Some(Grace::begin(None, seconds, Instant::now()));
         }
         if self.queue.is_to_end(grace) {
@@ -494,7 +494,7 @@ impl Driver {
             return;
         }
         (self.disk_error, self.tick) = (None, None);
-        // A full disk paused it on its way to the end.
+        // A full disk paused the guest during its shutdown.
         if self.grace.is_some() {
             self.mode(Mode::Stopping);
             self.tick = Some(Instant::now() + TICK);
@@ -555,7 +555,7 @@ impl Driver {
         })?;
         let name = machine.domain_name();
         self.before.acpi = machine.features.acpi;
-        // What was left of it, that launcher knew.
+        // That launcher knew the remaining grace period.
         self.publisher.change(|state| state.grace = None);
         self.learn(CurrentVm { sync, machine, name, host: None })?;
         let Some(known) = self.known.clone() else { return Ok(()) };
@@ -566,7 +566,8 @@ impl Driver {
         match seen {
             Some(seen) if !matches!(seen.condition, Condition::Off(_)) => {
                 tracing::info!("took over {}, which runs", known.name);
-                // The guest has its address already; a DHCP server that cannot start again is not a reason to stop.
+                // The guest has its address already, so a DHCP server that cannot start again is not a reason
+                // to stop.
                 self.servers = effort::network(&known).unwrap_or_default();
                 self.mode(Mode::Running);
                 self.saw(&seen);
@@ -574,7 +575,7 @@ impl Driver {
                 self.work = Some(Work::begin("take over".to_owned(), move || effort::locate(&known, &root)));
             }
             _ if last.is_final() => self.mode(Mode::Ended),
-            // The VM was not started yet when the launcher was killed.
+            // The launcher was killed before the start of the VM.
             None => self.start(),
             Some(_) if matches!(last, Life::Empty | Life::Preparing) => self.start(),
             Some(seen) => self.saw(&seen),

@@ -1,4 +1,4 @@
-//! Blocking work for the VM: the loop hands it to a thread and gets its outcome.
+//! Blocking work for the VM: the loop passes it to a thread and gets its outcome.
 
 use super::handle::CurrentVm;
 use super::keep;
@@ -31,15 +31,13 @@ pub(super) struct Begun {
 
 /// The outcome of work.
 pub(super) enum Outcome {
-    /// A start.
     Started(std::result::Result<Box<Begun>, Standing>),
-    /// A request.
     Done(Request, Result<()>),
-    /// A change of the media of a CD-ROM: the disk, and where its media are now.
+    /// A change of the media of a CD-ROM: the disk, and the location of its new media.
     Changed(Request, Result<(String, DiskLocation)>),
-    /// The locations of the parts of a VM that was taken over.
+    /// Locations of the parts of a VM that was taken over.
     Located(Option<Box<Host>>),
-    /// A try to resume after a full disk.
+    /// An attempt to resume after a full disk.
     WentOn(Result<()>),
     /// A fault of the launcher in the work.
     Broken(String),
@@ -65,7 +63,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
         let kernel_boot = checksums(known);
         let xml = domain::render(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
         let xml = wishes.domain(xml).map_err(stands)?;
-        // An earlier run may have had another uuid, and libvirt keeps a name with its uuid.
+        // An earlier run may have had another uuid, and libvirt binds a name to its uuid.
         match hypervisor.undefine(&known.name) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
             _ => hypervisor.define(&xml).map_err(failed)?,
@@ -79,7 +77,8 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
             hypervisor.state(&known.name)
         };
         let seen = go().map_err(|e| {
-            // A domain without its console, or one that cannot be resumed, must not stay. It may be gone already.
+            // A domain without its console, or one that cannot be resumed, must not remain. It may be gone
+            // already.
             let _ = hypervisor.destroy(&known.name);
             failed(e)
         })?;
@@ -115,16 +114,16 @@ pub(super) fn network(known: &CurrentVm) -> std::result::Result<net::Servers, St
     })
 }
 
-/// Hands the VM's serial console over to the relay.
+/// Passes the VM's serial console to the relay.
 fn listen(hypervisor: &dyn Hypervisor, name: &str, lines: &Give) -> Result<()> {
     if let Some(line) = hypervisor.line(name)? {
-        // The relay is gone where the launcher is ending.
+        // The relay is gone if the launcher is ending.
         let _ = lines.send(line);
     }
     Ok(())
 }
 
-/// Carries out a request to a running VM.
+/// Carries out a request on a running VM.
 pub(super) fn request(
     hypervisor: &dyn Hypervisor,
     mut known: CurrentVm,
@@ -154,11 +153,12 @@ pub(super) fn request(
     Outcome::Done(request, result)
 }
 
-/// Puts other media in a CD-ROM, or none. Returns the disk, and where its media are.
+/// Changes the media of a CD-ROM, or ejects them. Returns the disk, and the location of its media.
 ///
-/// libvirt changes media in four steps: the tray opens, the old ones go, the new ones come, the tray closes. A guest that
-/// opens its drive meanwhile closes the tray itself. Between the last two steps QEMU then never tells it of the new media: the
-/// drive stays empty for it, and the change is a success. So a guest that runs stands still for these few milliseconds.
+/// libvirt changes media in four steps: the tray opens, the old ones are removed, the new ones inserted, the
+/// tray closes. A guest that opens its drive meanwhile closes the tray itself. Between the last two steps
+/// QEMU then does not report the new media to it: the drive stays empty for the guest, and the change counts
+/// as a success. So a running guest is paused for these few milliseconds.
 fn change_media(
     hypervisor: &dyn Hypervisor,
     known: &mut CurrentVm,
@@ -173,7 +173,7 @@ fn change_media(
     let doing = || format!("change the media of '{disk}'");
     let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
     let place = match wanted {
-        // They were there when the request was queued.
+        // They existed when the request was queued.
         Some((path, format)) => media(path, format).map_err(|e| invalid(e.chain()))?,
         None => DiskLocation::Nothing,
     };
@@ -206,7 +206,7 @@ fn change_link(hypervisor: &dyn Hypervisor, known: &CurrentVm, interface: &str) 
     hypervisor.change_link(&known.name, &xml)
 }
 
-/// Looks for a running VM of an earlier launcher, and opens its serial console.
+/// Finds a running VM of an earlier launcher, and opens its serial console.
 pub(super) fn find(
     hypervisor: &dyn Hypervisor,
     known: &CurrentVm,
@@ -220,10 +220,10 @@ pub(super) fn find(
     };
     let runs = seen.as_ref().is_some_and(|seen| !matches!(seen.condition, Condition::Off(_)));
     if runs {
-        // A guest without a console goes on.
+        // A guest without a console runs on.
         let _ = listen(hypervisor, &known.name, lines).inspect_err(|e| tracing::warn!("taken over, but {e}"));
     }
-    // The launcher was killed between the start and the first step of the vCPUs.
+    // The launcher was killed between the start and the resumption of the vCPUs.
     let waits = seen.as_ref().is_some_and(|seen| seen.condition == Condition::Paused(Pause::Asked));
     if waits && last == Life::Preparing && !known.machine.start_paused {
         hypervisor.resume(&known.name)?;
@@ -249,16 +249,16 @@ pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
     let mut bytes = Vec::new();
     file.take(4096).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    // libvirt writes lines of its own there.
+    // Lines that libvirt itself writes to the log.
     let theirs = [": starting up ", ": shutting down", " is tainted: "];
     let ours = |line: &&str| !line.is_empty() && !theirs.iter().any(|text| line.contains(text));
     let line = text.lines().map(str::trim).rfind(ours)?;
-    // The command line is one long line, and is not about the end.
+    // The command line is one long line, and has no information about the end.
     let said = line.split_once("qemu-system-x86_64: ").map_or(line, |(_, rest)| rest);
     (said.len() < 300 && !said.starts_with('-') && !said.ends_with('\\')).then(|| said.to_owned())
 }
 
-/// Resumes a VM, if there is space again where it ran out of it.
+/// Resumes a VM after a full disk, if there is space again.
 pub(super) fn go_on_with_room(hypervisor: &dyn Hypervisor, name: &str, path: &Path) -> Outcome {
     if !has_room(path) {
         return Outcome::WentOn(Ok(()));
@@ -267,9 +267,9 @@ pub(super) fn go_on_with_room(hypervisor: &dyn Hypervisor, name: &str, path: &Pa
     Outcome::WentOn(hypervisor.resume(name))
 }
 
-/// True if there is space. Storage that is gone gives no answer.
+/// True if there is space. Unreachable storage does not answer, and blocks.
 fn has_room(path: &Path) -> bool {
     const ENOUGH: u64 = 16 << 20;
-    // A path that cannot be checked (a daemon's, elsewhere) is tried.
+    // A path that cannot be checked (a daemon's, elsewhere) counts as having space.
     rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= ENOUGH)
 }

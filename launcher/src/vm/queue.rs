@@ -3,7 +3,7 @@
 //! ```text
 //!   Request ──admit──► judged against the mode of the VM after all waiting requests
 //!                      Queued ──► waits ──pop──► the driver does it      Ignored, Denied ──► the reason goes back
-//!   Mode    ──now────► as the driver saw it; waiting requests are judged again when their turn comes
+//!   Mode    ──now────► as the driver saw it; waiting requests are judged again when it is their turn
 //! ```
 //!
 //! Every request is named in every mode. A new one compiles only when each mode has answered it.
@@ -11,20 +11,17 @@
 use api::launcher::{Answer, Request};
 use std::collections::VecDeque;
 
-/// The mode of a VM, as far as requests care.
+/// Mode of a VM, as far as requests depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// There is no VM yet.
     Empty,
-    /// It is prepared and started.
+    /// The VM is being prepared and started.
     Preparing,
-    /// The vCPUs run.
     Running,
-    /// The vCPUs are stopped.
     Paused,
     /// The guest was asked to shut down.
     Stopping,
-    /// It has ended.
     Ended,
 }
 
@@ -36,7 +33,7 @@ pub struct Queue {
     waiting: VecDeque<Request>,
 }
 
-/// The most requests that wait. More come from a client in a loop only, and are refused.
+/// Most requests that wait. Only a client in a loop sends more, and they are refused.
 const MOST: usize = 16;
 
 impl Default for Queue {
@@ -49,7 +46,7 @@ impl Queue {
     /// Queues a request, or refuses it with a reason.
     pub fn admit(&mut self, request: Request) -> Answer {
         let verdict = judge(self.mode_then(), &request);
-        // A forced end is urgent: requests that wait before it have lost their purpose.
+        // A forced end is urgent, and makes the requests before it pointless.
         if request == Request::Destroy && verdict == Answer::Queued {
             self.waiting.clear();
             let verdict = judge(self.mode_then(), &request);
@@ -70,13 +67,13 @@ impl Queue {
         }
     }
 
-    /// The next request to do now, if its time has come. A request that has lost its purpose meanwhile is returned as
+    /// The next request, if its time has come. A request that has become pointless meanwhile is returned as
     /// dropped.
     pub fn pop(&mut self) -> Option<Next> {
         if self.doing.is_some() || self.mode == Mode::Preparing {
             return None;
         }
-        // Starting again waits for the end, and later requests wait with it.
+        // Another start waits for the end, and later requests wait with it.
         if self.mode == Mode::Stopping && matches!(self.waiting.front(), Some(Request::Start)) {
             return None;
         }
@@ -90,7 +87,7 @@ impl Queue {
         }
     }
 
-    /// The request in progress is done, or has failed.
+    /// Records that the request in progress is done, or has failed.
     pub fn done(&mut self) {
         self.doing = None;
     }
@@ -100,7 +97,7 @@ impl Queue {
         self.mode = mode;
     }
 
-    /// The mode the driver saw last.
+    /// The mode that the driver saw last.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -110,7 +107,7 @@ impl Queue {
         self.doing.iter().chain(&self.waiting)
     }
 
-    /// True if a request waits that ends the VM at once: of a shutdown without a grace period of its own, this one holds.
+    /// True if a waiting request ends the VM at once. `grace`: grace period of a shutdown without its own.
     pub fn is_to_end(&self, grace: u64) -> bool {
         self.waiting.iter().any(|request| match request {
             Request::Destroy => true,
@@ -119,7 +116,7 @@ impl Queue {
         })
     }
 
-    /// The grace period of a shutdown that waits: its own, or else this one.
+    /// Grace period of a waiting shutdown: its own, or else `grace`.
     pub fn waiting_shutdown(&self, grace: u64) -> Option<u64> {
         self.waiting.iter().find_map(|request| match request {
             Request::Shutdown { grace: own } => Some(own.unwrap_or(grace)),
@@ -127,18 +124,18 @@ impl Queue {
         })
     }
 
-    /// The mode of the VM after all waiting requests.
+    /// Mode of the VM after all waiting requests.
     fn mode_then(&self) -> Mode {
         self.outstanding().fold(self.mode, after)
     }
 }
 
-/// The first waiting request.
+/// The next step of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Do it.
+    /// Carry the request out.
     Do(Request),
-    /// Drop it, for this reason.
+    /// Drop the request, for this reason.
     Drop(Request, String),
 }
 
@@ -220,7 +217,7 @@ fn when_running(request: &Request) -> Answer {
 fn when_paused(request: &Request) -> Answer {
     match request {
         Request::Start => ignored("the VM is paused; unpause it instead"),
-        // The driver resumes it first, so that the guest can react.
+        // The driver resumes the VM first, so that the guest can react.
         Request::Shutdown { .. } => Answer::Queued,
         Request::Destroy => Answer::Queued,
         Request::Reboot => {
@@ -239,7 +236,7 @@ fn when_paused(request: &Request) -> Answer {
 fn when_stopping(request: &Request) -> Answer {
     let late = || denied("the VM is stopping");
     match request {
-        // The VM starts again once it has ended.
+        // The VM starts again after it has ended.
         Request::Start => Answer::Queued,
         // A new grace period moves the end; the same request again does not.
         Request::Shutdown { grace: Some(_) } => Answer::Queued,
@@ -273,7 +270,7 @@ fn when_ended(request: &Request) -> Answer {
     }
 }
 
-/// The mode after a request was done in a mode that queued it.
+/// Mode after a request was carried out in a mode that queued it.
 fn after(mode: Mode, request: &Request) -> Mode {
     match request {
         Request::Start => Mode::Preparing,
@@ -288,7 +285,7 @@ fn after(mode: Mode, request: &Request) -> Mode {
     }
 }
 
-/// A request as a word.
+/// Name of a request in messages.
 pub(super) fn word(request: &Request) -> String {
     match request {
         Request::Start => "start",
