@@ -8,7 +8,7 @@ use tests::disk::same;
 use tests::place::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
-/// Not a multiple of a cluster, nor of the pieces that move.
+/// Size of the disk: not a multiple of a cluster, nor of the pieces that are copied.
 const SIZE: u64 = (11 << 20) + 512 * 7;
 
 fn place(seed: u64) -> Place {
@@ -190,7 +190,7 @@ fn a_block_device_holds_exactly_the_disk() {
     place.run(&["convert", "big.raw", &device.0]).refused(3, "too small");
 }
 
-/// A loop device, gone when it is dropped; `None` (and a line that says so) where there can be none.
+/// A loop device, removed on drop; `None` with a printed reason if the host has none.
 struct Loop(String);
 
 impl Loop {
@@ -257,7 +257,7 @@ fn every_thread_of_a_running_conversion_is_confined() {
     let disk = place.bytes("disk.raw");
     let mut input = child.stdin.take().unwrap();
     input.write_all(&disk[..disk.len() / 2]).unwrap();
-    // The engine's threads are there when the target is, and have begun when bytes have reached it.
+    // The engine's threads have started once the target exists and has bytes.
     begun(&place, &mut child);
     let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let threads: Vec<_> = threads
@@ -298,7 +298,7 @@ fn what_confines_it_is_one_line_and_can_be_switched_off() {
     assert!(!quiet.err.contains("confined"), "{}", quiet.err);
 }
 
-/// As QEMU reads a raw file: in sectors of 512 bytes, zeros where the last one is not full.
+/// QEMU reads a raw file in sectors of 512 bytes, with zeros up to the end of the last one.
 #[test]
 fn a_raw_disk_ends_with_a_whole_sector_and_that_is_said() {
     let place = Place::empty(PROGRAM);
@@ -321,7 +321,7 @@ fn a_raw_disk_ends_with_a_whole_sector_and_that_is_said() {
             server.url("/odd.raw"),
             stream.url("/odd.raw"),
         ];
-        // In an archive, what is shorter than a sector is taken for a note and no disk.
+        // In an archive, a file shorter than a sector counts as a note, not as a disk.
         sources.extend((size >= 512).then(|| "odd.tar".to_owned()));
         for source in &sources {
             for words in ["", "--verify", "--preallocate", "--no-resume"] {
@@ -379,12 +379,12 @@ fn an_empty_source_is_no_disk() {
     let ran = place.shell(&format!("{PROGRAM} inspect - < empty.raw 2>&1 || echo code $?"));
     let ran = String::from_utf8(ran).unwrap();
     assert!(ran.contains("is empty: there is no disk in it") && ran.ends_with("code 3\n"), "{ran}");
-    // The end of a pipe whose writer has failed.
+    // End of a pipe whose writer has failed.
     place.shell(&format!("if false | {PROGRAM} convert - out.img; then exit 1; fi; test ! -e out.img"));
     place.run(&["build", "-q", "-t", "oci:image", "empty.raw"]).refused(3, "is empty");
 }
 
-/// Waits until a running conversion has begun its target.
+/// Waits until a running conversion has begun to write its target.
 fn begun(place: &Place, child: &mut std::process::Child) {
     let begun = || std::fs::metadata(place.path("out.img.partial")).is_ok_and(|file| file.len() > 0);
     while !begun() && child.try_wait().unwrap().is_none() {
@@ -392,7 +392,7 @@ fn begun(place: &Place, child: &mut std::process::Child) {
     }
 }
 
-/// Another program puts a file of its own under the target's name.
+/// Puts a file of another program under the target's name.
 fn taken(place: &Place) {
     std::fs::write(place.path("theirs"), "theirs").unwrap();
     std::fs::rename(place.path("theirs"), place.path("out.img")).unwrap();
@@ -439,7 +439,7 @@ fn what_was_written_for_a_name_that_was_taken_is_gone_on_with() {
     ran.refused(1, "made by another program");
     assert_eq!(place.bytes("out.img"), b"theirs");
     assert!(place.same("out.img.partial"));
-    // The same command replaces what stands there now, and moves little more.
+    // The same command replaces the file that exists now, and copies little more.
     let ran = place.run(&[&args[..], &["--json", "--resume"]].concat()).ok();
     assert!(ran.json()["resumed_at"].as_u64().is_some_and(|at| at > 0), "{}", ran.json());
     place.is_the_disk("out.img");
@@ -462,7 +462,7 @@ fn what_resume_refuses_is_left_as_it_is() {
     assert!(ran.err.contains("remove it, or leave out --resume"), "{}", ran.err);
     assert_eq!(place.bytes("out.img.partial"), b"theirs");
     assert_eq!(place.bytes("out.img.partial.journal"), b"a journal");
-    // Nor is it touched where no run of this kind could be gone on with.
+    // A file is not touched either if no run of this kind could be resumed.
     let ran = place.run(&["convert", "--resume", "-O", "qcow2", "disk.raw", "out.img"]);
     ran.refused(2, "cannot go on with an earlier run");
     assert_eq!(place.bytes("out.img.partial"), b"theirs");
@@ -470,7 +470,7 @@ fn what_resume_refuses_is_left_as_it_is() {
     place.is_the_disk("out.img");
 }
 
-/// By the process that sets modes and owners, for a program that can give files to nobody.
+/// The helper process that sets modes and owners works for a program that cannot change owners.
 #[test]
 fn the_disk_that_root_replaces_stays_its_owners() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};

@@ -1,5 +1,5 @@
-//! kill -9, Ctrl-C and reruns: the final name never holds a part of a disk, and the same command goes on to the whole
-//! of it from where the killed one had come.
+//! kill -9, Ctrl-C and reruns: the final name never holds a partial disk, and the same command resumes where
+//! the killed run had come.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -14,14 +14,14 @@ use tests::disk::Noise;
 use tests::http::{Behaviour, Fail, Server, Spoil};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
-/// Not a multiple of a cluster, nor of the pieces that move.
+/// Size of the disk: not a multiple of a cluster, nor of the pieces that are copied.
 const SIZE: u64 = (22 << 20) + 512 * 9;
-/// Bytes per second that the slow server gives on each connection.
+/// Bytes per second of the slow server on each connection.
 const RATE: u64 = 12 << 20;
-/// Runs that are killed, all cases together.
+/// Number of killed runs in all cases together.
 const KILLS: usize = 210;
 
-/// A folder with `disk.raw` and everything the cases read.
+/// A folder with `disk.raw` and all inputs of the cases.
 struct Place(tests::place::Place);
 
 impl std::ops::Deref for Place {
@@ -37,13 +37,13 @@ impl Place {
         Place(tests::place::Place::with_disk(PROGRAM, SIZE, seed))
     }
 
-    /// The disk as the bytes of a qcow2.
+    /// The disk as bytes of a qcow2.
     fn image(&self, name: &str, words: &str) -> Vec<u8> {
         self.qcow2(name, words);
         self.bytes(name)
     }
 
-    /// The disk in many members, blocks or frames, so that a stream can be entered again.
+    /// The disk compressed in many members, blocks or frames, so that decoding can resume inside the stream.
     fn packed(&self, end: &str) -> Vec<u8> {
         let line = match end {
             "gz" => "split -b 2M --filter='gzip -1' disk.raw > disk.raw.gz",
@@ -66,7 +66,7 @@ impl Place {
         there
     }
 
-    /// Starts a run and kills it once it has left a mark. One that is done before gets another try.
+    /// Starts a run and kills it once its journal has a mark. A run that ends before gets another attempt.
     #[track_caller]
     fn killed_behind_a_mark(&self, args: &[&str], target: &str) {
         for _ in 0..50 {
@@ -92,24 +92,24 @@ impl Place {
 struct Case {
     name: &'static str,
     source: String,
-    /// Whether a run can be continued.
+    /// True if a run can be resumed.
     resumes: bool,
     words: &'static str,
 }
 
-/// What a case's storm came to.
+/// Result of the killed runs of one case.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
     killed: usize,
     /// Killed runs that left a mark.
     marked: usize,
-    /// Runs after those that went on from it.
+    /// Later runs that resumed from the mark.
     resumed: usize,
-    /// Runs that were done before they could be killed.
+    /// Runs that ended before they could be killed.
     quick: usize,
 }
 
-/// Kills runs of one case at random moments; after every few a run goes to its end.
+/// Kills runs of one case at random moments; after every few kills a run completes.
 fn storm(place: &Place, case: &Case, kills: usize, seed: u64) -> Count {
     let target = format!("{}.img", case.name);
     // Local runs are short.
@@ -145,7 +145,7 @@ fn storm(place: &Place, case: &Case, kills: usize, seed: u64) -> Count {
             }
             if place.nothing_or_all(case.name, &target) {
                 std::fs::remove_file(place.path(&target)).unwrap();
-                // Killed between its name and the end: what is left of the journal is nobody's.
+                // A run killed between the rename and its end leaves a journal that belongs to no run.
                 assert!(!place.path(&format!("{target}.partial")).exists(), "{}", case.name);
             }
         }
@@ -218,7 +218,7 @@ fn killed_at_any_moment_the_same_command_ends_with_the_whole_disk() {
     assert!(resumed * 5 >= killed, "only {resumed} runs went on after {killed} kills");
 }
 
-/// Waits until it is so. Only what never comes takes as long as this bound: another suite may hold the disk for a while.
+/// Waits until `done` returns true. The timeout is long, since another suite may keep the disk busy.
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(240);
     while !done() {
@@ -227,7 +227,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// So slow that a test can act while it serves.
+/// A server that is slow enough for a test to act meanwhile.
 fn slow(bytes: Vec<u8>) -> Server {
     Server::start(bytes, Behaviour { rate: Some(3 << 20), ..Behaviour::default() })
 }
@@ -236,12 +236,13 @@ fn quick(bytes: Vec<u8>) -> Server {
     Server::start(bytes, Behaviour::default())
 }
 
-/// As Ctrl-C does.
+/// Sends SIGINT, as Ctrl-C does.
 fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Ended within so many seconds: fewer than the 60 of a wait for a silent server, where that is the point.
+/// Waits for the end within so many seconds: fewer than the 60 s of a wait for a silent server, where a test
+/// is about that.
 fn ended(mut child: Child, seconds: u64) -> Ran {
     let until = Instant::now() + Duration::from_secs(seconds);
     while child.try_wait().unwrap().is_none() {
@@ -254,7 +255,7 @@ fn ended(mut child: Child, seconds: u64) -> Ran {
     Ran::of(child.wait_with_output().unwrap())
 }
 
-/// The file holds these bytes at its start.
+/// True if the file begins with these bytes.
 fn starts_as(file: &Path, bytes: &[u8]) -> bool {
     let mut there = vec![0; bytes.len()];
     File::open(file).is_ok_and(|mut file| file.read_exact(&mut there).is_ok()) && there == bytes
@@ -336,7 +337,8 @@ fn another_version_begins_anew_and_says_why() {
     place.is_the_disk("out2.img");
 }
 
-/// A strong ETag tells versions of one file apart, not files: some servers make it of a size and a date, or of a counter.
+/// A strong ETag tells versions of one file apart, not two files: some servers build it from size and date,
+/// or from a counter.
 #[test]
 fn two_disks_behind_equal_etags_are_never_joined() {
     let (place, other) = (Place::new(30), Place::new(31));
@@ -370,7 +372,7 @@ fn a_signed_address_is_the_same_disk_where_the_user_says_so() {
     let kept = String::from_utf8_lossy(&kept);
     assert!(!kept.contains("s3cret") && !kept.contains("pa55"), "a secret is in the journal: {kept}");
     assert!(kept.contains("/disk.qcow2?…"), "{kept}");
-    // Only its owner needs to read it.
+    // The target is readable for its owner alone.
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&journal).unwrap()) & 0o777, 0o600);
 
     let other = server.url("/disk.qcow2?other");
@@ -398,7 +400,7 @@ fn resume_is_asked_for_and_refused() {
     place.run(&["convert", "--resume", "--no-resume", "plain.qcow2", "out.img"]).refused(2, "--no-resume");
 
     place.killed_behind_a_mark(&["convert", "-q", &url, "out.img"], "out.img");
-    // What cannot be gone on with in this way stays for the way in which it can.
+    // A partial file that cannot be resumed in this way is kept for the way in which it can.
     place.run(&["convert", "--resume", "--resize", "64M", &url, "out.img"]).refused(2, "other options");
     place.run(&["convert", "--resume", "disk.raw", "out.img"]).refused(2, "without --resume");
     place.run(&["convert", "nothing.qcow2", "out.img"]).refused(4, "nothing.qcow2");
@@ -411,7 +413,8 @@ fn resume_is_asked_for_and_refused() {
     place.is_the_disk("out.img");
 }
 
-/// A server with a weak ETag and a date: its ranges are of one version within one run, and between two runs that is likely.
+/// A server with a weak ETag and a date: its ranges are of one version within a run, and likely so between
+/// two runs.
 #[test]
 fn where_resume_is_needed_the_plan_and_the_message_say_so() {
     let place = Place::new(33);
@@ -508,7 +511,7 @@ fn a_second_run_on_the_same_target_is_refused() {
     place.is_the_disk("out.img");
 }
 
-/// A loop device, gone when it is dropped; `None` (and a line that says so) where there can be none.
+/// A loop device, removed on drop; `None` with a printed reason if the host has none.
 struct Loop(String);
 
 impl Loop {
@@ -551,13 +554,14 @@ fn a_device_that_was_half_written_is_written_again() {
     }
 }
 
-/// A node that is drained, a pod that is evicted: an import that is killed again and again comes to its end, and fetches
-/// little twice.
+/// Drained nodes and evicted pods: an import that is killed again and again completes, and fetches little
+/// twice.
 ///
-/// What is fetched twice at a kill: requests in flight (up to 8 of 2 MiB), the first bytes and tables (under 1 MiB), and
-/// what came since the last mark. The first mark comes with 32 MiB or half a second, whichever is first, the next ones
-/// as soon as marks cost no more than 2 % of the time. So with each kill under 60 MB are lost, also where a disk takes
-/// its time to sync; at the least half of what a run of that length brings is kept. Over ten kills, 1.6 times the file.
+/// Bytes fetched twice after a kill: requests in flight (up to 8 of 2 MiB), the first bytes and tables (under
+/// 1 MiB), and the bytes since the last mark. The first mark comes after 32 MiB or half a second, whichever
+/// is first, the next ones as soon as marks cost no more than 2 % of the time. So each kill loses under 60
+/// MB, also where a disk syncs slowly; at least half of the bytes of a run of that length are kept. Over ten
+/// kills, 1.6 times the file.
 #[test]
 fn ten_kills_at_random_moments_fetch_little_twice() {
     const SIZE: usize = 286_000_000;
@@ -576,13 +580,13 @@ fn ten_kills_at_random_moments_fetch_little_twice() {
         while kills < 10 {
             let asked = server.requests().len();
             let mut child = place.start(&args);
-            // How long the program takes to start on a busy machine is another matter.
+            // The time that the program takes to start on a busy machine is not measured.
             wait_for("the first request", || server.requests().len() > asked);
             std::thread::sleep(Duration::from_millis(300 + noise.below(2200)));
             child.kill().unwrap();
             kills += usize::from(child.wait().unwrap().code().is_none());
-            // On a quick machine an import ends before ten kills, and another one begins. One that is killed behind its end
-            // may leave a journal, which the next one must not believe.
+            // On a quick machine an import ends before ten kills, and another one begins. A run that is
+            // killed after its rename may leave a journal, which the next one must not use.
             if place.nothing_or_all(name, "out.img") {
                 std::fs::remove_file(place.path("out.img")).unwrap();
                 imports += 1;

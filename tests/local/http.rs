@@ -1,4 +1,4 @@
-//! The real program against servers: good ones (nginx) and ones that misbehave in every way that servers do.
+//! The program against web servers: good ones (nginx) and ones that misbehave.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,10 +8,10 @@ use tests::http::{Authority, Behaviour, Change, Fail, Server, Spoil};
 use tests::nginx::{Nginx, Serve};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
-/// Several reads of the engine.
+/// Size of the disk: several reads of the engine.
 const SIZE: u64 = (9 << 20) + 512 * 5;
 
-/// A folder with the disk, and the disk as each kind of file that is served.
+/// A folder with the disk, and the disk in each kind of file that is served.
 struct Place(tests::place::Place);
 
 impl std::ops::Deref for Place {
@@ -30,7 +30,7 @@ impl Place {
         Place(place)
     }
 
-    /// Converts what is at `url`, with more arguments; time is bounded.
+    /// Converts the file at `url` with these arguments, within a time limit.
     fn convert(&self, url: &str, more: &[&str]) -> Ran {
         self.convert_with(url, more, &[])
     }
@@ -121,7 +121,7 @@ fn a_stall_ends_with_what_was_waited_for_and_how_long() {
                 let ran = place.convert(&server.url("/disk"), &["--idle-timeout", "1", "--retries", "1"]);
                 let took = since.elapsed();
                 let ran = ran.refused(1, "while waiting for");
-                // Without ranges the second try, after half of the time, learns that it cannot go on.
+                // Without ranges the second attempt, after half of the time, finds that it cannot resume.
                 let said = ["no byte came for 1 s", "no byte for 0.5 s"].map(|said| ran.err.contains(said));
                 assert!(said[0] || said[1] && !ranges, "{}", ran.err);
                 assert!(ran.err.contains("/disk"), "{}", ran.err);
@@ -175,7 +175,7 @@ fn a_server_that_proves_no_version_gives_one_version() {
     for (etag, last_modified, date) in cases {
         for file in FILES {
             let bytes = place.bytes(file);
-            // Another disk, of which the answers say the same.
+            // Another disk with the same response headers.
             let new = bytes.iter().map(|b| b ^ 0x55).collect();
             let (etag, last_modified, date) = (etag.clone(), last_modified.clone(), date.clone());
             let change = Change {
@@ -210,7 +210,7 @@ fn lies_are_noticed() {
     for (name, behaviour) in cases {
         for file in FILES {
             if (name.starts_with("less") || name.starts_with("a smaller")) && file == "disk.raw" {
-                // A server that stands by its lie serves a smaller disk, and nobody can tell.
+                // A server that lies consistently serves a smaller disk, which cannot be detected.
                 continue;
             }
             if (name.starts_with("less") || name.starts_with("a smaller")) && file == "disk.raw" {
@@ -219,8 +219,8 @@ fn lies_are_noticed() {
             }
             let server = Server::start(place.bytes(file), behaviour.clone());
             let ran = place.convert(&server.url("/disk"), &["--retries", "1", "--idle-timeout", "2"]);
-            // The disk is right in spite of it: a range says itself which bytes it holds, and a server that cannot be
-            // trusted with ranges is asked for the whole file.
+            // The disk is right all the same: a range response says which bytes it has, and a server that
+            // cannot be trusted with ranges is asked for the whole file.
             let harmless = ["more than it has", "ranges at first only", "other bytes than asked for"]
                 .contains(&name)
                 && ran.code == 0;
@@ -296,13 +296,13 @@ fn redirects_are_followed_and_credentials_stay_where_they_belong() {
     }
 }
 
-/// What a server wants, and the arguments and variables that give it.
+/// A server that requires credentials, and the arguments and variables with them.
 type Case<'a> = (&'a Behaviour, &'a [&'a str], &'a [(&'a str, &'a str)]);
 
 #[test]
 fn a_server_outside_leads_nobody_with_credentials_inside_by_way_of_another() {
     let place = Place::new(48);
-    // Hosts that do not exist are outside: a proxy answers for them.
+    // Hosts with unknown names count as outside: a proxy answers for them.
     let proxy = Server::start(vec![], good());
     let inside = proxy.url("/secret");
     let path = |url: &str, status, to: &str| (url.to_owned(), status, to.to_owned());
@@ -319,7 +319,7 @@ fn a_server_outside_leads_nobody_with_credentials_inside_by_way_of_another() {
     assert!(!ran.err.contains("me:pw"), "{}", ran.err);
     let asked = proxy.requests();
     assert!(asked.iter().all(|r| !r.path.ends_with("/secret")), "{asked:?}");
-    // Without credentials there is nothing that the way there could be paid with.
+    // Without credentials a redirect inside can do no harm.
     place.convert_with("http://first.invalid/disk", &[], &variables).ok();
 }
 

@@ -1,4 +1,4 @@
-//! What the program takes of the machine's memory: little, whatever the size of the disk.
+//! Peak memory of the program: small, whatever the size of the disk.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use tests::nginx::{Nginx, Serve};
 use tests::registry::Registry;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
-/// The bound, for any of it.
+/// Limit of memory for every run.
 const MOST: u64 = 64 << 20;
 
 struct Place(tests::place::Place);
@@ -28,7 +28,7 @@ impl Place {
         Place(tests::place::Place::empty(PROGRAM))
     }
 
-    /// Converts within the bound; `pipe` is a line of shell whose output is the source.
+    /// Converts within the limit; `pipe` is a shell command whose output is the source.
     #[track_caller]
     fn convert(&self, args: &[&str], pipe: Option<&str>) {
         self.convert_within(MOST, args, pipe);
@@ -65,7 +65,7 @@ impl Place {
         assert!(measured.peak <= most, "{args:?} took {} KiB", measured.peak >> 10);
     }
 
-    /// A disk with much in it that cannot be packed.
+    /// A disk with much data that does not compress.
     fn disk(&self, mib: u64) {
         self.shell(&format!(
             "head -c {half}M /dev/urandom > disk.raw; head -c 64M /dev/zero >> disk.raw; head -c {half}M < <(yes boat) >> disk.raw",
@@ -107,7 +107,7 @@ fn ten_tebibytes_with_data_all_over() {
 
 #[test]
 fn tables_that_are_full() {
-    // 16 MiB of L2 tables; and clusters of 512 bytes, each table of which tells of 32 KiB.
+    // 16 MiB of L2 tables; and clusters of 512 bytes, each table of which covers 32 KiB.
     let place = Place::new();
     place.shell("qemu-img create -q -f qcow2 full.qcow2 256G; qemu-io -f qcow2 -c 'write -q -z -n 0 64G' -c 'write -q -z -n 64G 64G' full.qcow2");
     place.shell("qemu-img create -q -f qcow2 -o cluster_size=512 small.qcow2 512M; for i in $(seq 0 16 511); do echo write -q -P 5 ${i}M 512k; done | qemu-io -f qcow2 small.qcow2");
@@ -127,7 +127,7 @@ fn long_streams() {
     ));
     place.convert(&["-", "out.img"], Some("for i in $(seq 28); do cat piece; done"));
     place.shell("for i in $(seq 28); do cat piece; done | cmp - out.img");
-    // Blocks of xz are decoded side by side and ahead; the plan states how much that may take.
+    // Blocks of xz are decoded in parallel and ahead; the plan states the memory for that.
     for (end, most) in [("gz", MOST), ("zst", MOST), ("xz", MOST + (100 << 20))] {
         let pipe = format!("for i in $(seq 28); do cat piece.{end}; done");
         place.convert_within(most, &["-", "out.img"], Some(&pipe));
@@ -165,7 +165,7 @@ fn ordinary_work() {
 #[test]
 fn images() {
     let place = Place::new();
-    // Noise, text, and a hole of the rest.
+    // Noise, text, and a hole up to the end.
     place.disk(256);
     place.shell("truncate -s 2G disk.raw; qemu-img convert -f raw -O qcow2 disk.raw disk.qcow2");
     let (one, two) = (Registry::start(), Registry::start());
@@ -174,7 +174,7 @@ fn images() {
     let is_the_disk = || place.shell("cmp disk.raw out.img; rm out.img");
     for layer in ["zstd", "gzip", "none"] {
         let (remote, other) = (at(&one, &format!("os:{layer}")), at(&two, &format!("os:{layer}")));
-        // Each thread that packs has pieces of its own, as many as --memory allows.
+        // Each packing thread has pieces of its own, as many as --memory allows.
         for threads in [&["--threads", "2"][..], &["--threads", "16", "--memory", "64M"]] {
             for name in ["os", &remote] {
                 let args = ["build", "-q", "-t", name, "--layer", layer, "disk.qcow2"];

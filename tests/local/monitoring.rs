@@ -1,4 +1,4 @@
-//! Rules and alerts of `coracle manifests --monitoring`, as Prometheus takes them.
+//! Rules and alerts of `coracle manifests --monitoring`, checked by Prometheus itself.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ fn promtool_takes_the_rules() {
     assert!(said.contains("SUCCESS"), "{said}");
 }
 
-/// A story of a cluster, in series of one sample a minute, and the alerts that are on at its end.
+/// Series of one sample a minute, and the alerts that fire at their end.
 fn alerts(series: &[(&str, &str)], at: &str, wanted: &[(&str, Value)], silent: &[&str]) {
     let series: Vec<Value> =
         series.iter().map(|(series, values)| json!({"series": series, "values": values})).collect();

@@ -1,4 +1,5 @@
-//! A device that fails writes: Linux tells such an error once, and keeps the pages as if they had been written.
+//! A device that fails writes: Linux reports such an error once, and keeps the pages as if they had been
+//! written.
 
 use super::held::{has_mark, is_held, signal};
 use super::{PROGRAM, done, is_long, text};
@@ -11,9 +12,9 @@ use tests::failing_disk::{FailingDisk, evict};
 use tests::http::{Behaviour, Server};
 use tests::place::Place;
 
-/// Of a disk that nothing shrinks: what a file system needs beside it fits its inode.
+/// Size of a disk that does not compress; the file system's metadata fits beside it.
 const SIZE: usize = 20 << 20;
-/// Bytes that can still be written when an import begins.
+/// Numbers of bytes that can still be written when an import begins.
 const ROOM: [u64; 6] = [1 << 20, 3 << 20, 6 << 20, 9 << 20, 13 << 20, 17 << 20];
 
 fn place(seed: u64) -> Place {
@@ -22,7 +23,7 @@ fn place(seed: u64) -> Place {
     place
 }
 
-/// The bytes on the disk, past the page cache.
+/// The bytes on the disk, read past the page cache.
 fn direct(path: &Path) -> Vec<u8> {
     let from = format!("if={}", path.display());
     let output = Command::new("dd").args([&from, "iflag=direct", "bs=1M", "status=none"]).output().unwrap();
@@ -30,7 +31,7 @@ fn direct(path: &Path) -> Vec<u8> {
     output.stdout
 }
 
-/// Where two disks differ first and last, and whether what is there reads as zeros.
+/// First and last offset at which two disks differ, and true if the bytes there read as zeros.
 fn other_bytes(there: &[u8], disk: &[u8]) -> Option<(usize, usize, bool)> {
     assert_eq!(there.len(), disk.len());
     let differs = |at: &usize| there[*at] != disk[*at];
@@ -38,7 +39,7 @@ fn other_bytes(there: &[u8], disk: &[u8]) -> Option<(usize, usize, bool)> {
     Some((first, last, there[first..=last].iter().all(|&byte| byte == 0)))
 }
 
-/// An import to a disk that fails behind its first mark, and heals: the same command ends with the disk.
+/// Imports to a disk that fails after the first mark and then recovers: the same command completes the disk.
 fn fails_and_goes_on(place: &Place, source: &str, words: &[&str]) -> Option<()> {
     let case = format!("{source} {words:?}");
     let disk = FailingDisk::new()?;
@@ -58,7 +59,8 @@ fn fails_and_goes_on(place: &Place, source: &str, words: &[&str]) -> Option<()> 
     Some(())
 }
 
-/// Starts a run, and holds it where it has a mark while its disk begins to fail. One that ends before gets another try.
+/// Starts a run, and stops it at a mark while its disk begins to fail. A run that ends before gets another
+/// attempt.
 fn fails_behind_a_mark(place: &Place, args: &[&str], disk: &FailingDisk, target: &Path) -> Ran {
     for _ in 0..50 {
         let mut command = place.command(args);
@@ -75,7 +77,7 @@ fn fails_behind_a_mark(place: &Place, args: &[&str], disk: &FailingDisk, target:
         if ran.code != 0 {
             return ran;
         }
-        // All of it was written before.
+        // All bytes had been written before.
         if is_held {
             disk.heal();
         }
@@ -109,14 +111,14 @@ fn an_import_that_a_device_failed_goes_on_from_its_last_good_mark() {
     }
 }
 
-/// A loop device over a file without blocks, on a tmpfs.
+/// A loop device over a sparse file on a tmpfs.
 struct Device {
     folder: tempfile::TempDir,
     name: Option<String>,
 }
 
 impl Device {
-    /// `None`, with the reason printed, where there can be none.
+    /// A new device; `None`, with the reason printed, if the host has none.
     fn new() -> Option<Device> {
         let folder = tempfile::tempdir().unwrap();
         let size = format!("size={}", SIZE + (4 << 20));
@@ -140,7 +142,7 @@ impl Device {
         self.folder.path().join("balloon")
     }
 
-    /// From now on so many bytes can be written, and no more.
+    /// Limits the number of bytes that can be written from now on.
     fn fail_behind(&self, room: usize) {
         let bytes = (SIZE + (4 << 20)).saturating_sub(room);
         std::fs::write(self.balloon(), vec![1; bytes]).unwrap();
@@ -184,14 +186,14 @@ fn a_device_is_not_blamed_for_what_another_program_left_unwritten() {
     let Some(device) = Device::new() else { return };
     let name = device.name.as_deref().unwrap();
     device.fail_behind(1 << 20);
-    // It asks for no sync, and so hears of no error.
+    // The program never syncs, and so gets no error.
     done("dd", &["if=/dev/urandom", &format!("of={name}"), "bs=1M", "count=8", "conv=notrunc"]);
     device.heal();
     place.run(&["convert", "-q", "disk.qcow2", name]).ok();
     assert_eq!(other_bytes(&direct(Path::new(name)), &place.bytes("disk.raw")), None);
 }
 
-/// What waits for its place waits in a file without a name, of which nobody ever asks a sync.
+/// Clusters without a known place wait in an unnamed file, which is never synced.
 fn loses_what_waits_in(folder: &Path, disk: &FailingDisk, place: &Place) {
     disk.fail();
     let image = place.bytes("disk.qcow2");
@@ -221,7 +223,7 @@ fn bytes_that_waited_beside_the_target_and_were_lost_there_are_not_written_into_
     loses_what_waits_in(disk.path(), &disk, &place);
 }
 
-/// A container's own folders are such a file system; its files are not those of the disk below.
+/// The root file system of a container is an overlay; its files are not those of the disk below.
 #[test]
 fn bytes_that_waited_on_an_overlay_and_were_lost_below_it_are_not_written_into_the_target() {
     let place = place(55);
@@ -235,7 +237,7 @@ fn bytes_that_waited_on_an_overlay_and_were_lost_below_it_are_not_written_into_t
 struct Overlay(tempfile::TempDir);
 
 impl Overlay {
-    /// `None`, with the reason printed, where there can be none.
+    /// An overlay; `None`, with the reason printed, if the host has none.
     fn over(disk: &Path) -> Option<Overlay> {
         let [lower, upper, work] = ["lower", "upper", "work"].map(|name| disk.join(name));
         for folder in [&lower, &upper, &work] {
@@ -259,7 +261,7 @@ impl Drop for Overlay {
     }
 }
 
-/// The file without a name that holds the most, once it holds so many bytes.
+/// The largest unnamed file, once it has so many bytes.
 fn waits_for_scratch(folder: &Path, process: u32, bytes: u64) -> PathBuf {
     let until = Instant::now() + Duration::from_secs(120);
     loop {

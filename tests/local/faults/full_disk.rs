@@ -1,4 +1,5 @@
-//! No room: from none at all to a little less than enough, so that each phase of a command meets it.
+//! A full disk, with room from none at all to a little less than needed, so that each phase of a command
+//! meets it.
 
 use super::{PROGRAM, done, text};
 use std::path::Path;
@@ -7,19 +8,20 @@ use tests::coracle::Ran;
 use tests::place::Place;
 use tests::registry::Registry;
 
-/// Not a multiple of a cluster, nor of the pieces that move.
+/// Size of the disk: not a multiple of a cluster, nor of the pieces that are copied.
 const SIZE: u64 = (9 << 20) + 512 * 7;
 const KIB: u64 = 1 << 10;
-/// Room of the first attempts: before a name can be made, at the first write, at the first record of a journal.
+/// Room of the first attempts: too little to create a file, for the first write, for the first record of a
+/// journal.
 const SMALL: [u64; 5] = [4 * KIB, 12 * KIB, 32 * KIB, 96 * KIB, 512 * KIB];
-/// Enough for every command here.
+/// Room that suffices for every command here.
 const LARGE: u64 = 64 << 20;
 
-/// A tmpfs, gone when it is dropped.
+/// A tmpfs, unmounted on drop.
 struct Room(tempfile::TempDir);
 
 impl Room {
-    /// `None`, with the reason printed, where there can be none.
+    /// A tmpfs of this size; `None`, with the reason printed, if the host has none.
     fn of(bytes: u64) -> Option<Room> {
         let folder = tempfile::tempdir().unwrap();
         let size = format!("size={bytes},mode=0700");
@@ -34,7 +36,7 @@ impl Room {
         self.0.path()
     }
 
-    /// From now on there is room.
+    /// Enlarges the tmpfs, so that everything fits.
     fn grow(&self) {
         assert!(done("mount", &["-o", &format!("remount,size={LARGE}"), text(self.path())]));
     }
@@ -46,8 +48,9 @@ impl Drop for Room {
     }
 }
 
-/// Runs a command with less and more room, until it succeeds. `is_there`: the whole result stands under its name; what is there
-/// is never another one. After each failure there is room, and the same command succeeds.
+/// Runs a command with less and more room, until it succeeds. `is_there` is true if the complete result has
+/// its final name; it panics for any other content. After each failure the room is enlarged, and the same
+/// command succeeds.
 fn with_less_room_than_enough(run: impl Fn(&Room) -> Ran, is_there: impl Fn(&Room) -> bool) {
     let steps = (1..=24).map(|step| step * SIZE / 12);
     let (mut failed, mut enough) = (0, 0);
@@ -65,7 +68,7 @@ fn with_less_room_than_enough(run: impl Fn(&Room) -> Ran, is_there: impl Fn(&Roo
         failed += 1;
         assert_eq!(ran.code, 1, "room for {bytes}: {}", ran.err);
         assert!(!ran.err.contains("panicked"), "{}", ran.err);
-        // A store without room cannot even be looked into.
+        // A full store cannot even be opened.
         room.grow();
         assert!(!is_there(&room), "room for {bytes}: it failed, and the result has its name");
         run(&room).ok();
@@ -80,7 +83,7 @@ fn place(seed: u64) -> Place {
     place
 }
 
-/// Whether a file is there; it is the disk then.
+/// True if a file exists; its content must then be the disk.
 fn is_the_disk(place: &Place, path: &Path) -> bool {
     let is_there = path.exists();
     if is_there {
@@ -110,7 +113,7 @@ fn a_conversion_without_room_leaves_no_part_of_a_disk() {
     }
 }
 
-/// What cannot be placed at once waits in the temporary folder.
+/// Clusters without a known place wait in the temporary folder.
 #[test]
 fn a_stream_without_room_to_wait_sends_no_wrong_byte_and_ends_well() {
     let place = place(62);
@@ -130,7 +133,7 @@ fn a_stream_without_room_to_wait_sends_no_wrong_byte_and_ends_well() {
     );
 }
 
-/// Whether the store in this room has the image; its disk is the right one then, and its digests too.
+/// True if the store in this room has the image; its disk and digests must then be right.
 fn has_image(place: &Place, room: &Room) -> bool {
     let run = |args: &[&str]| in_store(place, room, args);
     let names = String::from_utf8(run(&["images", "-q"]).ok().out).unwrap();

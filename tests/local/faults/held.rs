@@ -1,4 +1,4 @@
-//! A run that is held where it has a mark, so that something happens to its disk before it goes on.
+//! Stops a run at a mark, so that a test can change its disk before the run goes on.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,13 +10,13 @@ pub(crate) fn has_mark(target: &Path) -> bool {
     journal.windows(10).any(|part| part == b"\"position\"")
 }
 
-/// Sends a signal, as `-STOP`.
+/// Sends a signal, like `-STOP`.
 pub(crate) fn signal(process: u32, which: &str) {
-    // It may have ended.
+    // The process may have ended.
     let _ = Command::new("kill").args([which, &process.to_string()]).stderr(Stdio::null()).status();
 }
 
-/// Stops all threads of a process; false where it has ended.
+/// Stops all threads of a process; false if it has ended.
 pub(crate) fn is_held(process: u32) -> bool {
     signal(process, "-STOP");
     loop {
@@ -32,7 +32,7 @@ pub(crate) fn is_held(process: u32) -> bool {
     }
 }
 
-/// The letter behind the name in parentheses.
+/// State letter of a task, which follows the name in parentheses.
 fn state(task: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(task.join("stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()

@@ -1,4 +1,4 @@
-//! kill -9 at a system call of a small import: before and behind each write, sync, rename and removal.
+//! kill -9 at a system call of a small import: before and after each write, sync, rename and removal.
 
 use super::{PROGRAM, is_long};
 use std::process::Stdio;
@@ -6,12 +6,12 @@ use tests::disk::Noise;
 use tests::place::Place;
 use tests::tracer::{self, Traced};
 
-/// Not a multiple of a cluster. Small: there is a run for each system call.
+/// Size of the disk: not a multiple of a cluster, and small, since there is a run for each system call.
 const SIZE: u64 = (1 << 20) + 512 * 9;
-/// In the short tier one call of so many is met.
+/// In the short tier, one of so many calls is tested.
 const ONE_OF: u64 = 20;
 
-/// Runs the program to its end, or to this call.
+/// Runs the program to its end, or to this system call.
 fn traced(place: &Place, args: &[&str], kill_at: Option<u64>) -> Traced {
     let mut command = place.command(args);
     command.stdout(Stdio::null()).stderr(std::fs::File::create(place.path("said")).unwrap());
@@ -21,7 +21,7 @@ fn traced(place: &Place, args: &[&str], kill_at: Option<u64>) -> Traced {
     traced
 }
 
-/// Nothing, or the whole disk.
+/// True if the disk is complete; else no target may exist.
 fn nothing_or_all(place: &Place, case: &str) -> bool {
     let is_there = place.path("out.img").exists();
     assert!(!is_there || place.same("out.img"), "{case}: a part of a disk");
@@ -56,7 +56,7 @@ fn killed_at_each_call(source: &str, words: &[&str], seed: u64) {
         std::fs::remove_file(place.path("out.img")).unwrap();
     }
     println!("{source} {words:?}: {} calls, {killed} runs killed, {twice} once more", whole.calls);
-    // Threads take turns as they like: a run may have fewer calls than the first one.
+    // The order of threads varies: a run may have fewer calls than the first one.
     assert!(killed > 0);
 }
 

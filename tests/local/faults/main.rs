@@ -1,5 +1,6 @@
-//! Faults of the machine below a conversion, a pull and a build: a device that fails writes, a disk that is full, a process that
-//! is killed. After each of them no wrong byte stands under a final name, and the same command ends with the right ones.
+//! Faults of the host below a conversion, a pull and a build: a device that fails writes, a full disk, a
+//! killed process. After each of them no wrong byte has a final name, and the same command completes with the
+//! right ones.
 //!
 //! | file | fault | needs |
 //! |---|---|---|
@@ -9,8 +10,8 @@
 //! | `kill.rs` | kill -9 at a system call | |
 //! | `verify.rs` | bytes that change below a run | |
 //!
-//! Without root the first three say so and are left out. With `CORACLE_TEST_TIER=all` each system call is met, else a twentieth of
-//! them, always the same.
+//! Without root the first three print that and are skipped. With `CORACLE_TEST_TIER=all` each system call is
+//! tested, else always the same twentieth of them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -31,7 +32,7 @@ fn is_long() -> bool {
     std::env::var_os("CORACLE_TEST_TIER").is_some_and(|tier| tier == "all")
 }
 
-/// Whether a command worked; its complaint is printed as the reason of a skip.
+/// True if a command succeeds; its error is printed as the reason of a skip.
 fn done(program: &str, args: &[&str]) -> bool {
     match Command::new(program).args(args).output() {
         Ok(output) if output.status.success() => true,

@@ -9,7 +9,7 @@ use tests::place::Place;
 
 const SIZE: u64 = 8 << 20;
 
-/// A loop device, gone when it is dropped; `None` (and the reason is printed) where there can be none.
+/// A loop device, removed on drop; `None` with a printed reason if the host has none.
 struct Loop(String);
 
 impl Loop {
@@ -44,14 +44,14 @@ fn a_source_below_the_device_that_is_written_stays_as_it_is() {
     for device in [&below.0, &above.0] {
         let refusal = "is read: the target lies on";
         place.run(&["convert", "disk.qcow2", device]).refused(3, refusal);
-        // By its open descriptor alone.
+        // The command has the device as an open descriptor alone.
         let mut command = place.command(&["convert", "-", device]);
         command.stdin(File::open(place.path("disk.qcow2")).unwrap());
         Ran::of(command.output().unwrap()).refused(3, refusal);
         assert!(place.bytes("disk.qcow2") == before, "it was written to");
     }
     place.run(&["convert", &above.0, &below.0]).refused(3, "what is to be read lies on the target");
-    // Another file of the same file system is nothing to it.
+    // Another file of the same file system is accepted.
     place.qcow2("other.qcow2", "");
     place.run(&["convert", "-q", "other.qcow2", &above.0]).ok();
     place.shell(&format!("cmp -n {SIZE} disk.raw {}", above.0));

@@ -1,4 +1,4 @@
-//! Bytes before a mark that are wrong: they are not written again, so that the journal is of no use any more.
+//! Wrong bytes before a mark: a resumed run would not write them again, so the journal becomes invalid.
 
 use super::PROGRAM;
 use super::held::{has_mark, is_held};
@@ -13,7 +13,7 @@ const SIZE: u64 = (12 << 20) + 512 * 9;
 fn a_difference_that_verify_finds_behind_a_resumed_run_is_not_found_for_ever() {
     let place = Place::with_disk(PROGRAM, SIZE, 91);
     place.qcow2("disk.qcow2", "");
-    // Seconds are left of it when it has a mark, on the busiest machine.
+    // The run has seconds left when it has a mark, on the busiest machine.
     let slow = Behaviour { rate: Some(512 << 10), ..Behaviour::default() };
     let server = Server::start(place.bytes("disk.qcow2"), slow);
     let url = server.url("/disk.qcow2");

@@ -21,7 +21,7 @@ impl Image {
         self.get(40, 8) as usize
     }
 
-    /// Where the first L2 table lies, and its first entry in use.
+    /// Offset of the first L2 table, and of its first entry in use.
     pub(crate) fn l2(&self) -> usize {
         let table = (self.get(self.l1(), 8) & 0x00ff_ffff_ffff_fe00) as usize;
         (0..512).map(|i| table + i * 8).find(|&at| self.get(at, 8) > 1).unwrap()

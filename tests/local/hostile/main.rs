@@ -1,5 +1,5 @@
-//! Hostile and broken input, and targets that cannot be written: the right exit code, one sentence that says what and
-//! where, nothing left behind, and no more time and memory than anybody may take.
+//! Hostile and broken input, and targets that cannot be written: the right exit code, one sentence with the
+//! fault and its place, no files left, and time and memory within limits.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -42,7 +42,7 @@ fn truncated_at_any_byte() {
     for name in names {
         let bytes = std::fs::read(place.path(name)).unwrap();
         let len = bytes.len() as u64;
-        // Shorter than this it cannot be told from a raw disk.
+        // A shorter file cannot be told from a raw disk.
         let least = if name.ends_with("tar") { 512 } else { 12 };
         let mut cuts =
             vec![least, least + 1, 40, 71, 72, 103, 104, 512, 513, 4096, 65536, len / 2, len - 13, len - 1];
@@ -171,13 +171,13 @@ fn clusters_that_are_used_twice_are_read_as_qemu_reads_them() {
     let image = place.image("disk.qcow2", "-o cluster_size=4k");
     let l1 = image.l1();
     let table = |i: usize| (image.get(l1 + 8 * i, 8) & 0x00ff_ffff_ffff_fe00) as usize;
-    // One cluster in the middle of a long run, once more far away.
+    // One cluster is used twice: in the middle of a long run, and far from it.
     let twice = image.put(table(2) + 8 * 100, 8, image.get(table(0) + 8 * 17, 8));
     let twice = twice.put(table(2) + 8 * 200, 8, image.get(table(1) + 8 * 300, 8));
     twice.write(&place, "twice.qcow2");
     place.shell("qemu-img convert -O raw twice.qcow2 disk.raw");
     assert!(!place.refused_or_right("twice", "twice.qcow2", As::File), "it was refused");
-    // A stream has passed the bytes when it learns of their second use.
+    // A stream has passed the bytes when their second use appears.
     place.refused_or_right("twice", "twice.qcow2", As::Pipe);
     place.shell(&format!("{PROGRAM} convert -q twice.qcow2 - | cmp - disk.raw"));
 }
@@ -203,7 +203,7 @@ fn compressed_clusters_that_inflate_past_their_size() {
         std::fs::copy(place.path("disk.qcow2"), place.path("bad.qcow2")).unwrap();
         let file = std::fs::File::options().write(true).open(place.path("bad.qcow2")).unwrap();
         file.write_all_at(&bomb, offset).unwrap();
-        // All the sectors it needs.
+        // The number of sectors that the bomb needs.
         let sectors = (bomb.len() as u64 + offset % 512) / 512;
         let entry = 1 << 62 | sectors << 54 | offset;
         file.write_all_at(&entry.to_be_bytes(), image.l2() as u64).unwrap();
@@ -217,7 +217,7 @@ fn compressed_clusters_that_inflate_past_their_size() {
 #[test]
 fn images_that_need_more_than_themselves() {
     let place = Place::new(56);
-    // On some machines qemu-img often cannot tell how quick it is, which it wants to know for LUKS.
+    // On some hosts qemu-img often cannot measure the speed that it needs to set up LUKS.
     place.shell(
         "qemu-img create -q -f qcow2 -b disk.raw -F raw backing.qcow2
          qemu-img create -q -f qcow2 -o data_file=data.raw data.qcow2 4M
@@ -293,7 +293,7 @@ fn disks_larger_than_allowed() {
 #[test]
 fn decompression_bombs() {
     let place = Place::new(59);
-    // Each is 100 GiB of zeros; what is read of it ends at the limit.
+    // Each is 100 GiB of zeros; reading ends at the limit.
     for (name, pack) in [("gz", "gzip -9"), ("xz", "xz -1 -T2"), ("zst", "zstd -q -T2")] {
         place.shell(&format!("head -c 256M /dev/zero | {pack} > piece.{name}"));
         let line = format!("(for i in $(seq 400); do cat piece.{name}; done) 2>/dev/null");
@@ -306,7 +306,8 @@ fn decompression_bombs() {
         let measured = measure(&mut command, TIME);
         drop(command);
         println!("{name}: {} bytes of memory, {:?}", measured.peak, measured.time);
-        // Blocks and frames that are decoded side by side wait for each other; the plan says how much that may take.
+        // Blocks and frames that are decoded in parallel wait for each other; the plan states the memory for
+        // that.
         let memory = |file: &str| match name {
             "gz" => place::MEMORY,
             _ => {
@@ -317,7 +318,7 @@ fn decompression_bombs() {
         let stated = memory(&format!("piece.{name}"));
         place.ended_well_within(stated, measured).refused(3, "--max-size");
         bomb.wait().unwrap();
-        // A small file that is a bomb inside a bomb.
+        // A small file that contains a bomb inside a bomb.
         place.shell(&format!("(for i in 1 2 3; do cat piece.{name}; done) | {pack} > nested"));
         let mut command = place.command(&["convert", "-q", "nested", "out.img", "--max-size", "600M"]);
         place.ended_well_within(memory("nested"), measure(&mut command, TIME)).refused(3, "--max-size");
@@ -356,7 +357,8 @@ fn archives_that_are_no_single_disk() {
             assert!(ran.err.contains(said), "{name} as {given:?}: {}", ran.err);
         }
     }
-    // Names do not matter to a disk that is written elsewhere; what is inside must be right, or refused.
+    // The names in an image do not affect a disk that is written elsewhere; its content must be right, or
+    // refused.
     place.shell(
         "tar --transform 's,^,/abs/,' -P -cf abs.tar disk.raw
          tar --transform 's,^,../../up/,' -P -cf up.tar disk.raw

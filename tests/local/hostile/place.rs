@@ -1,4 +1,4 @@
-//! A folder with a disk in it, and what holds for every run of the program there, however it ends.
+//! A folder with a disk, and the guarantees of every run of the program there, however it ends.
 
 use crate::image::Image;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use tests::measure::{Measured, measure};
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 /// Two L2 tables of 4 KiB clusters.
 pub(crate) const SIZE: u64 = (3 << 20) + 512 * 3;
-/// What any of it may take.
+/// Limits of time and memory for every run.
 pub(crate) const MEMORY: u64 = 64 << 20;
 pub(crate) const TIME: Duration = Duration::from_secs(60);
 
@@ -23,7 +23,7 @@ impl std::ops::Deref for Place {
     }
 }
 
-/// How a source is given.
+/// Form in which a source is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum As {
     File,
@@ -37,13 +37,13 @@ impl Place {
         Place(tests::place::Place::with_disk(PROGRAM, SIZE, seed))
     }
 
-    /// The disk as qcow2, to be changed.
+    /// The disk as a qcow2 that a test can change.
     pub(crate) fn image(&self, name: &str, words: &str) -> Image {
         self.qcow2(name, words);
         Image(self.bytes(name))
     }
 
-    /// Converts to `out.img` and checks what holds for every end.
+    /// Converts to `out.img`, and checks the guarantees.
     #[track_caller]
     pub(crate) fn convert(&self, source: &str, given: As, more: &[&str]) -> Ran {
         let _ = std::fs::remove_file(self.path("out.img"));
@@ -74,7 +74,7 @@ impl Place {
         self.ended_well_within(MEMORY, measured)
     }
 
-    /// The same for input whose plan states more memory.
+    /// Converts input whose plan states more memory.
     #[track_caller]
     pub(crate) fn ended_well_within(&self, memory: u64, Measured { ran, peak, .. }: Measured) -> Ran {
         assert!(peak <= memory, "{peak} bytes of memory: {}", ran.err);
@@ -92,7 +92,7 @@ impl Place {
         ran
     }
 
-    /// Refused, or the very disk.
+    /// Asserts that a run refused the input, or wrote the right disk.
     #[track_caller]
     pub(crate) fn refused_or_right(&self, what: &str, source: &str, given: As) -> bool {
         let ran = self.convert(source, given, &[]);

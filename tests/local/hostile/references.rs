@@ -1,18 +1,18 @@
-//! Images that name a file of whoever opens them, as the published attacks did. The kernel watches that file while each
-//! verb works on each image: a refusal that comes after the file was opened came too late.
+//! Images that name a file of their reader, as the published attacks did. The kernel watches that file while
+//! each verb works on each image: a refusal after the file was opened comes too late.
 
 use crate::place::{As, BOTH, Place};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// What is in the file that is named, and must be in no answer.
+/// Content of the named file, which no output may contain.
 const SECRET: &str = "the host's own secret ";
 
-/// The name of that file, beside the images.
+/// Name of that file, beside the images.
 const VICTIM: &str = "victim";
 
-/// A file that nobody may open, and the kernel's word on whether somebody did.
+/// A file that must not be opened, with a watch of the kernel.
 struct Victim(OwnedFd);
 
 impl Victim {
@@ -32,7 +32,7 @@ impl Victim {
     }
 }
 
-/// A folder with the file that is named, and images that name it.
+/// A folder with the named file, and images that refer to it.
 fn place() -> (Place, Vec<&'static str>) {
     let place = Place::new(70);
     std::fs::write(place.path(VICTIM), SECRET.repeat(1 << 10)).unwrap();
@@ -47,7 +47,7 @@ fn place() -> (Place, Vec<&'static str>) {
          printf '# Disk DescriptorFile\\nversion=1\\nCID=12345678\\nparentCID=ffffffff\\ncreateType=\"monolithicFlat\"\\n\
          # Extent description\\nRW 40 FLAT \"{path}\" 0\\n' > flat.vmdk"
     ));
-    // qemu-img makes the data file that an image is to have, so the name is put in afterwards.
+    // qemu-img creates the data file of an image, so the name is written into the image afterwards.
     for (name, data, options) in [
         ("data.qcow2", &path, ""),
         ("data-raw.qcow2", &path, ",data_file_raw=on"),
@@ -93,7 +93,7 @@ fn a_file_that_an_image_names_is_never_opened() {
         let ran = place.run(&["build", "-q", "-t", "os:1", name]);
         assert_eq!(ran.code, 3, "{name}: {}", ran.err);
         assert!(place.run(&["images", "-q"]).ok().out.is_empty(), "{name}: an image");
-        // What the image names is told, which takes no look at it.
+        // The reference itself is reported, which needs no access to the file.
         let ran = place.run(&["inspect", "--json", name]);
         let said = String::from_utf8_lossy(&ran.out).into_owned() + &ran.err;
         assert!(!said.contains(SECRET), "{name}: {said}");

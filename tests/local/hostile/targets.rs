@@ -1,4 +1,4 @@
-//! Targets that cannot be written, or not to their end.
+//! Targets that cannot be written, or not completely.
 
 use crate::place::{Place, TIME};
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tests::disk::same;
 use tests::measure::measure;
 
-/// A small file system of its own, gone when it is dropped; `None` (and a line that says so) where there can be none.
+/// A small file system, unmounted on drop; `None` with a printed reason if the host has none.
 struct Small(PathBuf);
 
 impl Small {
@@ -47,7 +47,8 @@ fn a_full_disk_says_so_and_goes_on_when_there_is_room() {
         let mut command = place.command(args);
         measure(&mut command, TIME).ran
     };
-    // With several threads the disk may be full before its beginning is written, and nothing is there to go on from.
+    // With several threads the disk may be full before its beginning is written, and then nothing can be
+    // resumed.
     let ran = run(&["convert", "-q", "--threads", "1", "disk.qcow2", "small/out.img"]).refused(1, "full");
     assert!(ran.err.contains("small/out.img.partial") && ran.err.contains("make room"), "{}", ran.err);
     assert!(!place.path("small/out.img").exists());

@@ -42,7 +42,7 @@ fn the_same_disk_and_flags_give_the_same_digest() {
         ["1", "2", "5"].map(|n| built(&place, &["-t", "os", "--threads", n, "--memory", "64M", "disk.raw"]));
     assert!(zstd.iter().all(|digest| *digest == zstd[0] && *digest != digests[0]), "{zstd:?}");
 
-    // A date is part of it; where it is said does not matter.
+    // A date is part of the image; flag and variable give the same one.
     let dated = built(&place, &["-t", "os", "--created", "2026-01-31T12:00:00Z", "disk.raw"]);
     assert_ne!(dated, zstd[0]);
     let epoch = place
@@ -103,7 +103,7 @@ fn images_of_several_architectures_share_a_name() {
     place.run(&["convert", "--arch", "arm64", "os", "arm64.img"]).ok();
     assert_eq!(place.bytes("arm64.img").len(), 3 << 20);
     place.run(&["convert", "--arch", "s390x", "os", "none.img"]).refused(4, "it has amd64, arm64");
-    // Again: replaced, not added.
+    // The second build replaces the image, and does not add one.
     place.run(&["build", "-t", "os", "--arch", "arm64", "--append-arch", "disk.raw"]).ok();
     let again = place.run(&["inspect", "--arch", "arm64", "--json", "os"]).ok().json();
     assert_eq!(again["image"]["architectures"], serde_json::json!(["amd64", "arm64"]));

@@ -1,16 +1,17 @@
-//! Registries that fail under the program: another one carries on, the disk is whole, and it is said and counted.
+//! Registries that fail during a run: another one carries on, the disk is complete, and the switch is
+//! reported and counted.
 
 use super::*;
 use tests::disk::Noise;
 use tests::faults::{Fault, Proxy, What};
 use tests::registry::Registry;
 
-/// The image by the name that the settings know.
+/// Name of the image, which the settings map to the registries.
 const IMAGE: &str = "docker://os.example/r:1";
-/// Somewhere in the third piece of its layer.
+/// Offset in the third piece of the layer.
 const MIDDLE: u64 = 5_000_000;
 
-/// The same image in two registries, the first behind trouble.
+/// The same image in two registries, the first behind a faulty proxy.
 struct Two {
     place: Place,
     first: Registry,
@@ -21,7 +22,7 @@ struct Two {
 impl Two {
     fn new(seed: u64, layer: &str) -> Two {
         let place = Place::empty(PROGRAM);
-        // Nothing shrinks it: its blob is larger than what is fetched whole.
+        // The disk does not compress: its blob is larger than one that is fetched whole.
         std::fs::write(place.path("disk.raw"), Noise::new(seed).bytes(SIZE as usize)).unwrap();
         let (first, second) = (Registry::start(), Registry::start());
         let names = [&first, &second].map(|registry| format!("docker://{}/r:1", registry.address()));
@@ -31,7 +32,7 @@ impl Two {
         Two { place, first, second, proxy }
     }
 
-    /// Settings that know the image from these alone.
+    /// Settings that map the image to these registries alone.
     fn settings(&self, addresses: &[String], terms: &str) {
         let mut toml = format!("[host.\"os.example\"]\nfallback = false\n{terms}\n");
         for address in addresses {
@@ -44,7 +45,7 @@ impl Two {
         self.place.run(&[args, &["-q", "--registries", "registries.toml"]].concat())
     }
 
-    /// A store with nothing in it.
+    /// Makes an empty store.
     fn empty_store(&self) {
         let names = String::from_utf8(self.place.run(&["images", "-q"]).ok().out).unwrap();
         for name in names.lines() {
@@ -54,7 +55,7 @@ impl Two {
     }
 }
 
-/// It was said and counted that another one carried on, the same number of times.
+/// Asserts that a switch of registries was reported and counted, the same number of times.
 #[track_caller]
 fn switched(case: &str, ran: &Ran) {
     let json = ran.json();
@@ -105,7 +106,7 @@ fn wrong_bytes_are_read_again_from_elsewhere_by_every_verb() {
     for (seed, layer) in [(2, "none"), (3, "gzip"), (4, "zstd")] {
         let two = Two::new(seed, layer);
         two.settings(&[two.proxy.address(), two.second.address()], "");
-        // At the disk's head, in its middle, near the end of its layer.
+        // Faults at the disk's head, in its middle, and near the end of its layer.
         for at in [3000, MIDDLE, SIZE - 20_000] {
             let case = format!("{layer}, byte {at}");
             two.proxy.set(vec![Fault::blobs(What::Corrupt(at)).path("/blobs/")]);
@@ -118,10 +119,10 @@ fn wrong_bytes_are_read_again_from_elsewhere_by_every_verb() {
             two.run(&["verify", IMAGE]).ok();
             two.place.shell("rm out.img built.img");
         }
-        // What has gone to standard output cannot be taken back.
+        // Bytes on standard output cannot be taken back.
         let ran = two.run(&["convert", IMAGE, "-"]);
         assert_eq!(ran.code, 3, "{}", ran.err);
-        // If nobody has the right ones, that is the end of it.
+        // The run ends if no registry has the right bytes.
         let other = Proxy::start(&two.second.address(), vec![Fault::blobs(What::Corrupt(MIDDLE))]);
         two.settings(&[two.proxy.address(), other.address()], "");
         two.empty_store();
@@ -152,7 +153,7 @@ fn if_all_fail_each_is_named_with_its_own_reason() {
     for (code, faults, reasons) in [
         (5, [says(403), says(404)], [(&p, "403 Forbidden"), (&q, "404 Not Found")]),
         (4, [says(404), says(503)], [(&p, "404 Not Found"), (&q, "503 Service Unavailable")]),
-        // The manifest comes, and then nobody gives the layer.
+        // The manifest is served, and then no registry serves the layer.
         (
             1,
             [Fault::blobs(told_by_server(503, "")), Fault::blobs(told_by_server(502, ""))],

@@ -1,4 +1,4 @@
-//! Images made to harm: refused with the reason, and nothing of them gets a name.
+//! Hostile images: refused with the reason, and none of them gets a name.
 
 use super::*;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use tests::layout::{INDEX, LAYER, LAYER_GZIP, Layout, Tar, bomb, digest, gzip};
 
 const DISK: &[u8] = &[b'x'; 4096];
 
-/// A case: its name, what the refusal says, and how the layout is made.
+/// A case: its name, a part of the refusal, and a function that makes the layout.
 type Case = (&'static str, &'static str, Box<dyn Fn(&Layout)>);
 
-/// Images whose layers harm.
+/// Images with hostile layers.
 fn layers() -> Vec<Case> {
     let disk = || Tar::default().file("disk/disk.img", DISK);
     let plain: Vec<(&'static str, &'static str, Tar)> = vec![
@@ -77,14 +77,14 @@ fn layers() -> Vec<Case> {
     cases
 }
 
-/// What qemu-img makes by these words.
+/// A disk that qemu-img makes in this format.
 fn made(format: &str) -> Vec<u8> {
     let place = Place::empty(PROGRAM);
     place.shell(&format!("qemu-img create -q -f {format} disk 1M"));
     place.bytes("disk")
 }
 
-/// Images whose documents lie.
+/// Images with wrong documents.
 fn documents() -> Vec<Case> {
     fn layer(layout: &Layout) -> Value {
         layout.blob(LAYER, &Tar::default().file("disk/disk.img", DISK).end())
@@ -109,7 +109,7 @@ fn documents() -> Vec<Case> {
         manifest["annotations"] = json!({ "x": "y".repeat(5 << 20) });
         layout.name(&manifest);
     };
-    // An index whose digest it names itself cannot be made; one that is changed afterwards says something else.
+    // An index cannot contain its own digest; a changed one has another digest.
     let looped = |layout: &Layout| {
         let mut entry = json!({ "mediaType": INDEX, "digest": digest(b"x"), "size": 1 });
         for _ in 0..9 {
@@ -149,7 +149,7 @@ fn documents() -> Vec<Case> {
     ]
 }
 
-/// A run was refused, with the reason, and nothing has a name.
+/// Asserts that a run was refused with the reason, and that no image has a name.
 #[track_caller]
 fn refused(place: &Place, case: &str, args: &[&str], says: &str) {
     let ran = place.run(args);
@@ -174,7 +174,8 @@ fn hostile_images_are_refused_by_every_verb() {
         ] {
             refused(&place, case, args, says);
         }
-        // What can be told of it is told, with the reason why it is refused. A wrong byte is far behind what is read.
+        // The known facts are printed, with the reason of the refusal. A wrong byte is far behind the part
+        // that is read.
         let ran = place.run(&["inspect", "--json", "oci:bad:1"]);
         match ran.code {
             3 => assert!(ran.err.contains(says), "{case}: {}", ran.err),
@@ -186,10 +187,10 @@ fn hostile_images_are_refused_by_every_verb() {
         }
         let ran = place.run(&["verify", "oci:bad:1"]);
         assert_eq!(ran.code, 3, "{case}: {}", ran.err);
-        // A blob that is good in itself may be here, without a name; the next case is not to find it.
+        // A valid blob may stay in the store without a name; the next case must not find it.
         place.run(&["prune"]).ok();
     }
-    // And they can be refused because another image is taken.
+    // An image can also be refused because another one was taken.
     Layout::create(&place.path("good")).image(LAYER, &Tar::default().file("disk/disk.img", DISK).end());
     place.run(&["convert", "oci:good:1", "out.img"]).ok();
     assert_eq!(place.bytes("out.img"), DISK);

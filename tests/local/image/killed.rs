@@ -1,4 +1,4 @@
-//! kill -9 at any moment: a name leads to a whole image or to none, and the same command goes on to the end.
+//! kill -9 at any moment: a name refers to a complete image or to none, and the same command completes.
 
 use super::*;
 use std::fs;
@@ -11,7 +11,7 @@ use tests::registry::Registry;
 
 const STORE: &str = ".local/share/coracle/store";
 
-/// A folder with a disk that nothing shrinks, so that its layer is as large.
+/// A folder with a disk that does not compress, so that its layer is as large.
 fn noise(seed: u64, size: u64) -> Place {
     let place = Place::empty(PROGRAM);
     fs::write(place.path("disk.raw"), Noise::new(seed).bytes(size as usize)).unwrap();
@@ -22,7 +22,7 @@ fn start(place: &Place, args: &[&str]) -> Child {
     place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until something is so, or the program has ended by itself; then kills it. Tells whether it was killed.
+/// Waits until a condition holds, or the program has ended; then kills it. True if it was killed.
 #[track_caller]
 fn killed_once(child: Child, what: &str, is_so: impl Fn() -> bool) -> bool {
     let mut child = child;
@@ -37,7 +37,7 @@ fn killed_once(child: Child, what: &str, is_so: impl Fn() -> bool) -> bool {
     ran.code == -1
 }
 
-/// The largest file that is on its way into the store, or 0.
+/// Size of the largest file that is being written into the store, or 0.
 fn on_its_way(place: &Place) -> u64 {
     let entries = fs::read_dir(place.path(STORE).join("ingest")).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).max().unwrap_or(0)
@@ -47,7 +47,7 @@ fn names(place: &Place) -> String {
     String::from_utf8(place.run(&["images", "-q"]).ok().out).unwrap()
 }
 
-/// Nothing waits in the store, nor stands there without a name.
+/// Asserts that the store has no partial file, and no unnamed blob.
 #[track_caller]
 fn is_clean(place: &Place) {
     place.run(&["prune"]).ok();
@@ -65,7 +65,7 @@ fn a_pull_goes_on_at_the_byte() {
     let image = format!("docker://{}/r:1", proxy.address());
     let mut kills = 0;
     for round in 0..3u64 {
-        // Each kill a little further on, and never before something new has come.
+        // Each kill comes a little later, and never before new bytes have come.
         while kills < 4 * (round + 1) {
             let (before, asked) = (on_its_way(&place), proxy.requests().len());
             let there = before + (512 << 10);
@@ -93,7 +93,7 @@ fn a_pull_goes_on_at_the_byte() {
     }
 }
 
-/// The first byte of the layer that was asked for since then.
+/// First requested byte of the layer since then.
 fn first_asked(proxy: &Proxy, since: usize, layer: u64) -> u64 {
     let requests = proxy.requests().split_off(since);
     let blobs = requests.iter().filter(|r| r.method == "GET" && r.path.contains("/blobs/"));
@@ -130,7 +130,7 @@ fn a_push_is_whole_or_has_no_name() {
     place.run(&["build", "-t", "os:1", "disk.raw"]).ok();
     let digest = told(place.run(&["inspect", "--json", "os:1"]), "/image/digest");
     let mut killed = 0;
-    // After so many requests; the last of them move the documents.
+    // Kills after so many requests; the last of them transfer the documents.
     for requests in 1..=14 {
         let image = format!("docker://{}/r{requests}:1", proxy.address());
         let before = proxy.requests().len();
@@ -144,7 +144,7 @@ fn a_push_is_whole_or_has_no_name() {
         place.run(&["verify", &image]).ok();
     }
     assert!(killed >= 5, "only {killed} were killed");
-    // In the middle of the layer: nobody takes the rest of it, until the program is gone.
+    // In the middle of the layer: the server stalls until the program is killed.
     proxy.set(vec![
         Fault::always(What::CutRequest(1 << 20)).method("PATCH"),
         Fault::always(What::Mute).method("GET").path("/uploads/"),
@@ -164,7 +164,7 @@ fn a_build_leaves_nothing_that_has_a_name_and_prune_removes_the_rest() {
     let place = noise(4, SIZE);
     let never_killed = built(&place, &["-t", "oci:other", "--format", "raw", "disk.raw"]);
     for megabytes in 1..=7u64 {
-        // The source stops in the middle, so the build is there when it is killed.
+        // The source stalls in the middle, so the build is running when it is killed.
         let stall = Spoil::always(megabytes << 20);
         let server = Server::start(
             place.bytes("disk.raw"),

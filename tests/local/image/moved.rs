@@ -51,11 +51,11 @@ fn what_is_built_goes_up_as_it_is_made() {
     for source in [remote.as_str(), "oci:layout"] {
         assert_eq!(built(&place, &["-t", "again", source]), local, "{source}");
     }
-    // Another architecture joins the name in the registry.
+    // An image of another architecture is added to the name in the registry.
     place.run(&["build", "-t", &remote, "--arch", "arm64", "--append-arch", "disk.raw"]).ok();
     let all = place.run(&["inspect", "--arch", "arm64", "--json", &remote]).ok().json();
     assert_eq!(all["image"]["architectures"].as_array().unwrap().len(), 2);
-    // Where the digest is wanted first, it waits.
+    // If the digest is required first, the upload waits for it.
     let settings = format!("[host.\"{}\"]\nupload = \"whole\"\n", registry.address());
     std::fs::write(place.path("whole.toml"), settings).unwrap();
     let whole = format!("docker://{}/whole:1", registry.address());

@@ -1,4 +1,4 @@
-//! What a name means, and what is in the store.
+//! Names of images, and the content of the store.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn a_name_is_a_path_or_an_image_and_never_a_guess() {
     place.run(&["convert", "store:disk.qcow2", "b.img"]).ok();
     place.is_the_disk("a.img");
     place.is_the_disk("b.img");
-    // An output without a scheme is a path, an image is never one.
+    // An output without a scheme is a path; an image needs a scheme.
     place.run(&["tag", "disk.qcow2", "os:1"]).ok();
     place.run(&["convert", "os:1", "os:2"]).ok();
     place.is_the_disk("os:2");
@@ -59,7 +59,7 @@ fn the_store_is_listed_named_and_emptied() {
 #[test]
 fn folders_that_anybody_may_write_to_are_no_store_and_layouts_in_them_are_warned_of() {
     let place = place(5);
-    // Whatever the umask, what is made here is for nobody else to write to.
+    // Whatever the umask, created folders are writable for their owner alone.
     let build = |name: &str| {
         let line = format!("umask 0 && {PROGRAM} build -q -t {name} disk.qcow2");
         let mut command = place.command(&[]);
@@ -91,7 +91,7 @@ fn folders_that_anybody_may_write_to_are_no_store_and_layouts_in_them_are_warned
         assert!(ran.err.contains(&format!("(chmod go-w {})", store.display())), "{}", ran.err);
     }
     place.run(&["pull", "oci:layout", "os:2"]).refused(1, "the store ");
-    // Who does not need the store does not hear of it.
+    // A verb that does not need the store does not warn about it.
     place.run(&["inspect", "./disk.qcow2"]).ok();
     place.shell("chmod go-w .local/share/coracle/store");
     place.run(&["verify", "os:1"]).ok();

@@ -1,4 +1,4 @@
-//! The tools that people have: they read what we build, and we read what they build.
+//! Compatibility with common tools: they read our images, and we read theirs.
 
 use super::*;
 use tests::registry::Registry;

@@ -1,4 +1,4 @@
-//! Chromium without a screen, driven by its DevTools protocol.
+//! Headless Chromium, driven by its DevTools protocol.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
-/// Longer than anything takes here, by far.
+/// Timeout, longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser with one page, which ends with the value.
+/// A browser with one page, ended on drop.
 pub(crate) struct Browser {
     child: Child,
     socket: WebSocket<TcpStream>,
     session: String,
     next: u64,
-    /// What the page was told not to do, complained of or asked for.
+    /// Violations of the page's policy, exceptions, and requests.
     events: Vec<Value>,
     _profile: TempDir,
 }
 
 impl Browser {
-    /// A new one; none, with a sentence, where no browser is installed.
+    /// A new browser; `None`, with a message, if none is installed.
     pub(crate) fn start() -> Option<Browser> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let Some(program) =
@@ -46,7 +46,7 @@ impl Browser {
             "--mute-audio",
         ]);
         command.arg(format!("--user-data-dir={}", profile.path().display()));
-        // Its own sandbox needs another user than root; what it shows here is ours.
+        // Chromium's sandbox does not work as root; the page here is our own.
         if rustix::process::geteuid().is_root() {
             command.arg("--no-sandbox");
         }
@@ -60,7 +60,7 @@ impl Browser {
                 break address.trim().to_owned();
             }
         };
-        // What it complains of later is nobody's, but must go somewhere.
+        // Later output must be read, or the browser would block.
         std::thread::spawn(move || lines.for_each(drop));
         let host = address.split('/').nth(2).unwrap().to_owned();
         let stream = TcpStream::connect(host).unwrap();
@@ -78,7 +78,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Asks the browser for something, and waits for what comes of it.
+    /// Sends a command to the browser, and waits for its result.
     #[track_caller]
     pub(crate) fn call(&mut self, method: &str, parameters: &Value) -> Value {
         self.ask(method, parameters).unwrap_or_else(|e| panic!("{method}: {e}"))
@@ -130,7 +130,7 @@ impl Browser {
     #[track_caller]
     pub(crate) fn until(&mut self, expression: &str) {
         let begun = Instant::now();
-        // A page that just goes, as the one of the token does, has no values; the next one has.
+        // A page that is being left, like the one with the token, has no values; the next one has.
         let is_gone = |e: &str| e.contains("navigated") || e.contains("context");
         loop {
             match self.evaluated(expression) {
@@ -146,7 +146,7 @@ impl Browser {
         }
     }
 
-    /// Waits until an element has this text somewhere.
+    /// Waits until an element contains this text.
     #[track_caller]
     pub(crate) fn says(&mut self, selector: &str, text: &str) {
         self.until(&format!(
@@ -159,7 +159,7 @@ impl Browser {
         self.call("Page.navigate", &json!({"url": address}));
     }
 
-    /// Clicks in the middle of an element, as a person does.
+    /// Clicks in the middle of an element.
     #[track_caller]
     pub(crate) fn click(&mut self, selector: &str) {
         let place = self.middle(selector);
@@ -238,20 +238,20 @@ impl Browser {
         }
     }
 
-    /// The size of the page, and whether it is that of a phone.
+    /// Sets the size of the page, and whether it is a phone's.
     pub(crate) fn size(&mut self, width: u32, height: u32, phone: bool) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone});
         self.call("Emulation.setDeviceMetricsOverride", &size);
         self.call("Emulation.setTouchEmulationEnabled", &json!({"enabled": phone}));
     }
 
-    /// What the user prefers: `light` or `dark`.
+    /// Sets the colour scheme that the user prefers: `light` or `dark`.
     pub(crate) fn prefers(&mut self, scheme: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.call("Emulation.setEmulatedMedia", &features);
     }
 
-    /// A picture of the page, kept for people.
+    /// Saves a picture of the page.
     pub(crate) fn picture(&mut self, name: &str) {
         let data = self.call("Page.captureScreenshot", &json!({"format": "png"}))["data"].clone();
         let folder = pictures();
@@ -260,13 +260,13 @@ impl Browser {
         std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();
     }
 
-    /// What went wrong in the page: exceptions, and what its policy forbade.
+    /// Faults of the page: exceptions, and violations of its policy.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
         let is_one = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
             Some("Log.entryAdded") => {
                 let entry = &event["params"]["entry"];
-                // A request that was refused is told to the person.
+                // A refused request is shown to the user, and is not a fault.
                 entry["level"] == "error" && entry["source"] != "network"
             }
             Some("Runtime.consoleAPICalled") => event["params"]["type"] == "error",
@@ -275,7 +275,7 @@ impl Browser {
         self.events.iter().filter(is_one).map(|event| event["params"].to_string()).collect()
     }
 
-    /// The addresses that the page asked for.
+    /// URLs that the page requested.
     pub(crate) fn requests(&mut self) -> Vec<String> {
         let asked = |event: &Value| match event["method"].as_str() {
             Some("Network.requestWillBeSent") => {
@@ -295,7 +295,7 @@ impl Drop for Browser {
     }
 }
 
-/// Where pictures are kept.
+/// Folder of the pictures.
 pub(crate) fn pictures() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target")).join("page")

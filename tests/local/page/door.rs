@@ -1,4 +1,4 @@
-//! Who is let in, by plain requests.
+//! Access control of the page, tested by plain requests.
 
 use crate::Page;
 use crate::server::status;
@@ -26,12 +26,12 @@ impl Answer {
 }
 
 impl Page {
-    /// What a request is answered that says this line and these headers.
+    /// Response to a request with this line and these headers.
     fn ask(&self, line: &str, headers: &[&str]) -> Answer {
         self.send(line, headers, "")
     }
 
-    /// The same, with this body, whose length is said where there is one.
+    /// Response to a request with this body, whose length is sent if it is not empty.
     fn send(&self, line: &str, headers: &[&str], body: &str) -> Answer {
         let host = format!("Host: 127.0.0.1:{}", self.port);
         let named = headers.iter().any(|header| header.starts_with("Host: "));
@@ -44,7 +44,7 @@ impl Page {
         let request = format!("{line} HTTP/1.1\r\n{host}{text}{length}Connection: close\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).unwrap();
         let mut bytes = Vec::new();
-        // A server that refuses a head may not read all of it.
+        // A server that refuses a header may not read all of it.
         let _ = stream.read_to_end(&mut bytes);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -63,7 +63,7 @@ impl Page {
     }
 }
 
-/// The session that a page is given.
+/// The session in a page.
 fn given(answer: &Answer) -> String {
     let (_, rest) = answer.body.split_once(r#"<meta name="session" content=""#).unwrap();
     rest.split('"').next().unwrap().to_owned()
@@ -80,7 +80,7 @@ fn nobody_is_let_in_without_the_session_that_the_token_bought() {
         assert!(answer.json()["error"].as_str().unwrap().contains("'coracle ui'"), "{}", answer.body);
         assert_eq!(answer.header("connection"), Some("close"), "{line}");
     }
-    // The files of the page are the same for everybody, and have no session.
+    // The files of the page are public, and contain no session.
     for line in ["GET /", "GET /?token=guessed", "GET /page.css", "GET /session.js"] {
         assert_eq!(page.ask(line, &[]).code, 200, "{line}");
     }
@@ -100,12 +100,12 @@ fn nobody_is_let_in_without_the_session_that_the_token_bought() {
         assert_eq!(page.ask("GET /api/vms", &headers).code, 403, "{headers:?}");
         assert_eq!(page.ask("GET /page.css", &headers).code, 403, "{headers:?}");
     }
-    // No other address of this computer answers.
+    // The server does not listen on other addresses of this computer.
     assert!(TcpStream::connect(("127.0.0.2", page.port)).is_err());
     assert!(page.server.asked().is_empty());
 }
 
-/// Cookies know no ports: every web server of this address would get one.
+/// The session is not a cookie: cookies ignore ports, and every web server of this address would get one.
 #[test]
 fn the_session_is_no_cookie() {
     let page = Page::of(1, &[]);
@@ -145,14 +145,14 @@ fn the_session_is_no_cookie() {
 fn whoever_is_refused_keeps_no_connection() {
     let page = Page::of(1, &[]);
     let session = page.session();
-    // A request that leaves the connection open, and one more by it.
+    // A request that keeps the connection open, and a second one on it.
     let twice = |host: &str| {
         let mut stream = TcpStream::connect(("127.0.0.1", page.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let one = format!("GET /api/vms HTTP/1.1\r\nHost: {host}\r\n{session}\r\n");
         stream.write_all(format!("{one}\r\n{one}Connection: close\r\n\r\n").as_bytes()).unwrap();
         let mut bytes = Vec::new();
-        // What was not read is a reset at the end.
+        // Unread bytes cause a reset at the end.
         let _ = stream.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     };
@@ -223,7 +223,7 @@ fn what_the_api_server_refuses_is_told_in_a_sentence() {
         page.ask("GET /api/events/blue/vm-0003", &[&session]).json()["events"].as_array().unwrap().len(),
         20
     );
-    // Heads and bodies have a bound.
+    // The size of headers and bodies is bounded.
     let long = format!("X-Long: {}", "a".repeat(64 << 10));
     assert!([431, 0].contains(&page.ask("GET /api/vms", &[&session, &long]).code));
     let large = page.ask("POST /api/vms/blue/vm-0001/stop", &[&session, &origin, "Content-Length: 100000"]);
@@ -268,7 +268,7 @@ fn an_upload_is_for_the_page_itself_and_is_bounded() {
         }
     }
     assert!(page.server.asked().is_empty());
-    // Nothing is begun by what is not a form, and nothing outside of the page's namespace.
+    // An invalid form starts no upload, nor does one for another namespace.
     let begin = format!("POST {upload}");
     for (line, body, code, said) in [
         (begin.as_str(), "{}", 422, "not the form of an upload"),
@@ -280,12 +280,12 @@ fn an_upload_is_for_the_page_itself_and_is_bounded() {
         (&format!("DELETE {upload}"), "", 404, "no upload to DataVolume disk"),
     ] {
         let answer = page.send(line, &known, body);
-        // A body that is not read may cut its answer off.
+        // A body that is not read may cut off its response.
         assert!([code, 0].contains(&answer.code), "{line}: {} {}", answer.code, answer.body);
         assert!(answer.code == 0 || answer.body.contains(said), "{line}: {}", answer.body);
     }
     assert!(page.server.asked().is_empty());
-    // One that waits for its pod: one file for one name, and no byte behind its end.
+    // An upload that waits for its pod: one file for one name, and no byte after its end.
     let dv = "/apis/cdi.kubevirt.io/v1beta1/namespaces/blue/datavolumes";
     page.server.answers(&format!("POST {dv}"), 201, "{}");
     page.server.answers(&format!("GET {dv}/disk"), 200, r#"{"status": {"phase": "UploadScheduled"}}"#);

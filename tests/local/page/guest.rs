@@ -1,4 +1,4 @@
-//! What guests send and take: a serial console that echoes, and a screen (RFB 3.8) of one colour.
+//! Guests of the fake cluster: a serial console that echoes, and a screen (RFB 3.8) of one colour.
 
 use std::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, WebSocket};
@@ -7,11 +7,11 @@ pub(crate) type Stream = WebSocket<TcpStream>;
 
 /// Red, green, blue of the screen.
 pub(crate) const COLOUR: [u8; 3] = [12, 130, 200];
-/// What the guest copies as soon as its screen is seen.
+/// Text that the guest copies as soon as its screen is opened.
 pub(crate) const COPIED: &str = "copied in the guest";
 const SIZE: (u16, u16) = (160, 100);
 
-/// The next bytes; none when the client has closed or gone.
+/// The next bytes; `None` when the client has closed the stream.
 fn hears(stream: &mut Stream) -> Option<Vec<u8>> {
     loop {
         match stream.read() {
@@ -26,7 +26,7 @@ fn says(stream: &mut Stream, bytes: &[u8]) -> Option<()> {
     stream.send(Message::Binary(bytes.to_vec().into())).ok()
 }
 
-/// Greets in colour, and says everything back; `flood` writes 8 MB.
+/// Sends a coloured greeting, and echoes all input; `flood` writes 8 MB.
 pub(crate) fn console(mut stream: Stream) {
     let greeting = b"\x1b[38;2;10;200;90mvm\x1b[0m login: ";
     if says(&mut stream, greeting).is_none() {
@@ -55,7 +55,7 @@ pub(crate) fn console(mut stream: Stream) {
     }
 }
 
-/// A screen, whose keys are noted.
+/// A screen that records its keys.
 pub(crate) fn screen(stream: Stream, note: impl Fn(u32)) {
     let _ = Rfb { stream, held: Vec::new() }.serve(note);
 }
@@ -66,7 +66,7 @@ struct Rfb {
 }
 
 impl Rfb {
-    /// So many bytes; none when the client is gone.
+    /// The next bytes of this number; `None` when the client has closed the stream.
     fn take(&mut self, count: usize) -> Option<Vec<u8>> {
         while self.held.len() < count {
             let more = hears(&mut self.stream)?;
@@ -82,7 +82,7 @@ impl Rfb {
     fn serve(&mut self, note: impl Fn(u32)) -> Option<()> {
         self.says(b"RFB 003.008\n")?;
         assert_eq!(self.take(12)?, b"RFB 003.008\n");
-        // One way to log in: none; and that went well.
+        // One security type: None; and its result.
         self.says(&[1, 1])?;
         assert_eq!(self.take(1)?, [1]);
         self.says(&[0; 4])?;
@@ -131,7 +131,7 @@ impl Rfb {
         }
     }
 
-    /// The whole screen, raw.
+    /// Sends the whole screen, raw.
     fn paint(&mut self, shifts: [u8; 3]) -> Option<()> {
         let [width, height] = [SIZE.0, SIZE.1].map(u16::to_be_bytes);
         let head = [&[0, 0, 0, 1, 0, 0, 0, 0][..], &width, &height, &[0; 4]].concat();

@@ -1,7 +1,7 @@
-//! `coracle ui`: who is let in, and the page in a real browser, on an API server of 500 VMs.
+//! `coracle ui`: its access control, and the page in a real browser, on an API server of 500 VMs.
 //!
-//! What needs no browser runs everywhere; the rest says that it was skipped where there is no `chromium`. Pictures of the
-//! page stay in `target/page`, for people to look at.
+//! Tests without a browser run everywhere; the others print that they were skipped if `chromium` is not
+//! installed. Pictures of the page stay in `target/page`.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -20,7 +20,7 @@ use tests::place::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
 
-/// The program, serving a page about a fake cluster; it ends with the value.
+/// The program, serving a page about a fake cluster; ended on drop.
 struct Page {
     server: ApiServer,
     child: Child,
@@ -30,12 +30,12 @@ struct Page {
 }
 
 impl Page {
-    /// About a cluster of so many VMs in namespace `blue`.
+    /// A page about a cluster with so many VMs in namespace `blue`.
     fn of(vms: usize, args: &[&str]) -> Page {
         Page::shown_by(vms, &[&["ui", "--no-open"], args].concat())
     }
 
-    /// The same, by the verb that begins with these words.
+    /// A page that is served by the verb in `words`.
     fn shown_by(vms: usize, words: &[&str]) -> Page {
         let server = ApiServer::start(vms);
         let place = Place::empty(PROGRAM);

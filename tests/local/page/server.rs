@@ -18,10 +18,10 @@ const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/v1/namespaces/blue/";
 
 #[derive(Default)]
 struct World {
-    /// Plural and name.
+    /// Plural and name of an object.
     objects: BTreeMap<(String, String), Value>,
     version: u64,
-    /// Version, plural, and the event of a watch.
+    /// resourceVersion, plural, and the event of a watch.
     log: Vec<(u64, String, Value)>,
     asked: Vec<String>,
     keys: Vec<u32>,
@@ -35,14 +35,14 @@ struct State {
     changed: Condvar,
 }
 
-/// The server, until the test ends.
+/// The server, which runs until the test ends.
 #[derive(Clone)]
 pub(crate) struct ApiServer {
     pub(crate) address: SocketAddr,
     state: Arc<State>,
 }
 
-/// A VM and its VMI, which runs; every fifth is off.
+/// A VM and its running VMI; every fifth VM is off.
 fn objects(number: usize) -> (String, Value, Option<Value>) {
     let name = format!("vm-{number:04}");
     let is_on = !number.is_multiple_of(5);
@@ -76,7 +76,7 @@ fn objects(number: usize) -> (String, Value, Option<Value>) {
 }
 
 impl ApiServer {
-    /// With so many VMs.
+    /// A server with so many VMs.
     pub(crate) fn start(vms: usize) -> ApiServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -102,7 +102,7 @@ impl ApiServer {
         ApiServer { address, state }
     }
 
-    /// Changes a VM's word for its state, and tells whoever watches.
+    /// Changes a VM's printable status, and sends the change to all watches.
     pub(crate) fn says(&self, name: &str, status: &str) {
         let mut world = self.state.world();
         world.version += 1;
@@ -116,7 +116,7 @@ impl ApiServer {
         self.state.changed.notify_all();
     }
 
-    /// Takes a VM away.
+    /// Deletes a VM.
     pub(crate) fn deletes(&self, name: &str) {
         let mut world = self.state.world();
         world.version += 1;
@@ -130,24 +130,24 @@ impl ApiServer {
         self.state.changed.notify_all();
     }
 
-    /// What a request like `PUT /path` is answered from now on.
+    /// Sets the answer to a request like `PUT /path`.
     pub(crate) fn answers(&self, request: &str, status: u16, body: &str) {
         self.state.world().answers.insert(request.to_owned(), (status, body.to_owned()));
     }
 
-    /// Somebody else types on all consoles and screens.
+    /// Lets another client have the keyboard of all consoles and screens.
     pub(crate) fn takes_consoles(&self) {
         self.state.world().console_is_taken = true;
     }
 
-    /// What was asked until now, reading aside.
+    /// Recorded requests, without those that read.
     pub(crate) fn asked(&self) -> Vec<String> {
         let mut world = self.state.world();
         world.asked.retain(|asked| !asked.starts_with("GET "));
         std::mem::take(&mut world.asked)
     }
 
-    /// The keys that came by a screen, as keysyms.
+    /// Keys that a screen has received, as keysyms.
     pub(crate) fn keys(&self) -> Vec<u32> {
         self.state.world().keys.clone()
     }
@@ -290,7 +290,7 @@ pub(crate) fn status(code: u16, message: &str) -> String {
         .to_string()
 }
 
-/// The head of a request, and no byte more.
+/// The header of a request, and no byte more.
 fn head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -308,6 +308,6 @@ fn respond(stream: &mut TcpStream, code: u16, body: &str) {
     let head = format!(
         "HTTP/1.1 {code} Answer\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
     );
-    // A client that is gone has heard enough.
+    // The client may have closed the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }

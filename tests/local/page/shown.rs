@@ -7,7 +7,7 @@ use serde_json::json;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 
-/// Counts what is painted anew, and how long the page was busy at most.
+/// Counts repainted rows, and the longest time for which the page was busy.
 const COUNT: &str = "(() => {
     window.seen = { rows: new Set(), longest: 0 };
     new MutationObserver((all) => all.forEach(({ target }) => {
@@ -23,14 +23,14 @@ fn visible(browser: &mut Browser) -> u64 {
     browser.value("document.querySelectorAll('#list tbody tr').length").as_u64().unwrap()
 }
 
-/// The screen has the colour of the guest.
+/// Expression that is true if the screen has the colour of the guest.
 fn painted() -> String {
     let pixel = "(() => { const c = document.querySelector('.screen canvas'); \
         return c && [...c.getContext('2d').getImageData(80, 50, 1, 1).data].slice(0, 3).join() })()";
     format!("{pixel} === '{}'", COLOUR.map(|part| part.to_string()).join(","))
 }
 
-/// Nothing stands beside the page.
+/// Expression that is true if the page does not scroll sideways.
 #[track_caller]
 fn fits(browser: &mut Browser) {
     let wide = browser.value("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
@@ -56,7 +56,7 @@ fn five_hundred_vms_are_listed_searched_and_followed() {
     browser.picture("list-dark");
     browser.prefers("light");
 
-    // The search, by its key.
+    // The search, opened by its key.
     browser.key("/", "Slash", 191, 0, "/");
     for letter in ["4", "2"] {
         browser.key(letter, &format!("Digit{letter}"), 48, 0, letter);
@@ -81,7 +81,7 @@ fn five_hundred_vms_are_listed_searched_and_followed() {
         "document.querySelector('a[href=\"#/blue/vm-0007\"]').closest('tr').innerText.includes('Migrating')",
     );
     assert_eq!(browser.value("[...window.seen.rows].join()"), json!("vm-0007"));
-    // All at once, and nothing is held up for long.
+    // Changes of all rows at once do not block the page for long.
     for number in 0..500 {
         page.server.says(&format!("vm-{number:04}"), "Starting");
     }
@@ -122,7 +122,7 @@ fn a_vm_is_seen_stopped_and_typed_to() {
     browser.says("dl", "2 (sockets 1, cores 2, threads 1)");
     browser.picture("details");
 
-    // It is asked before a guest is shut down.
+    // A question comes before a guest is shut down.
     browser.click("[data-verb=stop]");
     browser.says("dialog[open]", "Stop VM vm-0003?");
     browser.picture("question");
@@ -144,7 +144,7 @@ fn a_vm_is_seen_stopped_and_typed_to() {
     browser.says("#alarm", "cannot restart VM vm-0003 in namespace blue: VM is being migrated");
     browser.click("#alarm button");
 
-    // The console: what is typed comes back, and so does what is pasted.
+    // The console echoes typed and pasted text.
     browser.click("[data-panel=console]");
     browser.says(".xterm-rows", "vm login:");
     let colours = "[...document.querySelectorAll('.xterm-rows span')].some((s) => getComputedStyle(s).color === 'rgb(10, 200, 90)')";
@@ -169,7 +169,7 @@ fn a_vm_is_seen_stopped_and_typed_to() {
     browser.says("[data-panel=screen] .state", "Connected");
     browser.until(&painted());
 
-    // What the guest copies comes into the clipboard by a person's hand alone.
+    // Text that the guest copies reaches the clipboard by a click alone.
     let copy = "[data-panel=screen] .tools:last-of-type button:nth-of-type(4)";
     browser.says(copy, "Copy the guest's text");
     assert_eq!(browser.value("navigator.clipboard.readText()"), json!("pasted by hand"));
@@ -191,14 +191,14 @@ fn a_vm_is_seen_stopped_and_typed_to() {
     browser.prefers("light");
     browser.picture("console-and-screen-light");
 
-    // Ctrl-Shift-L leaves the screen for its switch.
+    // Ctrl-Shift-L moves the focus from the screen to its switch.
     browser.click(".screen canvas");
     browser.key("L", "KeyL", 76, 2 | 8, "");
     browser.until(
         "document.activeElement.dataset.panel === 'screen' && document.activeElement.tagName === 'BUTTON'",
     );
 
-    // Another client has the keyboard: this one reads.
+    // Another client has the keyboard: this one is read-only.
     browser.click("#switches [data-panel=console]");
     page.server.takes_consoles();
     browser.click("#switches [data-panel=console]");
@@ -270,7 +270,8 @@ fn a_phone_shows_one_thing_at_a_time() {
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-/// A web server in a guest of `coracle run -p` is another port of the same address, and cookies know no ports.
+/// A web server in a guest of `coracle run -p` has another port of the same address, and cookies ignore
+/// ports.
 #[test]
 fn a_server_at_another_port_of_this_address_gets_nothing_of_the_session() {
     let Some(mut browser) = Browser::start() else { return };
@@ -297,7 +298,7 @@ fn a_server_at_another_port_of_this_address_gets_nothing_of_the_session() {
         "{head:?}"
     );
     assert_eq!(browser.value("Object.keys({ ...localStorage, ...sessionStorage }).length"), json!(0));
-    // The page goes on where it was, in this tab and in another one.
+    // The page continues where it was, in this tab and in another one.
     for _ in 0..2 {
         browser.open(&format!("http://127.0.0.1:{}/", page.port));
         browser.says("#link", "Live");

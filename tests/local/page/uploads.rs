@@ -1,5 +1,5 @@
-//! A disk of the browser becomes a DataVolume: dropped or chosen, held up, gone on with after the page was loaded anew and
-//! after the connection to the cluster broke; and what goes wrong, in sentences.
+//! Upload of a disk from the browser to a DataVolume: dropped or chosen, stalled, resumed after a reload and
+//! after a broken connection to the cluster; and its error messages.
 
 use crate::Page;
 use crate::browser::Browser;
@@ -15,7 +15,7 @@ const DV: &str = "/apis/cdi.kubevirt.io/v1beta1/namespaces/blue/datavolumes/disk
 const CONFIG: &str = "/apis/cdi.kubevirt.io/v1beta1/cdiconfigs/config";
 const TOKENS: &str = "/apis/upload.cdi.kubevirt.io/v1beta1/namespaces/blue/uploadtokenrequests";
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
-/// The sockets between here and the upload proxy take some 20 MiB in advance.
+/// Size of the disk; the sockets between here and the upload proxy buffer some 20 MiB.
 const SIZE: usize = 80 << 20;
 const MIB: u64 = 1 << 20;
 const POST: &str = "POST /v1beta1/upload-tus";
@@ -69,7 +69,7 @@ fn answers(server: &ApiServer, path: &str, object: &serde_json::Value) {
     server.answers(&format!("GET {path}"), 200, &object.to_string());
 }
 
-/// The upload stands between these bytes, of all that it has.
+/// Expression that is true if the upload's progress is between these bytes.
 fn stands(from: u64, to: u64) -> String {
     let part = format!("(document.querySelector('#uploads progress')?.value ?? 0) * {SIZE}");
     format!("{part} > {from} && {part} < {to}")
@@ -105,7 +105,7 @@ fn a_disk_that_is_dropped_is_uploaded_and_outlives_the_page() {
     let made = story.page.server.asked();
     assert_eq!(made, [format!("POST {DVS}"), format!("POST {TOKENS}")]);
 
-    // A page that is loaded anew has the upload, and the file when it is chosen again.
+    // A reloaded page shows the upload, and resumes it when the file is chosen again.
     browser.call("Page.reload", &json!({}));
     browser.says("#uploads", "Disk.img → DataVolume disk in blue");
     browser.says("#uploads", "Waits for the file");
@@ -129,7 +129,7 @@ fn a_disk_that_is_dropped_is_uploaded_and_outlives_the_page() {
     browser.says("#uploads", "a VM names it in its volumes as dataVolume disk");
     browser.picture("upload-done");
     story.has_the_disk();
-    // The page went, and nothing between this program and the cluster.
+    // The page was closed; the connection to the cluster was not.
     assert_eq!(story.proxy.asked(), [POST, &patch(0)]);
     assert_eq!(story.proxy.taken(), SIZE as u64);
     browser.says("#said", "Upload to disk: Done");
@@ -186,13 +186,13 @@ fn what_goes_wrong_is_told_in_sentences() {
     browser.size(1280, 800, false);
     browser.open(&story.page.address());
     browser.says("#link", "Live");
-    // A disk that is refused is named before a byte is sent.
+    // An unsupported disk is reported before a byte is sent.
     let vmdk = story.folder.path().join("other.vmdk");
     std::fs::write(&vmdk, [&b"KDMV"[..], &[0; 1000]].concat()).unwrap();
     browser.chooses("#file", &vmdk);
     browser.says("#new-says.bad", "vmdk");
     browser.value("document.querySelector('#new-cancel').click()");
-    // What the API server says no to.
+    // An object that the API server refuses.
     let no = "datavolumes.cdi.kubevirt.io is forbidden: exceeded quota";
     story.page.server.answers(&format!("POST {DVS}"), 403, &status(403, no));
     browser.chooses("#file", &story.file());
@@ -206,7 +206,7 @@ fn what_goes_wrong_is_told_in_sentences() {
     browser.says("#uploads .bad", "exceeded quota");
     browser.picture("upload-failed");
     assert!(story.proxy.asked().is_empty());
-    // The same name once more.
+    // The same name is used a second time.
     story.page.server.answers(&format!("POST {DVS}"), 201, "{}");
     browser.chooses("#file", &story.file());
     browser.says("#new-says", "raw, a disk of 80Mi");

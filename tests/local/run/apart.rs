@@ -1,4 +1,4 @@
-//! Who reads an image for a VM: a process that has given up everything else.
+//! Confinement of the process that reads an image for a VM.
 
 use super::{Laptop, until};
 use rustix::fs::OFlags;
@@ -11,8 +11,8 @@ use std::process::Stdio;
 const RUN: [&str; 9] =
     ["run", "-d", "-q", "oci-archive:os.tar", "--name", "m", "--accel", "emulation", "--launcher=/bin/false"];
 
-/// Whether this descriptor of a process is the file, open to be read. The rules of Landlock name files by descriptors that
-/// only stand for a path (`O_PATH`), before anything is in force.
+/// True if this descriptor of a process is the file, open for reading. Landlock's rules name files by
+/// descriptors of a path alone (`O_PATH`), before the confinement is in force.
 fn reads(process: &Path, fd: &OsStr, file: &Path) -> bool {
     let flags = || -> Option<u32> {
         let info = fs::read_to_string(process.join("fdinfo").join(fd)).ok()?;
@@ -22,7 +22,7 @@ fn reads(process: &Path, fd: &OsStr, file: &Path) -> bool {
         && flags().is_some_and(|flags| flags & OFlags::PATH.bits() == 0)
 }
 
-/// The folder of a process, with all its threads' states, if it has the file open.
+/// Folder of a process in /proc, with all its threads' states, if it has the file open.
 fn holds(process: &Path, file: &Path) -> Option<Vec<String>> {
     let mut open = fs::read_dir(process.join("fd")).ok()?.flatten();
     open.find(|fd| reads(process, &fd.file_name(), file))?;
@@ -48,7 +48,7 @@ fn run_reads_no_image_itself_and_what_does_is_confined() {
     }
     tests::disk::raw_disk(&place.path("disk.raw"), 3 << 20, 77);
     laptop.run(&["build", "-q", "--format", "raw", "-t", "oci-archive:os.tar", "disk.raw"]).ok();
-    // The disk is unpacked, and only then the launcher is found to be none.
+    // The disk is unpacked first; then the file given as launcher fails.
     laptop.run(&RUN).refused(1, "the launcher ended with");
     let paths = |name: &str| -> Vec<PathBuf> {
         let folders = fs::read_dir(place.path("h/data/disks")).unwrap().flatten();
@@ -59,7 +59,7 @@ fn run_reads_no_image_itself_and_what_does_is_confined() {
     assert!(tests::disk::same(&place.path("disk.raw"), &disk), "{} is not the disk", disk.display());
     assert_eq!(fs::metadata(&disk).unwrap().permissions().mode() & 0o777, 0o400, "nobody writes to it");
 
-    // Once more: it waits at this lock, with the image open.
+    // The second run waits at this lock, with the image open.
     fs::remove_file(note).unwrap();
     let lock = fs::File::options().write(true).open(note.with_extension("lock")).unwrap();
     lock.lock().unwrap();
@@ -86,7 +86,7 @@ fn run_reads_no_image_itself_and_what_does_is_confined() {
     laptop.is_empty();
 }
 
-/// Whoever wants a job done and is killed leaves nobody at it.
+/// A killed `coracle run` leaves no worker process.
 #[test]
 fn who_reads_an_image_ends_with_who_wants_it() {
     let laptop = Laptop::new();
@@ -108,7 +108,7 @@ fn who_reads_an_image_ends_with_who_wants_it() {
     drop(lock);
 }
 
-/// Each process has a line of its own, with what it is for.
+/// Each process logs a line with its purpose.
 #[test]
 fn by_v_each_process_says_what_confines_it() {
     let laptop = Laptop::new();

@@ -1,4 +1,4 @@
-//! The terminal as a console. `script` gives it a terminal.
+//! The terminal as a console; `script` provides a terminal.
 
 use super::Laptop;
 use tests::serial::Serial;
@@ -14,12 +14,12 @@ fn a_terminal_becomes_the_console_and_ctrl_bracket_leaves_it() {
     command.env("CORACLE_HOME", laptop.place.path("h")).env("HOME", laptop.place.folder());
     let mut terminal = Serial::of(command);
     terminal.says("Ctrl-] leaves it").log_in();
-    // Ctrl-C is the guest's. What is typed while a program runs that does not end comes to nothing.
+    // Ctrl-C is sent to the guest. Input during a program that never ends is lost.
     terminal.types("sleep 1000").says("sleep 1000");
     terminal.keys_are(b"\x03");
     terminal.types("echo he\"\"re");
     while !terminal.comes("here") {
-        // The shell was still about to start it.
+        // The shell had not started the program yet.
         terminal.keys_are(b"\x03");
         terminal.types("echo he\"\"re");
     }

@@ -1,4 +1,4 @@
-//! A whole Debian, one story: cloud-init, ssh, the agent, the power button; then the same disk by EFI.
+//! A complete Debian: cloud-init, ssh, guest agent, power button; then the same disk with EFI.
 
 use super::{Laptop, free_port, recipe, until};
 use tests::coracle::Ran;
@@ -41,7 +41,7 @@ spec:
     )
 }
 
-/// Logs in on the serial console, looks around, and switches off.
+/// Logs in on the serial console, runs commands, and powers off.
 const SCRIPT: &str = "
 [[step]]
 expect = \"login:\"
@@ -74,7 +74,7 @@ fn a_server_takes_its_settings_is_reached_and_ends_by_the_power_button() {
     let port = format!("{}:22", free_port());
     laptop.run(&["run", "-d", "-q", "vm.yaml", "--accel", "emulation", "-p", &port]).ok();
 
-    // cloud-init has applied all of it, and found nothing wrong with it.
+    // cloud-init has applied all settings, without an error.
     let exec = |args: &[&str]| laptop.run(&[&["exec", "deb", "--"], args].concat());
     let text = |ran: Ran| String::from_utf8_lossy(&ran.out).into_owned();
     until(|| exec(&["true"]).code == 0, || laptop.log("deb"));

@@ -1,4 +1,4 @@
-//! `--dry-run` refuses what a run refuses, in the same words, and makes nothing.
+//! `--dry-run` refuses what a run refuses, with the same messages, and creates nothing.
 
 use super::{Laptop, launcher};
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ spec:
     )
 }
 
-/// Runs it for show and in earnest, with these arguments; what both came to.
+/// Results of a dry run and a real run with these arguments, which must be equal.
 fn both(laptop: &Laptop, text: &str, more: &[&str]) -> Ran {
     std::fs::write(laptop.place.path("vm.yaml"), text).unwrap();
     let program = laptop.place.path("launcher");
@@ -85,7 +85,7 @@ fn what_a_run_refuses_is_refused_without_one() {
     laptop.run(&["run", "vm.yaml", "--dry-run"]).ok();
 }
 
-/// Objects can be written on a computer that runs no VMs.
+/// Manifests can be checked on a computer that cannot run VMs.
 #[test]
 fn a_dry_run_needs_no_launcher() {
     let laptop = Laptop::new();

@@ -1,4 +1,4 @@
-//! What belongs to the system on a disk, and not to its VM: the variables of EFI, and the TPM.
+//! State that belongs to the system on a disk, and not to its VM: EFI variables, and the TPM.
 
 use super::Laptop;
 use tests::serial::Serial;
@@ -9,7 +9,7 @@ const VARIABLE: &str = "/sys/firmware/efi/efivars/Coracle-2b8d5e4c-6f3f-4a55-9a5
 #[test]
 fn a_second_vm_of_a_disk_has_the_tpm_and_the_efi_variables_of_the_first() {
     let Some(laptop) = Laptop::with_guest() else { return };
-    // EFI starts a kernel as it is packed.
+    // EFI starts a compressed kernel.
     laptop.build_guest("tiny-efi:1", "vmlinuz");
     let run = |name: &str| {
         let args =
@@ -33,14 +33,14 @@ fn a_second_vm_of_a_disk_has_the_tpm_and_the_efi_variables_of_the_first() {
         guest.runs(&format!("ls {VARIABLE}*")),
         format!("ls: {VARIABLE}*: No such file or directory\n")
     );
-    // Four bytes of attributes come first: it is to stay, and to be seen by the firmware and the system.
+    // Four bytes of attributes come first: non-volatile, and accessible for firmware and system.
     assert_eq!(guest.runs(&format!("printf '\\007\\0\\0\\0kept' >{VARIABLE}")), "");
     ends(guest);
     for file in ["efi-vars.fd", "tpm2/tpm2-00.permall"] {
         assert!(laptop.place.path("own.img.state").join(file).is_file(), "there is no {file}");
     }
 
-    // Of the first VM nothing is left but the disk and what is beside it.
+    // Only the disk and the state beside it are left of the first VM.
     let mut guest = run("second");
     assert_eq!(guest.tpm_key(), key);
     assert_eq!(guest.runs(&format!("tail -c +5 {VARIABLE}")), "kept");

@@ -2,8 +2,8 @@
 
 use super::Laptop;
 
-/// An executable file with these lines. Another process writes it: one that a test beside starts meanwhile would hold it open,
-/// and nobody could run it.
+/// An executable file with these lines. A child process writes it: if this process had it open, a concurrent
+/// fork could inherit the descriptor, and the file could not be executed.
 fn hook(laptop: &Laptop, name: &str, lines: &str) -> String {
     laptop.place.shell(&format!("cat >{name} <<'END'\n#!/bin/sh\n{lines}\nEND\nchmod 755 {name}"));
     laptop.place.path(name).display().to_string()
@@ -41,7 +41,7 @@ fn a_hook_that_fails_keeps_the_vm_from_starting_and_is_told_with_its_words() {
         .refused(1, "exit status: 3: no such board");
     let other = r#"printf '%s\n' "$4" | sed "s|<name>default_no|<name>other|""#;
     run(&hook(&laptop, "other.sh", other)).refused(3, "changed the name of the domain");
-    // libvirt says what it does not know.
+    // The error quotes libvirt.
     let nonsense = r#"printf '%s\n' "$4" | sed "s|<domain type='[a-z]*'|<domain type='nothing'|""#;
     run(&hook(&laptop, "nonsense.sh", nonsense)).refused(1, "could not start");
     let plain = laptop.place.path("plain.txt");

@@ -1,4 +1,4 @@
-//! Whoever is killed, nothing is lost and nothing leaks.
+//! Killed processes: no VM is lost, and no process or file leaks.
 
 use super::{Laptop, below, launcher, until};
 use std::io::Read as _;
@@ -40,7 +40,7 @@ fn a_run_that_is_killed_at_any_moment_leaks_nothing() {
         std::thread::sleep(std::time::Duration::from_millis(pause));
         run.kill().unwrap();
         run.wait().unwrap();
-        // A child that is not another program yet holds what the killed one had locked: whoever looks next sweeps up.
+        // A child before its exec still holds the locks of the killed process; the next command cleans up.
         let is_swept = || {
             for name in laptop.names(&["-a"]) {
                 laptop.run(&["rm", "-f", &name]).ok();
@@ -104,14 +104,14 @@ fn a_vm_without_launcher_and_without_qemu_can_be_removed() {
     laptop.is_empty();
 }
 
-/// Nobody takes notice of the two that were killed: the first process of a container may not, or only later.
+/// Zombies: the first process of a container may reap children late or never.
 #[test]
 #[allow(unsafe_code)]
 fn a_qemu_that_is_a_zombie_does_not_run() {
     let Some(laptop) = Laptop::with_guest() else { return };
     let args = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation", "--name", "dead"];
     let run = laptop.command(&args);
-    // A shell that becomes the parent of all whose own parents end, and waits for none of them.
+    // A shell that becomes the parent of all orphans, and waits for none of them.
     let mut shell = Command::new("sh");
     shell.args(["-c", "\"$@\"; echo started; read _", "sh"]).arg(run.get_program()).args(run.get_args());
     shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));

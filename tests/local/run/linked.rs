@@ -1,4 +1,4 @@
-//! `coracle` runs where no libvirt is.
+//! `coracle` runs on a host without libvirt.
 
 use super::PROGRAM;
 use tests::disk::shell;

@@ -1,7 +1,7 @@
 //! VMs as a user runs them: the program, the launcher beside it, real QEMU, the smallest guest.
 //!
-//! What needs no guest (manifests, refusals) runs everywhere; the rest says that it was skipped where the program
-//! virt-launcher was not built.
+//! Tests without a guest (manifests, refusals) run everywhere; the others print that they were skipped if the
+//! program virt-launcher was not built.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -35,21 +35,21 @@ use tests::place::Place;
 use tests::serial::says;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
-/// Longer than anything takes here, by far: Debian boots emulated, maybe beside all the other tests.
+/// Timeout, longer than anything takes here: Debian boots emulated, maybe beside all other tests.
 const PATIENCE: Duration = Duration::from_secs(540);
 
-/// A computer of its own: nothing of the user's is seen or touched, and no VM outlives the value.
+/// Isolated folders for VMs: the user's own are not touched, and no VM outlives the value.
 struct Laptop {
     place: Place,
 }
 
 impl Laptop {
-    /// An empty one.
+    /// Folders without VMs and images.
     fn new() -> Laptop {
         Laptop { place: Place::empty(PROGRAM) }
     }
 
-    /// One with the guest `tiny:1` in its store; `None` where there is no launcher.
+    /// Folders with the guest `tiny:1` in the store; `None` without a launcher.
     fn with_guest() -> Option<Laptop> {
         if !launcher().is_file() {
             eprintln!("skipped: {} was not built", launcher().display());
@@ -60,7 +60,7 @@ impl Laptop {
         Some(laptop)
     }
 
-    /// Puts the guest into its store with this one of its kernels.
+    /// Builds the guest into the store with one of its kernels.
     fn build_guest(&self, image: &str, kernel: &str) {
         let guest = guest();
         let file = |name: &str| guest.join(name).display().to_string();
@@ -86,7 +86,7 @@ impl Laptop {
         self.run(&[&args[..], more].concat()).ok()
     }
 
-    /// The VM as `status` shows it.
+    /// Status of a VM as JSON.
     fn status(&self, name: &str) -> serde_json::Value {
         self.run(&["status", name, "-o", "json"]).ok().json()
     }
@@ -97,12 +97,12 @@ impl Laptop {
         String::from_utf8(ran.out).unwrap().lines().map(str::to_owned).collect()
     }
 
-    /// What the guest has written.
+    /// Serial console log of the guest.
     fn log(&self, name: &str) -> String {
         String::from_utf8_lossy(&self.run(&["logs", name]).ok().out).into_owned()
     }
 
-    /// Waits until the guest has written this.
+    /// Waits until the log contains this text.
     #[track_caller]
     fn says(&self, name: &str, text: &str) {
         until(
@@ -111,14 +111,14 @@ impl Laptop {
         );
     }
 
-    /// The processes that belong to this computer.
+    /// Processes that use these folders.
     fn processes(&self) -> Vec<String> {
         let home = self.place.path("h").display().to_string();
         let mut found = vec![];
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            // Not we ourselves, who know the folder too.
+            // The test process has the folder in its arguments too.
             if line.contains(&home) && (line.contains("virt-launcher") || line.contains("qemu-system")) {
                 found.push(line);
             }
@@ -126,7 +126,7 @@ impl Laptop {
         found
     }
 
-    /// Nothing of any VM is left: no folder, no socket, no process.
+    /// Asserts that no folder, socket or process of a VM is left.
     #[track_caller]
     fn is_empty(&self) {
         until(|| self.processes().is_empty(), || format!("still there: {:?}", self.processes()));
@@ -146,13 +146,13 @@ impl Drop for Laptop {
     }
 }
 
-/// Everything below a folder, links and sockets too.
+/// Everything below a folder, including links and sockets.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.flat_map(|entry| [vec![entry.path()], below(&entry.path())].concat()).collect()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 fn until(is: impl Fn() -> bool, else_what: impl Fn() -> String) {
     let since = Instant::now();
@@ -173,7 +173,7 @@ fn guest() -> &'static Path {
     GUEST.get_or_init(|| recipe("tiny", &[]))
 }
 
-/// What a recipe of a guest makes, or has made.
+/// Path of a file that a guest's recipe makes, built once.
 fn recipe(name: &str, args: &[&str]) -> PathBuf {
     let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("images/guests").join(name).join("build");
     let output = Command::new(recipe).args(args).stderr(Stdio::inherit()).output().unwrap();
@@ -186,7 +186,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// What a web server behind a port answers, if it does.
+/// Response of a web server at this port, if any.
 fn fetched(port: u16) -> Option<String> {
     use std::io::Write as _;
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;

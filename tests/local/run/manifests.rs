@@ -1,12 +1,12 @@
-//! Every manifest under `tests/manifests` is run for show, or refused as it says; those that say what is to be seen in the
-//! guest are run.
+//! Every manifest under `tests/manifests` passes a dry run, or is refused as its comment says; those with a
+//! comment on the guest are run.
 
 use super::{Laptop, launcher};
 use std::time::{Duration, Instant, SystemTime};
 use tests::manifests::Manifest;
 use tests::serial::Serial;
 
-/// Longer than a disk on USB or an address of DHCP comes after the prompt.
+/// Timeout, longer than a USB disk or an address of DHCP takes after the prompt.
 const A_WHILE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -25,7 +25,7 @@ fn every_manifest_is_run_for_show_or_refused_as_it_says() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// In two halves, so that two processors have a guest each.
+/// Runs half of the manifests, so that two processors have a guest each.
 fn the_guest_sees_it(half: usize) {
     let Some(laptop) = Laptop::with_guest() else { return };
     let all = Manifest::all();
@@ -46,7 +46,8 @@ fn the_guests_of_the_other_manifests_see_what_they_say() {
     the_guest_sees_it(1);
 }
 
-/// What the guest of a manifest should see, and does not: in its first run, and in the second where that is spoken of.
+/// Expectations of a manifest that its guest does not fulfil, in the first run, and in the second if there is
+/// one.
 fn unseen(laptop: &Laptop, manifest: &Manifest) -> Vec<String> {
     let runs = ["guest", "again"].map(|run| manifest.said(run));
     let runs = runs.iter().filter(|commands| !commands.is_empty());
@@ -63,12 +64,12 @@ fn unseen_in_a_run(laptop: &Laptop, manifest: &Manifest, commands: &[&str]) -> V
         Some(format!("{}: {command}: {output}", manifest.name()))
     };
     let wrong = commands.iter().filter_map(wrong).collect();
-    // At once: init would wait for two seconds, and nothing of this guest is kept.
+    // Killed at once: init would wait for two seconds, and the guest has no state to keep.
     guest.types("poweroff -f").ends();
     wrong
 }
 
-/// What a command has written last, if it has not succeeded in a while.
+/// Last output of a command that has not succeeded within the timeout.
 fn failed(guest: &mut Serial, command: &str) -> Option<String> {
     let since = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A tag that leads elsewhere while a VM is made of its image: the VM is of one image all the same.
+//! A tag that moves while a VM is made of its image: the VM uses one image all the same.
 
 use super::apart::holders;
 use super::{Laptop, until};
@@ -8,7 +8,7 @@ use std::process::Stdio;
 use tests::coracle::Ran;
 use tests::registry::Registry;
 
-/// An image with a kernel and a disk, which both say which of two it is.
+/// An image with a kernel and a disk, both marked with `which`.
 fn build(laptop: &Laptop, which: &str, name: &str) {
     let place = &laptop.place;
     let kernel = format!("vmlinux-{which}");
@@ -23,10 +23,10 @@ fn run(laptop: &Laptop, image: &str, policy: &str) -> std::process::Command {
     laptop.command(&[&args[..], &["--launcher=/bin/false"]].concat())
 }
 
-/// What of images was unpacked.
+/// Files that were unpacked of images.
 fn unpacked(laptop: &Laptop) -> Vec<PathBuf> {
     let files = super::below(&laptop.place.path("h/data/disks")).into_iter().filter(|path| path.is_file());
-    // Locks, and the note that says where the disk of an image is.
+    // Locks, and the note with the path of an image's disk.
     let is_beside =
         |path: &Path| path.extension().is_some_and(|end| end == "lock") || is_named(path, &["lock", "disk"]);
     files.filter(|path| !is_beside(path)).collect()
@@ -36,14 +36,14 @@ fn is_named(path: &Path, names: &[&str]) -> bool {
     path.file_name().is_some_and(|own| names.iter().any(|name| own == *name))
 }
 
-/// Runs `image` and moves its tag while the kernel is unpacked; of the second image nothing may be unpacked.
+/// Runs `image` and moves its tag while the kernel is unpacked. No file of the second image may be unpacked.
 fn moves(image: &str, policy: &str, laptop: &Laptop, build: impl Fn(&str)) {
     let place = &laptop.place;
     build("one");
     run(laptop, image, policy).output().map(Ran::of).unwrap().refused(1, "the launcher ended with");
     let of_one = unpacked(laptop);
     assert_eq!(of_one.len(), 2, "a kernel and a disk: {of_one:?}");
-    // Anew, and it waits at this lock: it has looked at the image, and has unpacked nothing of it.
+    // The second run waits at this lock: it has resolved the image, and has not unpacked any file of it.
     of_one.iter().for_each(|path| fs::remove_file(path).unwrap());
     let locks = super::below(&place.path("h/data/disks"));
     let lock = locks.iter().find(|path| path.ends_with("boot.lock")).expect("a kernel was unpacked");
@@ -85,7 +85,7 @@ fn a_tag_that_moves_in_the_store_makes_no_vm_of_two_images() {
     moves("store:os:1", "missing", &laptop, |which| build(&laptop, which, "store:os:1"));
 }
 
-/// Two volumes of one image, one of them as the store has it and one as the registry has it now.
+/// Two volumes of one image, one as the store has it and one as the registry has it now.
 #[test]
 fn an_image_that_is_wanted_old_and_new_is_refused_where_it_moved() {
     let (laptop, registry) = (Laptop::new(), Registry::start());

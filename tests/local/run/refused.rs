@@ -1,4 +1,4 @@
-//! What cannot be: each has its sentence, its exit code, and leaves nothing.
+//! Refused VMs: each case has its message and exit code, and leaves no files.
 
 use super::{Laptop, PROGRAM};
 use std::process::Command;
@@ -6,7 +6,7 @@ use tests::coracle::Ran;
 
 const RUN: [&str; 8] = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--name", "no"];
 
-/// Starts the guest where something of the computer is as this line of shell makes it; for root alone.
+/// Starts the guest on a host that this shell line has modified; needs root.
 fn where_it(laptop: &Laptop, line: &str, more: &[&str]) -> Option<Ran> {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: only root may take something away from one process");
@@ -36,7 +36,7 @@ fn what_is_missing_names_the_command_that_brings_it() {
         ran.refused(1, "as root: useradd --system");
     }
     laptop.is_empty();
-    // A file that is no program is as good as none. The cache of another test would know better.
+    // A file that is not a program counts as missing. The cache of another test would hide that.
     let qemu = "mount --bind /dev/null \"$(command -v qemu-system-$(uname -m))\"";
     if let Some(ran) = where_it(&laptop, qemu, &emulated) {
         ran.refused(1, "as root: apt-get install qemu-system-x86");
@@ -45,7 +45,7 @@ fn what_is_missing_names_the_command_that_brings_it() {
     laptop.run(&[&RUN[..], &["--launcher", "/bin/false"]].concat()).refused(1, "the launcher ended with");
     laptop.is_empty();
 
-    // Alone in its folder, and nothing in PATH.
+    // The launcher is alone in its folder, and PATH is empty.
     std::fs::copy(PROGRAM, laptop.place.path("alone")).unwrap();
     let mut alone = Command::new(laptop.place.path("alone"));
     alone.args(RUN).env("PATH", "/nowhere").env("CORACLE_HOME", laptop.place.path("h"));
@@ -57,7 +57,7 @@ fn what_is_missing_names_the_command_that_brings_it() {
 #[test]
 fn who_insists_on_kvm_learns_why_there_is_none() {
     let Some(laptop) = Laptop::with_guest() else { return };
-    // Something that is no KVM: the probe says so, and so does what comes of it.
+    // A device that is not KVM: the probe says so, and so does the resulting error.
     if let Some(ran) = where_it(&laptop, "mount --bind /dev/null /dev/kvm", &["--accel", "kvm"]) {
         let ran = ran.refused(1, "--accel kvm: ");
         assert!(ran.err.contains("may not come up: "), "{}", ran.err);
@@ -108,7 +108,7 @@ spec:
     laptop.is_empty();
 }
 
-/// A folder for VMs is for those who start one; the computer is the same without.
+/// A folder for VMs is needed to start one, not to report on the host.
 #[test]
 fn a_computer_is_shown_to_somebody_without_a_home() {
     let laptop = Laptop::new();
@@ -119,7 +119,7 @@ fn a_computer_is_shown_to_somebody_without_a_home() {
         "cpu": {"vendor": null, "hostModel": null, "models": [], "features": [], "count": 1},
     });
     std::fs::write(place.path("node.json"), node.to_string()).unwrap();
-    // It is named no cache.
+    // No cache folder is given.
     place.shell(
         "printf '#!/bin/sh\ntest \"$*\" = node-info && cat node.json\n' >launcher && chmod +x launcher",
     );
@@ -136,7 +136,7 @@ fn a_computer_is_shown_to_somebody_without_a_home() {
     place.command(&["ps"]).env_remove("HOME").output().map(Ran::of).unwrap().refused(2, "HOME is not set");
 }
 
-/// What needs no virt-launcher is told without one, and that it is missing.
+/// Facts that need no virt-launcher are reported without one, and also that it is missing.
 #[test]
 fn a_computer_is_shown_without_a_launcher() {
     let laptop = Laptop::new();

@@ -1,16 +1,16 @@
-//! The screen: by our own picture, and through the eyes of a VNC client that is not ours (Debian's vncsnapshot).
+//! The screen: our own screenshot, and the view of an independent VNC client (Debian's vncsnapshot).
 
 use super::{Laptop, free_port, recipe, until};
 use std::process::{Child, Command};
 
-/// A picture: its width and height, and three bytes for each of its points.
+/// A picture: width, height, and three bytes per pixel.
 struct Picture {
     size: String,
     points: Vec<u8>,
 }
 
 impl Picture {
-    /// Of a file, by one of netpbm's readers.
+    /// Reads a file by one of netpbm's readers.
     fn read(laptop: &Laptop, reader: &str, file: &str) -> Picture {
         let ppm = laptop.place.shell(&format!("{reader} {file} 2>/dev/null | ppmtoppm"));
         let mut lines = ppm.splitn(4, |byte| *byte == b'\n');
@@ -19,20 +19,20 @@ impl Picture {
         Picture { size, points: lines.nth(1).unwrap().to_vec() }
     }
 
-    /// The mean difference of two, of 255.
+    /// Mean difference of two pictures, from 0 to 255.
     fn differs(&self, other: &Picture) -> u64 {
         assert_eq!(self.size, other.size);
         let sum: u64 = self.points.iter().zip(&other.points).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
         sum / self.points.len() as u64
     }
 
-    /// How many points of a hundred are like this.
+    /// Percentage of pixels for which `like` is true.
     fn share(&self, like: impl Fn(&[u8]) -> bool) -> usize {
         self.points.chunks(3).filter(|point| like(point)).count() * 300 / self.points.len()
     }
 }
 
-/// `coracle vnc` without a viewer, ended with the value.
+/// `coracle vnc` without a viewer, ended on drop.
 struct Relay(Child);
 
 impl Drop for Relay {
@@ -51,7 +51,7 @@ fn a_foreign_vnc_client_sees_the_screen_that_we_keep() {
     let relay = Relay(
         laptop.command(&["vnc", "screen", "--no-viewer", "--port", &port.to_string()]).spawn().unwrap(),
     );
-    // A display, as such clients count them.
+    // Such clients count displays from port 5900.
     let address = format!("127.0.0.1:{}", port - 5900);
     let seen = || {
         let mut client = Command::new("vncsnapshot");
@@ -62,7 +62,7 @@ fn a_foreign_vnc_client_sees_the_screen_that_we_keep() {
     laptop.run(&["vnc", "screen", "--screenshot", "kept.png"]).ok();
     let kept = Picture::read(&laptop, "pngtopnm", "kept.png");
     let seen = Picture::read(&laptop, "jpegtopnm", "seen.jpg");
-    // Letters are on it; the cursor blinks, and a JPEG is nearly what it was made of.
+    // The picture has letters; the cursor blinks, and a JPEG is not exact.
     assert!(kept.share(|point| point.iter().all(|colour| *colour > 100)) > 0, "the screen is black");
     assert!(kept.differs(&seen) < 4, "they differ by {}", kept.differs(&seen));
     drop(relay);

@@ -81,14 +81,14 @@ fn a_guest_finds_its_disks_and_its_seed_and_hears_datagrams() {
     }
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let heard = || {
-        // Nobody listens in the guest, but its kernel counts what it refuses.
+        // No program listens in the guest, but its kernel counts the refused datagrams.
         socket.send_to(b"a datagram\n", ("127.0.0.1", port)).unwrap();
         laptop.log("disks").contains("datagrams came")
     };
     until(heard, || laptop.log("disks"));
     laptop.run(&["rm", "-f", "disks"]).ok();
 
-    // What was written under the overlay is gone; the disk of the registry is kept, without the registry.
+    // Writes to the overlay are lost; the disk of the registry is kept, and used without the registry.
     let claim = std::fs::read(place.path("h/data/pool/disks-claim/disk.img")).unwrap();
     assert!(claim.iter().all(|byte| *byte == 0), "the claim was written to");
     drop(registry);

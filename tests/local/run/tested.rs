@@ -6,7 +6,7 @@ const FLAGS: [&str; 7] = ["--memory", "256M", "--accel", "emulation", "--timeout
 
 fn test(laptop: &Laptop, args: &[&str]) -> tests::coracle::Ran {
     let ran = laptop.run(&[&["test", "tiny:1"], &FLAGS[..], args].concat());
-    // Shown only where the test fails: a guest's own words say why it did not come up.
+    // Shown if the test fails: the guest's output tells why it did not come up.
     if let Ok(console) = std::fs::read(laptop.place.path("tiny-failed/console.log")) {
         eprintln!("the guest's console:\n{}", String::from_utf8_lossy(&console));
     }

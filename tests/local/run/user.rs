@@ -1,4 +1,4 @@
-//! Everything as an ordinary user.
+//! All steps as an ordinary user.
 
 use super::{PROGRAM, fetched, free_port, guest, launcher, until};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use tests::serial::{Serial, says};
 
 const USER: &str = "64998";
 
-/// A line of somebody who is in no group and has this folder.
+/// A command of a user without groups who owns this folder.
 fn as_user(place: &Place, line: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", USER, "--regid", USER, "--clear-groups"]);
@@ -25,7 +25,7 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
         return;
     }
     let place = Place::empty(PROGRAM);
-    // The user may not be able to read where they were built.
+    // The user may not be able to read the folder of the build.
     for file in [PROGRAM.as_ref(), launcher().as_path()] {
         std::fs::copy(file, place.path(file.file_name().unwrap().to_str().unwrap())).unwrap();
     }
@@ -43,7 +43,7 @@ fn an_ordinary_user_needs_no_more_than_the_programs() {
     let said = || String::from_utf8_lossy(&run("logs own").out).into_owned();
     until(|| says(said().as_bytes(), "login:", 1), said);
     until(|| fetched(port).is_some(), || "the port leads nowhere".into());
-    // The console, without a terminal: what is typed reaches the guest.
+    // The console without a terminal: input reaches the guest.
     let mut console = Serial::of(command("console own"));
     assert_eq!(console.log_in().runs("id -u"), "0\n");
     console.power_off();

@@ -1,9 +1,9 @@
-//! Where the disks of a VM come from, and what is kept between its runs.
+//! Sources of a VM's disks, and the disks that are kept between its runs.
 
 use super::Laptop;
 use tests::nginx::{Nginx, Serve};
 
-/// A VM with a disk of each kind; the guest names those that it finds.
+/// A VM with a disk of each kind; the guest prints the names of those that it finds.
 fn manifest(url: &str, claim: &str) -> String {
     format!(
         "apiVersion: kubevirt.io/v1
@@ -95,7 +95,7 @@ fn disks_come_from_everywhere_and_those_of_claims_are_kept() {
     laptop.run(&other).refused(1, "is used by the VM default_all");
     laptop.run(&["rm", "-f", "all"]).ok();
 
-    // Without the server: what is there is used again, and the claim has grown.
+    // Without the server: the existing disks are used again, and the PVC has grown.
     drop(server);
     std::fs::write(place.path("vm.yaml"), manifest(&url, "12Mi")).unwrap();
     laptop.run(&run).ok();
@@ -128,13 +128,14 @@ fn a_secret_is_for_nobody_else() {
     assert_eq!((mode("h/state/vms/mine/vm.json"), mode("h/run")), (0o600, 0o700));
 }
 
-/// Whether a small ISO image of a VM holds this text.
+/// True if an ISO image of a VM contains this text.
 fn holds(laptop: &Laptop, vm: &str, image: &str, text: &str) -> bool {
     let bytes = laptop.place.bytes(&format!("h/state/vms/{vm}/root/seeds/{image}.iso"));
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// What an image was unpacked to stays for the next run, and goes when neither a VM nor the store needs it.
+/// Unpacked files of an image stay for the next run, and are removed when neither a VM nor the store needs
+/// them.
 #[test]
 fn unpacked_disks_go_when_nobody_needs_them() {
     let Some(laptop) = Laptop::with_guest() else { return };
@@ -164,7 +165,7 @@ fn unpacked_disks_go_when_nobody_needs_them() {
     assert!(String::from_utf8_lossy(&pruned.out).contains(" 2 disks removed"), "{pruned:?}");
     assert_eq!(unpacked(), 0);
 
-    // What the store still has is kept unpacked.
+    // Files of an image that the store has are kept.
     laptop.run(&["build", "-q", "-t", "os:1", "disk.raw"]).ok();
     laptop.run(&run).ok();
     laptop.run(&["rm", "-f", "disk"]).ok();

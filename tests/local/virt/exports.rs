@@ -1,4 +1,4 @@
-//! `coracle build -t docker://… pvc/NAME` against an API server: what is asked, what is followed, and how it ends.
+//! `coracle build -t docker://… pvc/NAME` against an API server: its request, its progress, and its end.
 
 use super::Cluster;
 use super::server::status;
@@ -39,7 +39,7 @@ fn failed(reason: &str, message: &str) -> Value {
 struct Story(Cluster);
 
 impl Story {
-    /// A PVC that nobody exported yet, and how it is at the next looks.
+    /// A PVC without an earlier export, and its states at the next reads.
     fn new(looks: &[Value]) -> Story {
         let cluster = Cluster::new();
         cluster.server.answers_once(&format!("GET {PVC}"), 200, pvc(&[]).to_string());
@@ -63,7 +63,7 @@ impl Story {
         Ran::of(self.command(line).output().unwrap())
     }
 
-    /// The annotations that were asked for, by the ends of their names; those that are taken away are `null`.
+    /// The requested annotations, by the ends of their names; removed ones are `null`.
     fn asked(&self, object: &str) -> Value {
         let begins = format!("PATCH {object} ");
         let asked = self.0.server.asked();
@@ -138,7 +138,7 @@ fn the_end_of_an_export_is_the_end_of_the_command() {
         let said = format!("cannot export PVC golden of namespace blue: {message}");
         story.run(&format!("-t {TARGET} pvc/golden")).refused(code, &said);
     }
-    // An answer to an earlier request is none to this one.
+    // An answer to an earlier request does not count for this one.
     let before = pvc(&[("request", "1"), ("phase", "Failed"), ("reason", "Error"), ("message", "long ago")]);
     let cluster = Cluster::new();
     cluster.server.answers_once(&format!("GET {PVC}"), 200, before.to_string());

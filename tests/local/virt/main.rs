@@ -1,4 +1,4 @@
-//! `coracle virt` against an API server of a few answers: requests, words, streams that break.
+//! `coracle virt` against a small API server: requests, messages, streams that break.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! An API server of a few answers, on loopback: it notes what it is asked, and opens WebSockets.
+//! A small API server on loopback: it records requests, gives prepared answers, and opens WebSockets.
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -9,18 +9,18 @@ use std::thread;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
-/// A client's WebSocket, seen from the server.
+/// Server side of a client's WebSocket.
 pub(crate) type Stream = WebSocket<TcpStream>;
 
-/// What becomes of one request for a stream.
+/// Answer to one request for a stream.
 pub(crate) enum Answer {
-    /// It is refused with this status and message.
+    /// The request is refused with this status and message.
     Refused(u16, &'static str),
-    /// It is opened, and does this.
+    /// The stream is opened, and passed to this function.
     Open(Box<dyn FnOnce(Stream) + Send>),
 }
 
-/// Opens the stream, and does this with it.
+/// Opens the stream, and passes it to this function.
 pub(crate) fn open(does: impl FnOnce(Stream) + Send + 'static) -> Answer {
     Answer::Open(Box::new(does))
 }
@@ -55,32 +55,32 @@ impl ApiServer {
         ApiServer { address, state }
     }
 
-    /// What a request like `GET /path` is answered from now on.
+    /// Sets the answer to a request like `GET /path`.
     pub(crate) fn answers(&self, request: &str, status: u16, body: impl Into<String>) {
         self.state.answers.lock().unwrap().insert(request.to_owned(), (status, body.into()));
     }
 
-    /// What the next request like this is answered, once; several are answered in their order.
+    /// Sets the answer to the next such request, once; several answers are given in order.
     pub(crate) fn answers_once(&self, request: &str, status: u16, body: impl Into<String>) {
         self.state.once.lock().unwrap().push((request.to_owned(), status, body.into()));
     }
 
-    /// There is this object.
+    /// Adds an object.
     pub(crate) fn has(&self, path: &str, object: &Value) {
         self.answers(&format!("GET {path}"), 200, object.to_string());
     }
 
-    /// There is no longer such an object.
+    /// Removes an object.
     pub(crate) fn forgets(&self, path: &str) {
         self.state.answers.lock().unwrap().remove(&format!("GET {path}"));
     }
 
-    /// What becomes of the next requests for streams.
+    /// Sets the answers to the next requests for streams.
     pub(crate) fn streams(&self, answers: impl IntoIterator<Item = Answer>) {
         self.state.streams.lock().unwrap().extend(answers);
     }
 
-    /// What was asked until now, and forgets it.
+    /// Returns the recorded requests, and clears the record.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state.asked.lock().unwrap())
     }
@@ -148,7 +148,7 @@ impl State {
     }
 }
 
-/// The head of a request, which stays to be read.
+/// The header of a request, which stays unread.
 fn peeked(stream: &TcpStream) -> String {
     let mut buffer = vec![0; 16 << 10];
     loop {
@@ -162,7 +162,7 @@ fn peeked(stream: &TcpStream) -> String {
     }
 }
 
-/// `GET /path` of a head.
+/// Method and path in a header.
 fn target(head: &str) -> String {
     head.lines().next().unwrap().trim_end_matches(" HTTP/1.1").to_owned()
 }
@@ -172,7 +172,7 @@ fn respond(stream: &mut TcpStream, code: u16, body: &str) {
         "HTTP/1.1 {code} Answer\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
-    // A client that is gone has heard enough.
+    // The client may have closed the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn says(stream: &mut Stream, text: &[u8]) {
     stream.send(Message::Binary(text.to_vec().into())).unwrap();
 }
 
-/// The next bytes; none when the client has closed or gone.
+/// The next bytes; `None` when the client has closed the stream.
 pub(crate) fn hears(stream: &mut Stream) -> Option<Vec<u8>> {
     loop {
         match stream.read() {
@@ -192,7 +192,7 @@ pub(crate) fn hears(stream: &mut Stream) -> Option<Vec<u8>> {
     }
 }
 
-/// Says everything back until the client goes.
+/// Echoes all bytes until the client closes the stream.
 pub(crate) fn echoes(mut stream: Stream) {
     while let Some(bytes) = hears(&mut stream) {
         says(&mut stream, &bytes);

@@ -13,10 +13,10 @@ use tests::coracle::Ran;
 use tests::mapped::as_mapped_by_a_server;
 use tests::serial::Serial;
 
-/// Longer than any step takes.
+/// Timeout, longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program whose standard output is read as it comes.
+/// A program whose standard output is read while it runs.
 struct Piped {
     child: Child,
     pieces: Receiver<Vec<u8>>,
@@ -55,7 +55,7 @@ impl Piped {
         }
     }
 
-    /// Waits for its end, which the end of its input is not to bring about.
+    /// Waits for its end; its input stays open.
     fn ends(mut self) -> Ran {
         let input = self.child.stdin.take();
         let ran = Ran::of(self.child.wait_with_output().unwrap());
@@ -79,7 +79,7 @@ fn greets(text: &'static str) -> Answer {
     })
 }
 
-/// It greets, and breaks without a word.
+/// A stream that sends a greeting, and breaks without a close frame.
 fn breaks(text: &'static str) -> Answer {
     open(move |mut stream| {
         says(&mut stream, text.as_bytes());
@@ -190,7 +190,7 @@ fn a_terminal_is_as_it_was_after_the_console() {
     command.env("HOME", cluster.place.folder()).env_remove("KUBECONFIG");
     let mut terminal = Serial::of(command);
     terminal.says("tiny ready");
-    // Ctrl-C is the guest's.
+    // Ctrl-C is sent to the guest.
     terminal.keys_are(b"\x03and");
     terminal.says("and");
     terminal.keys_are(b"\x1d");
@@ -307,9 +307,9 @@ fn ssh_goes_through_this_program_to_the_same_cluster() {
     std::fs::create_dir(&folder).unwrap();
     let config = std::fs::read_to_string(cluster.place.path(".kube/config")).unwrap();
     std::fs::remove_file(cluster.place.path(".kube/config")).unwrap();
-    // The server knows the token of the flag alone.
+    // The server accepts the token of the flag alone.
     std::fs::write(cluster.place.path("other config"), config.replace("\"secret\"", "\"old\"")).unwrap();
-    // In place of ssh: it says how it was called, and runs the command that leads to the guest.
+    // A script in place of ssh: it prints its arguments, and runs the command that connects to the guest.
     let script = "#!/bin/sh\necho \"$@\" >said\nfor arg; do\n  case $arg in\n    ProxyCommand=*) exec sh -c \"${arg#*=}\" <&0 ;;\n  esac\ndone\n";
     let ssh = folder.join("ssh");
     std::fs::write(&ssh, script).unwrap();
@@ -325,7 +325,7 @@ fn ssh_goes_through_this_program_to_the_same_cluster() {
     let ran = ran.ends().ok();
     let said = String::from_utf8(cluster.place.bytes("said")).unwrap();
     assert!(said.trim_end().ends_with("me@vm.web.blue uname -a"), "{said}");
-    // Everybody on this computer can read the words of a command, and the log whoever is shown it.
+    // Every user of this computer can read the arguments of a command.
     assert!(ran.err.contains("ProxyCommand"), "{}", ran.err);
     assert!(!said.contains("secret") && !ran.err.contains("secret"), "{said}{}", ran.err);
     assert!(

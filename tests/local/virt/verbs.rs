@@ -1,4 +1,4 @@
-//! The verbs that people and scripts have beside those that stand in `main.rs`: what is asked, and what is printed.
+//! Verbs for people and scripts that `main.rs` does not cover: their requests and their output.
 
 use super::server::status;
 use super::{Cluster, PARTS_OF_VM, PARTS_OF_VMI, VM, VMI};
@@ -53,7 +53,7 @@ fn what_vmis_use_is_a_table_and_json() {
     assert!(!asked.iter().any(|one| one.contains("/late/")), "{asked:?}");
     assert_eq!(asked.iter().filter(|one| one.ends_with("/web/stats")).count(), 2, "{asked:?}");
 
-    // One that does not answer costs the others nothing.
+    // A VMI that does not answer delays no other.
     cluster.server.answers(&format!("GET {db}/stats"), 500, status(500, "virt-handler of n1 is away"));
     let table = cluster.text("top --interval=0.01 --once");
     let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
@@ -196,7 +196,7 @@ fn a_vm_that_the_cluster_refuses_gets_no_secret() {
     assert!(ran.err.contains("say --secret c"), "{}", ran.err);
     assert!(!cluster.server.asked().iter().any(|one| one.starts_with("POST")));
 
-    // Cloud-init's Secret is changed where it is named.
+    // Cloud-init's Secret is changed if the flag names it.
     cluster.server.has(&format!("{SECRETS}/c"), &secret(&json!({})));
     cluster.server.answers(&format!("PATCH {SECRETS}/c"), 200, "{}");
     let ran = cluster.run(&format!("{line} --secret c")).ok();
@@ -217,7 +217,7 @@ fn a_vm_that_the_cluster_refuses_gets_no_secret() {
     let all = &body(&asked, &format!("PATCH {VM}"))["spec"]["template"]["spec"]["accessCredentials"];
     assert_eq!(all[1]["sshPublicKey"]["source"]["secret"]["secretName"], name);
 
-    // A VM that runs is changed only where that is meant.
+    // A running VM is changed with --force alone.
     cluster.server.has(VMI, &running("web"));
     cluster.run(line).refused(1, "web is running");
     cluster.run("credentials set-password -u me -p x web").refused(4, "set the password with cloud-init");
@@ -289,7 +289,7 @@ fn the_log_verbosity_is_shown_and_set_where_it_has_an_effect() {
         .run("adm log-verbosity --virt-operator=7")
         .refused(3, "log verbosity of virt-operator: there is no such");
     assert!(!cluster.server.asked().iter().any(|one| one.starts_with("PATCH")));
-    // Another control plane is left to judge for itself.
+    // Another control plane checks the level itself.
     cluster.server.has(VERSION, &json!({"compiler": "gc"}));
     cluster.text("adm log-verbosity --virt-operator=7");
     cluster.run("adm log-verbosity --virt-api=3 --virt-handler").refused(2, "only show or set is allowed");
@@ -336,7 +336,7 @@ fn a_screenshot_has_a_short_form() {
     assert_eq!(cluster.text("vnc --screenshot=- web"), "PNG");
 }
 
-/// What a page answers to this request, whole.
+/// The whole response of a page to this request.
 fn page(port: &str, path: &str, session: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{session}Connection: close\r\n\r\n");

@@ -1,5 +1,5 @@
-//! `coracle virt image-upload` against an API server and an upload proxy: what is asked of both, in which order, with which
-//! bytes, and what is said when something is in the way.
+//! `coracle virt image-upload` against an API server and an upload proxy: the requests to both, their order
+//! and bytes, and the messages when an upload is hindered.
 
 mod requests;
 mod resumes;
@@ -66,7 +66,7 @@ impl Story {
         &self.cluster.server
     }
 
-    /// The PVC is filled when the proxy has all bytes.
+    /// Marks the PVC as filled once the proxy has all bytes.
     fn fills(&self) {
         let server = self.server().clone();
         self.proxy.when_whole(move || server.has(PVC, &filled()));
@@ -76,26 +76,26 @@ impl Story {
         self.cluster.run(&format!("image-upload {line}"))
     }
 
-    /// With these bytes at standard input.
+    /// Runs the command with these bytes at standard input.
     fn piped(&self, line: &str, input: &[u8]) -> Ran {
         let args: Vec<&str> = ["image-upload"].into_iter().chain(line.split_whitespace()).collect();
         let mut command = self.cluster.command(&args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // A program that refuses does not read.
+        // A program that refuses may not read its input.
         let _ = stdin.write_all(input);
         drop(stdin);
         Ran::of(child.wait_with_output().unwrap())
     }
 
-    /// What was asked of the API server, without bodies.
+    /// Requests to the API server, without bodies.
     fn asked(&self) -> Vec<String> {
         let words = |asked: String| asked.split(' ').take(2).collect::<Vec<_>>().join(" ");
         self.server().asked().into_iter().map(words).collect()
     }
 
-    /// The proxy has the disk, once.
+    /// Asserts that the proxy has received the disk once.
     #[track_caller]
     fn has_the_disk(&self) {
         let uploads = self.proxy.uploads();
@@ -107,12 +107,12 @@ fn token(token: &str) -> String {
     json!({"status": {"token": token}}).to_string()
 }
 
-/// A server of today's upstream.
+/// Behaviour of upstream's upload server.
 fn upstream() -> Manners {
     Manners { early: true, ..Manners::default() }
 }
 
-/// A server of ours.
+/// Behaviour of our upload server.
 fn ours() -> Manners {
     Manners { tus: true, early: true, ..Manners::default() }
 }
@@ -121,7 +121,7 @@ fn out(ran: &Ran) -> String {
     String::from_utf8(ran.out.clone()).unwrap()
 }
 
-/// The body of the first request that begins so.
+/// The body of the first request that begins with this text.
 #[track_caller]
 fn body(asked: &[String], request: &str) -> Value {
     let found = asked.iter().find_map(|one| one.strip_prefix(&format!("{request} ")));

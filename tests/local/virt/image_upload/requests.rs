@@ -1,4 +1,5 @@
-//! What is asked of the API server and of the proxy when nothing is in the way, and when the place is not to be had.
+//! Requests to the API server and the proxy when nothing hinders the upload, and when the target cannot be
+//! used.
 
 use super::*;
 
@@ -58,7 +59,7 @@ fn a_server_without_the_early_path_is_sent_to_by_the_older_one() {
     assert_eq!(story.proxy.asked(), asked);
     assert!(!story.asked().contains(&format!("GET {CONFIG}")), "the address was said");
     story.has_the_disk();
-    // An address that has the path is taken at its word.
+    // An address with a path is used as it is.
     let story = Story::new(ours());
     story.run(&format!("{LINE} --uploadproxy-url={}/v1beta1/upload-async", story.proxy.url())).ok();
     assert_eq!(story.proxy.asked(), ["HEAD /v1beta1/upload-async", "POST /v1beta1/upload-async"]);

@@ -1,4 +1,4 @@
-//! Uploads that break off: at which byte they go on, how often they are tried, and with which token.
+//! Uploads that break off: the offset at which they resume, the number of attempts, and their tokens.
 
 use super::*;
 use std::fs::File;
@@ -67,7 +67,7 @@ fn a_token_that_is_never_good_ends_the_upload_at_once() {
         assert_eq!(tokens, 1);
         assert!(story.proxy.uploads().is_empty());
     }
-    // Later it is asked for three more times.
+    // Later a new token is requested up to three times.
     let story = Story::new(ours());
     story.proxy.cuts(&[100_000]);
     for _ in 0..4 {
@@ -105,7 +105,7 @@ fn attempts_are_counted_and_the_last_answer_is_told() {
 #[test]
 fn what_no_attempt_can_mend_is_told_at_once_and_no_further_byte_is_sent() {
     let story = Story::new(upstream());
-    // A file of holes, so that it is large and costs nothing.
+    // A sparse file is large and takes no space.
     let size = 1 << 30;
     File::create(story.cluster.place.path("large.img")).unwrap().set_len(size).unwrap();
     story.proxy.answers_at_once("POST /v1beta1/upload-async", 413, "too large");

@@ -1,4 +1,4 @@
-//! Where the bytes come from, and to whom they go.
+//! Sources of the bytes, and addresses that they are sent to.
 
 use super::*;
 use std::fs::File;
@@ -41,7 +41,7 @@ fn a_disk_of_a_web_server_is_passed_on_and_gone_on_with() {
 fn a_certificate_that_nobody_knows_is_accepted_when_that_is_said() {
     let authority = Authority::new();
     let story = Story::with(UploadProxy::start_tls(ours(), &authority), pattern(300_000));
-    // It is told at once: a certificate that is not trusted is not trusted the next time.
+    // The error comes at once: an untrusted certificate will not be trusted the next time.
     let line = "dv d --size=1Gi --image-path=disk.img";
     let ran = story.run(line).refused(3, "error uploading image after 1 retry: https://127.0.0.1:");
     assert!(ran.err.contains("--insecure accepts any"), "{}", ran.err);
@@ -53,7 +53,7 @@ fn a_certificate_that_nobody_knows_is_accepted_when_that_is_said() {
 #[test]
 fn a_sparse_disk_is_sent_without_its_holes_and_goes_on_so() {
     let story = Story::new(ours());
-    // 10 GiB, and 20 pieces of 1 MiB in it.
+    // A disk of 10 GiB with 20 pieces of 1 MiB of data.
     let path = story.cluster.place.path("sparse.img");
     let file = File::create(&path).unwrap();
     file.set_len(10 << 30).unwrap();
@@ -71,7 +71,7 @@ fn a_sparse_disk_is_sent_without_its_holes_and_goes_on_so() {
     assert!(taken < 25 << 20, "{taken} bytes were sent");
     let asked = story.proxy.asked();
     assert_eq!(asked[3], "PATCH /v1beta1/upload-tus/0123.abc @7000001", "{asked:?}");
-    // QEMU finds the same disk, and nothing to mend.
+    // QEMU reads the same disk, and finds no fault in it.
     let sent = story.cluster.place.path("sent.qcow2");
     std::fs::write(&sent, &story.proxy.uploads()[0]).unwrap();
     for args in [&["check", "-f", "qcow2"][..], &["compare", "-f", "raw", "-F", "qcow2"]] {
@@ -83,7 +83,7 @@ fn a_sparse_disk_is_sent_without_its_holes_and_goes_on_so() {
         let ran = command.arg(&sent).output().unwrap();
         assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stdout));
     }
-    // A server of upstream gets the disk as it is.
+    // Upstream's server gets the disk unchanged.
     let story = Story::new(upstream());
     let file = File::create(story.cluster.place.path("sparse.img")).unwrap();
     file.set_len(8 << 20).unwrap();
@@ -96,7 +96,7 @@ fn a_disk_that_changes_while_it_is_sent_does_not_go_on() {
     let story = Story::new(ours());
     story.proxy.cuts(&[100_000]);
     let path = story.cluster.place.path("disk.img");
-    // Behind the break, before the next attempt.
+    // The source changes after the break, before the next attempt.
     story.proxy.when_cut(move || {
         let file = File::options().write(true).open(&path).unwrap();
         file.write_all_at(b"other", 0).unwrap();
@@ -108,7 +108,7 @@ fn a_disk_that_changes_while_it_is_sent_does_not_go_on() {
 #[test]
 fn the_size_of_a_volume_is_that_of_the_disk_where_it_can_be_known() {
     let story = Story::new(ours());
-    // The last one wins: 300,000 bytes are a MiB.
+    // The last flag wins: 300,000 bytes become 1 MiB.
     story.run("dv d --image-path=disk.img").ok();
     let made = body(&story.server().asked(), &format!("POST {DVS}"));
     assert_eq!(made["spec"]["storage"]["resources"]["requests"]["storage"], "1Mi");
@@ -117,7 +117,7 @@ fn the_size_of_a_volume_is_that_of_the_disk_where_it_can_be_known() {
     story.run(&format!("dv d --image-path={}", server.url("/disk.img"))).ok();
     let made = body(&story.server().asked(), &format!("POST {DVS}"));
     assert_eq!(made["spec"]["storage"]["resources"]["requests"]["storage"], "1Mi");
-    // A pipe tells nothing, and what would be refused has no size.
+    // The size of a pipe is not known, and a refused disk has none.
     story.server().forgets(PVC);
     story.piped("dv d --image-path=-", b"x").refused(2, "the size must be specified");
     std::fs::write(story.cluster.place.path("d.vmdk"), [&b"KDMV"[..], &[0; 1000]].concat()).unwrap();
@@ -139,7 +139,7 @@ fn the_disk_of_an_image_in_a_registry_is_sent() {
     };
     build(&["build", "--format", "raw", "-t", &name, "disk.img"]);
     story.run(&format!("dv d --size=1Gi --image-path={name}")).ok();
-    // In an image it is of whole sectors.
+    // A disk in an image has whole sectors.
     let uploads = story.proxy.uploads();
     assert_eq!((uploads.len(), uploads[0].len()), (1, story.disk.len().next_multiple_of(512)));
     assert!(uploads[0].starts_with(&story.disk));

@@ -1,4 +1,4 @@
-//! The waits: what they are for is said, and what ends them.
+//! Waits of an upload: their messages, and their ends.
 
 use super::*;
 use std::io::{BufRead as _, BufReader, Read};
@@ -95,7 +95,7 @@ fn a_volume_that_cannot_come_ends_the_wait() {
         story.run(LINE).refused(1, said);
         server.forgets(PVC);
     }
-    // Who may not read Events is told so, and waits on.
+    // A user without permission to read Events gets a message, and the upload waits on.
     server.answers(
         "GET /api/v1/namespaces/blue/events",
         403,
@@ -141,7 +141,7 @@ fn started(story: &Story) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Ctrl-C, and what is said then.
+/// Sends Ctrl-C, and returns the message.
 fn interrupted(mut child: Child, mut rest: impl Read) -> String {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
@@ -164,7 +164,7 @@ fn ctrl_c_leaves_a_sentence_about_what_becomes_of_the_upload() {
     let wanted = "coracle: interrupted; DataVolume d in namespace blue has no disk yet: the same command uploads it anew\n";
     assert_eq!(said, wanted);
 
-    // All bytes are sent, and the disk is not whole yet.
+    // All bytes are sent, and the disk is not complete yet.
     let story = Story::new(upstream());
     let server = story.server().clone();
     story.proxy.when_whole(move || server.has(PVC, &json!({"status": {"phase": "Bound"}})));
