@@ -178,8 +178,8 @@ async fn a_client_that_leaves_frees_its_place() {
     line.relay.reserve(Mode::Write, Begin::Now).unwrap();
 }
 
-/// The client does not read while QEMU writes much more than the ring holds. QEMU gets through; the client is told its
-/// loss, to the byte, and a reader beside it misses nothing.
+/// The client does not read while QEMU writes much more than the ring holds. QEMU gets through; the client is
+/// told its loss, to the byte, and a reader beside it misses nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_reader_does_not_block_qemu() {
     const RING: usize = 16 << 10;
@@ -306,7 +306,8 @@ async fn the_last_output_of_qemu_is_read_from_its_log() {
     assert_eq!(rest(&mut client).await, b"panic\r\n");
 }
 
-/// A terminal, as QEMU uses it: our side takes 4000 bytes and more while it is not read, and its end is an error.
+/// A terminal, as QEMU uses it: our side takes 4000 bytes and more while it is not read, and its end is an
+/// error.
 #[tokio::test]
 async fn a_terminal_serves_as_the_line() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

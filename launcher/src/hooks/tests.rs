@@ -248,7 +248,8 @@ fn a_sidecar_changes_the_texts_of_cloud_init_and_hears_the_end() {
 fn scripted(lines: &str) -> Result<String, String> {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("hook");
-    // By another process: one that a test beside forks meanwhile would hold the file open, and nobody could run it.
+    // By another process: one that a test beside forks meanwhile would hold the file open, and nobody could
+    // run it.
     let write = "printf '#!/bin/sh\\n%s\\n' \"$2\" >\"$1\" && chmod 755 \"$1\"";
     let written = Command::new("sh").args(["-c", write, "sh"]).arg(&path).arg(lines).status().unwrap();
     assert!(written.success());

@@ -1,4 +1,5 @@
-//! A VM that is handed over while its node is full, or has a broken disk: it is not refused, and runs once the node can.
+//! A VM that is handed over while its node is full, or has a broken disk: it is not refused, and runs once
+//! the node can.
 
 use super::answer::ours;
 use super::*;

@@ -1,4 +1,5 @@
-//! `VirtualMachineInstancePreset` of `kubevirt.io/v1`, deprecated: parts of the virtual hardware of the VMIs with certain labels.
+//! `VirtualMachineInstancePreset` of `kubevirt.io/v1`, deprecated: parts of the virtual hardware of the VMIs
+//! with certain labels.
 //!
 //! ```text
 //! presets of the namespace ─ selector matches the labels of the VMI ─► chosen
@@ -48,8 +49,8 @@ object! {
     pub struct Spec {
         /// Label selector of the VMIs in the namespace of the preset; an empty selector matches all VMIs.
         pub selector: LabelSelector = "selector",
-        /// Virtual hardware for VMIs that leave the field unset: `resources.requests`, `cpu`, `firmware`, `clock`,
-        /// `features`, `devices.watchdog` and `ioThreadsPolicy`.
+        /// Virtual hardware for VMIs that leave the field unset: `resources.requests`, `cpu`, `firmware`,
+        /// `clock`, `features`, `devices.watchdog` and `ioThreadsPolicy`.
         pub domain: Option<Domain> = "domain",
     }
 }

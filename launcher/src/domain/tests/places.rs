@@ -1,5 +1,5 @@
-//! PCI addresses: no two devices share one, they do not depend on the time of a start, and an appended device moves no
-//! other.
+//! PCI addresses: no two devices share one, they do not depend on the time of a start, and an appended device
+//! moves no other.
 
 use super::fixture::{Fixture, disk, nic, raw, user};
 use super::host_devices::host_devices;

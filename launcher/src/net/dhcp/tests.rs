@@ -157,7 +157,8 @@ fn an_answer_has_the_size_that_the_guest_accepts_and_keeps_the_important_options
     let small = answer(&told, &question(1, &[])).unwrap().bytes;
     assert!(small.len() <= 548, "{}", small.len());
     assert_eq!((option(&small, 3), option(&small, 119)), (Some(vec![10, 0, 2, 1]), None));
-    // A client that accepts more gets more, in pieces where an option is too long; no answer is longer than a link allows.
+    // A client that accepts more gets more, in pieces where an option is too long; no answer is longer than a
+    // link allows.
     told.search.truncate(16);
     let large = answer(&told, &question(1, &[57, 2, 0xff, 0xff])).unwrap().bytes;
     assert!(option(&large, 119).unwrap().len() > 255);

@@ -27,7 +27,8 @@ object! {
     pub struct DataImportCronSpec {
         /// Template of the DataVolumes: one for each version of the image.
         pub template: DataVolume = "template",
-        /// Schedule of the polls in cron format, for example `0 */12 * * *`. Empty: the image is imported once.
+        /// Schedule of the polls in cron format, for example `0 */12 * * *`. Empty: the image is imported
+        /// once.
         pub schedule: String = "schedule",
         /// Treatment of outdated imports. Default: `Outdated`.
         pub garbage_collect: Option<GarbageCollect> = "garbageCollect",
@@ -37,8 +38,8 @@ object! {
         pub managed_data_source: String = "managedDataSource",
         /// Retention of DataSource and imports after the deletion of the DataImportCron. Default: `All`.
         pub retention_policy: Option<RetentionPolicy> = "retentionPolicy",
-        /// Name of the ServiceAccount for polls of a PVC in another namespace. Not supported: a DataImportCron with one
-        /// is refused.
+        /// Name of the ServiceAccount for polls of a PVC in another namespace. Not supported: a
+        /// DataImportCron with one is refused.
         pub service_account_name: Option<String> = "serviceAccountName",
     }
 }

@@ -1,5 +1,5 @@
-//! The kinds of `cdi.kubevirt.io/v1beta1` beside the DataVolume ([`crate::datavolume`]): settings of imports, what storage
-//! can do, where images come from, and requests to fill a PVC.
+//! The kinds of `cdi.kubevirt.io/v1beta1` beside the DataVolume ([`crate::datavolume`]): settings of imports,
+//! what storage can do, where images come from, and requests to fill a PVC.
 //!
 //! ```text
 //!  CDI ── spec.config ──► CDIConfig `config`   settings; its status has them resolved          (installation, config)

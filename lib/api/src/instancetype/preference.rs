@@ -63,7 +63,8 @@ object! {
         pub requirements: Option<PreferenceRequirements> = "requirements",
         /// Annotations of the VMI that the VM does not set.
         pub annotations: BTreeMap<String, String> = "annotations",
-        /// Deprecated, use `cpu.spreadOptions.ratio`: cores per socket with the topology `spread`. Default: 2.
+        /// Deprecated, use `cpu.spreadOptions.ratio`: cores per socket with the topology `spread`. Default:
+        /// 2.
         pub prefer_spread_socket_to_core_ratio: Option<u32> = "preferSpreadSocketToCoreRatio",
         /// CPU architecture of a VM that sets none. Unset: no preference.
         pub preferred_architecture: Option<String> = "preferredArchitecture",
@@ -95,7 +96,8 @@ object! {
 object! {
     /// Topology of the vCPUs of the instance type, and CPU features.
     pub struct CpuPreferences {
-        /// Topology of the vCPUs that the instance type gives. `spread` follows `spreadOptions`. Default: `sockets`.
+        /// Topology of the vCPUs that the instance type gives. `spread` follows `spreadOptions`. Default:
+        /// `sockets`.
         pub preferred_cpu_topology: Option<Topology> = "preferredCPUTopology",
         /// Distribution of the vCPUs with the topology `spread`.
         pub spread_options: Option<SpreadOptions> = "spreadOptions",

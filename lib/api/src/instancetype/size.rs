@@ -35,8 +35,8 @@ object! {
 }
 
 object! {
-    /// Resources and placement that each VM of this instance type is given. A VM that sets one of these fields too is
-    /// refused.
+    /// Resources and placement that each VM of this instance type is given. A VM that sets one of these
+    /// fields too is refused.
     pub struct InstancetypeSpec {
         /// Labels that a node must have to run the VMI. Unset: those of the VM.
         pub node_selector: BTreeMap<String, String> = "nodeSelector",
@@ -54,7 +54,8 @@ object! {
         pub io_threads_policy: Option<IoThreadsPolicy> = "ioThreadsPolicy",
         /// Size of the IOThread pool for the policy `supplementalPool`. Unset: that of the VM.
         pub io_threads: Option<IoThreads> = "ioThreads",
-        /// Deprecated, use a preference: confidential computing technology that encrypts the memory of the guest.
+        /// Deprecated, use a preference: confidential computing technology that encrypts the memory of the
+        /// guest.
         pub launch_security: Option<LaunchSecurity> = "launchSecurity",
         /// Annotations of the VMI. A VM with another value for one of the keys is refused.
         pub annotations: BTreeMap<String, String> = "annotations",
@@ -64,7 +65,8 @@ object! {
 object! {
     /// Number of vCPUs and settings of the CPU.
     pub struct CpuInstancetype {
-        /// Number of vCPUs of the guest, at least 1. The topology is that of the preference. Default: one socket for each.
+        /// Number of vCPUs of the guest, at least 1. The topology is that of the preference. Default: one
+        /// socket for each.
         pub guest: u32 = "guest",
         /// CPU model: `host-model`, `host-passthrough` or a libvirt model name. Unset: that of the VM.
         pub model: Option<String> = "model",

@@ -1,4 +1,5 @@
-//! The two ends of a clone: a worker that serves the disk of a PVC to one client, and that client, which imports it.
+//! The two ends of a clone: a worker that serves the disk of a PVC to one client, and that client, which
+//! imports it.
 //!
 //! ```text
 //!  Serve { disk, client }                                 Source::Clone(Clone { url, tls })
@@ -16,8 +17,8 @@ use std::path::PathBuf;
 pub struct Clone {
     /// Address of the disk: `https://NAME.NAMESPACE.svc:8443/disk`.
     pub url: String,
-    /// Folder with the certificate and key of the client, `tls.crt` and `tls.key`, and the authorities of the server,
-    /// `ca.crt`. No other authority is trusted.
+    /// Folder with the certificate and key of the client, `tls.crt` and `tls.key`, and the authorities of the
+    /// server, `ca.crt`. No other authority is trusted.
     pub tls: PathBuf,
 }
 

@@ -16,8 +16,8 @@ pub struct Import {
     pub source: Source,
     /// Target of the disk, which is raw there.
     pub target: Target,
-    /// Bytes of the disk in the target, at least; a larger source is refused. Unset: those of the source. For a folder: the
-    /// most bytes of all files.
+    /// Bytes of the disk in the target, at least; a larger source is refused. Unset: those of the source. For
+    /// a folder: the most bytes of all files.
     #[serde(default)]
     pub size: Option<u64>,
     /// Allocate all blocks of the target.
@@ -89,7 +89,8 @@ pub struct Http {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct S3 {
-    /// Address of the object, `https://HOST/BUCKET/KEY` or `https://BUCKET.HOST/KEY`; it may hold a signature.
+    /// Address of the object, `https://HOST/BUCKET/KEY` or `https://BUCKET.HOST/KEY`; it may hold a
+    /// signature.
     pub url: Confidential<String>,
     /// Secret with the access key under the keys `accessKeyId` and `secretKey`. Unset: the object is public.
     #[serde(default)]
@@ -103,10 +104,11 @@ pub struct S3 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Gcs {
-    /// Address of the object, `gs://BUCKET/OBJECT` or `https://storage.googleapis.com/BUCKET/OBJECT`; it may hold a
-    /// signature.
+    /// Address of the object, `gs://BUCKET/OBJECT` or `https://storage.googleapis.com/BUCKET/OBJECT`; it may
+    /// hold a signature.
     pub url: Confidential<String>,
-    /// Secret with the key file of a service account under the key `credentials.json`. Unset: the object is public.
+    /// Secret with the key file of a service account under the key `credentials.json`. Unset: the object is
+    /// public.
     #[serde(default)]
     pub login: Option<SecretFiles>,
 }
@@ -129,17 +131,19 @@ pub struct Registry {
     /// Architecture to choose from a multi-platform image. Unset: that of this computer.
     #[serde(default)]
     pub architecture: Option<String>,
-    /// Secret with the login: under the keys `accessKeyId` and `secretKey`, or a docker `config.json` under the key
-    /// `.dockerconfigjson`. Unset: anonymous access.
+    /// Secret with the login: under the keys `accessKeyId` and `secretKey`, or a docker `config.json` under
+    /// the key `.dockerconfigjson`. Unset: anonymous access.
     #[serde(default)]
     pub login: Option<SecretFiles>,
     /// Folder whose files hold certificates (PEM) to trust beside the system's.
     #[serde(default)]
     pub ca: Option<PathBuf>,
-    /// Skip the verification of the registry's TLS certificate, and speak plain HTTP where the registry has no TLS.
+    /// Skip the verification of the registry's TLS certificate, and speak plain HTTP where the registry has
+    /// no TLS.
     #[serde(default)]
     pub insecure: bool,
-    /// Settings of the cluster about registries, as files by name: `registries.toml`, and certificates that it names.
+    /// Settings of the cluster about registries, as files by name: `registries.toml`, and certificates that
+    /// it names.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }

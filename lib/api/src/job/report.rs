@@ -35,7 +35,8 @@ pub struct Report {
     pub retry_at: Option<String>,
     /// All blocks of the disk are allocated.
     pub preallocation_applied: bool,
-    /// The deadline of an upload server passed while no upload was in flight: another pod with new certificates is needed.
+    /// The deadline of an upload server passed while no upload was in flight: another pod with new
+    /// certificates is needed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deadline_passed: bool,
     /// Digest of the manifest of the image that an export created; of a poll, the digest that identifies the

@@ -40,11 +40,12 @@ object! {
 object! {
     /// Requirements for TLS connections to the components.
     pub struct Tls {
-        /// Minimum TLS version that the servers accept: `VersionTLS12` or `VersionTLS13`. Older versions stand for
-        /// `VersionTLS12`. Default: `VersionTLS12`.
+        /// Minimum TLS version that the servers accept: `VersionTLS12` or `VersionTLS13`. Older versions
+        /// stand for `VersionTLS12`. Default: `VersionTLS12`.
         pub min_tls_version: Option<TlsVersion> = "minTLSVersion",
-        /// Permitted cipher suites of TLS 1.2 by their IANA or OpenSSL names; only with a `minTLSVersion` below
-        /// `VersionTLS13`, whose suites are fixed. Unset: every suite with ECDHE and AES-GCM or ChaCha20.
+        /// Permitted cipher suites of TLS 1.2 by their IANA or OpenSSL names; only with a `minTLSVersion`
+        /// below `VersionTLS13`, whose suites are fixed. Unset: every suite with ECDHE and AES-GCM or
+        /// ChaCha20.
         pub ciphers: Vec<String> = "ciphers",
     }
 }

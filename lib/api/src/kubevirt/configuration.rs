@@ -36,7 +36,8 @@ object! {
         pub selinux_launcher_type: Option<String> = "selinuxLauncherType",
         /// Name of the RuntimeClass of launcher pods. Unset: the default runtime.
         pub default_runtime_class: Option<String> = "defaultRuntimeClass",
-        /// System in the SMBIOS tables of guests. Default: manufacturer and family `KubeVirt`, product `None`.
+        /// System in the SMBIOS tables of guests. Default: manufacturer and family `KubeVirt`, product
+        /// `None`.
         pub smbios: Option<SmBios> = "smbios",
         /// Firmware path and QEMU machine types of each CPU architecture.
         pub architecture_configuration: Option<Architectures> = "architectureConfiguration",
@@ -56,10 +57,11 @@ object! {
         pub mediated_devices_configuration: Option<MediatedDevices> = "mediatedDevicesConfiguration",
         /// Deprecated, without effect: minimum CPU model of the nodes.
         pub min_cpu_model: Option<String> = "minCPUModel",
-        /// CPU models that nodes do not offer, each with the value `true`; VMIs with `host-model` avoid nodes with such
-        /// a processor. Unset: none.
+        /// CPU models that nodes do not offer, each with the value `true`; VMIs with `host-model` avoid nodes
+        /// with such a processor. Unset: none.
         pub obsolete_cpu_models: BTreeMap<String, bool> = "obsoleteCPUModels",
-        /// Maximum number of VMIs per node, up to 1000. Default: 1000; the kubelet also limits pods, mostly to 110.
+        /// Maximum number of VMIs per node, up to 1000. Default: 1000; the kubelet also limits pods, mostly
+        /// to 110.
         pub virtual_machine_instances_per_node: Option<i64> = "virtualMachineInstancesPerNode",
         /// Settings of virt-api that need no restart.
         pub api_configuration: Option<ComponentSettings> = "apiConfiguration",
@@ -84,8 +86,8 @@ object! {
             "autoCPULimitNamespaceLabelSelector",
         /// Limits for CPU and memory hotplug of running VMIs.
         pub live_update_configuration: Option<LiveUpdate> = "liveUpdateConfiguration",
-        /// Rollout of VM changes: `Stage` waits for the next start. `LiveUpdate` changes the running VMI, which is not
-        /// supported yet: such changes wait for the next start, too. Default: `Stage`.
+        /// Rollout of VM changes: `Stage` waits for the next start. `LiveUpdate` changes the running VMI,
+        /// which is not supported yet: such changes wait for the next start, too. Default: `Stage`.
         pub vm_rollout_strategy: Option<RolloutStrategy> = "vmRolloutStrategy",
         /// Deployment of the common instance types and preferences.
         pub common_instancetypes_deployment: Option<Deployment> = "commonInstancetypesDeployment",

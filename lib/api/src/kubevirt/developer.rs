@@ -23,7 +23,8 @@ object! {
         pub use_emulation: Option<bool> = "useEmulation",
         /// Number of vCPUs per CPU of the node. Default: 10.
         pub cpu_allocation_ratio: Option<i64> = "cpuAllocationRatio",
-        /// TSC frequency in Hz of guests with the CPU feature `invtsc`. Default: a frequency that most nodes support.
+        /// TSC frequency in Hz of guests with the CPU feature `invtsc`. Default: a frequency that most nodes
+        /// support.
         pub minimum_cluster_tsc_frequency: Option<i64> = "minimumClusterTSCFrequency",
         /// Resource limit of the verification of containerDisk images.
         pub disk_verification: Option<DiskVerification> = "diskVerification",

@@ -22,9 +22,11 @@ object! {
 object! {
     /// Firmware path and QEMU machine types of one CPU architecture.
     pub struct Architecture {
-        /// Directory of the EFI firmware (OVMF) in the launcher image. Unset: the directories of common distributions.
+        /// Directory of the EFI firmware (OVMF) in the launcher image. Unset: the directories of common
+        /// distributions.
         pub ovmf_path: Option<String> = "ovmfPath",
-        /// Permitted QEMU machine types, as VMs write them; `*` matches any text. Default on amd64: `q35*` and `pc-q35*`.
+        /// Permitted QEMU machine types, as VMs write them; `*` matches any text. Default on amd64: `q35*`
+        /// and `pc-q35*`.
         pub emulated_machines: Vec<String> = "emulatedMachines",
         /// QEMU machine type of VMs that set none. Default on amd64: `q35`.
         pub machine_type: Option<String> = "machineType",

@@ -22,19 +22,21 @@ object! {
 object! {
     /// Network binding plugin, which connects interfaces of VMIs.
     pub struct BindingPlugin {
-        /// Image of a sidecar container that configures the interface in the libvirt domain, by the protocol of hook
-        /// sidecars. Unset: none.
+        /// Image of a sidecar container that configures the interface in the libvirt domain, by the protocol
+        /// of hook sidecars. Unset: none.
         pub sidecar_image: Option<String> = "sidecarImage",
         /// NetworkAttachmentDefinition that prepares the launcher pod: `NAMESPACE/NAME` or `NAME`.
         pub network_attachment_definition: Option<String> = "networkAttachmentDefinition",
-        /// Type of the interface in the libvirt domain. Required without `sidecarImage`. Unset: the sidecar writes the
-        /// interface.
+        /// Type of the interface in the libvirt domain. Required without `sidecarImage`. Unset: the sidecar
+        /// writes the interface.
         pub domain_attachment_type: Option<DomainAttachment> = "domainAttachmentType",
         /// Support of the plugin for live migration. Unset: live migration is not possible.
         pub migration: Option<BindingMigration> = "migration",
-        /// Network information that the sidecar receives, in the file `/etc/podinfo/network-info`. Unset: none.
+        /// Network information that the sidecar receives, in the file `/etc/podinfo/network-info`. Unset:
+        /// none.
         pub downward_api: Option<NetworkInfo> = "downwardAPI",
-        /// Compute resources that the compute container needs for the plugin. Only the memory request has an effect.
+        /// Compute resources that the compute container needs for the plugin. Only the memory request has an
+        /// effect.
         pub compute_resource_overhead: Option<ContainerResources> = "computeResourceOverhead",
     }
 }

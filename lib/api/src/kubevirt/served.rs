@@ -47,8 +47,8 @@ const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
-/// Feature gates with an effect when they are disabled. The first one has no effect when it is enabled: hotplug is
-/// not supported yet, and an empty CD-ROM drive is allowed by default.
+/// Feature gates with an effect when they are disabled. The first one has no effect when it is enabled:
+/// hotplug is not supported yet, and an empty CD-ROM drive is allowed by default.
 const SHUT_GATES: &[&str] = &[
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",

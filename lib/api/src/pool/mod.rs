@@ -54,18 +54,19 @@ object! {
     pub struct Spec {
         /// Number of VMs to keep. Default: 1.
         pub replicas: Option<i64> = "replicas",
-        /// Label selector of the VMs in the pool; must match the labels of the template. A VM with other labels
-        /// leaves the pool.
+        /// Label selector of the VMs in the pool; must match the labels of the template. A VM with other
+        /// labels leaves the pool.
         pub selector: LabelSelector = "selector",
         /// Template of the VMs. DataVolume templates get the number of the VM as a suffix of their names.
         pub virtual_machine_template: Option<Template> = "virtualMachineTemplate",
-        /// Pauses the pool: no VM is created, updated or deleted. A VM that the selector does not match leaves a paused
-        /// pool too. Default: false.
+        /// Pauses the pool: no VM is created, updated or deleted. A VM that the selector does not match
+        /// leaves a paused pool too. Default: false.
         pub paused: Option<bool> = "paused",
-        /// Names of ConfigMaps and Secrets with the number of the VM as a suffix. Unset: all VMs use the same ones.
+        /// Names of ConfigMaps and Secrets with the number of the VM as a suffix. Unset: all VMs use the same
+        /// ones.
         pub name_generation: Option<NameGeneration> = "nameGeneration",
-        /// Number or percentage of VMs that a proactive update may make unavailable at a time, or autohealing may
-        /// replace. Default: `100%`, of autohealing 1; 1 at least.
+        /// Number or percentage of VMs that a proactive update may make unavailable at a time, or autohealing
+        /// may replace. Default: `100%`, of autohealing 1; 1 at least.
         pub max_unavailable: Option<NumberOrName> = "maxUnavailable",
         /// Strategy for the deletion of VMs when `replicas` is lowered. Default: `proactive`.
         pub scale_in_strategy: Option<ScaleInStrategy> = "scaleInStrategy",
@@ -91,8 +92,8 @@ object! {
     pub struct NameGeneration {
         /// Appends the number of the VM to the names of ConfigMaps in volumes. Default: false.
         pub append_index_to_config_map_refs: Option<bool> = "appendIndexToConfigMapRefs",
-        /// Appends the number of the VM to the names of Secrets in volumes, also those of cloud-init and Sysprep.
-        /// Default: false.
+        /// Appends the number of the VM to the names of Secrets in volumes, also those of cloud-init and
+        /// Sysprep. Default: false.
         pub append_index_to_secret_refs: Option<bool> = "appendIndexToSecretRefs",
     }
 }
@@ -112,7 +113,8 @@ object! {
 object! {
     /// Opportunistic strategy for the deletion of VMs.
     pub struct OpportunisticScaleIn {
-        /// Preservation of the disks of VMs that users delete: `Disabled` deletes them with the VM. Default: `Disabled`.
+        /// Preservation of the disks of VMs that users delete: `Disabled` deletes them with the VM. Default:
+        /// `Disabled`.
         pub state_preservation: Option<StatePreservation> = "statePreservation",
     }
 }
@@ -122,7 +124,8 @@ object! {
     pub struct ProactiveScaleIn {
         /// Order and selection of the VMs to delete. Default: order `Random`, all VMs.
         pub selection_policy: Option<SelectionPolicy> = "selectionPolicy",
-        /// Preservation of the disks of deleted VMs: `Disabled` deletes them with the VM. Default: `Disabled`.
+        /// Preservation of the disks of deleted VMs: `Disabled` deletes them with the VM. Default:
+        /// `Disabled`.
         pub state_preservation: Option<StatePreservation> = "statePreservation",
     }
 }
@@ -173,8 +176,8 @@ object! {
     pub struct Autohealing {
         /// Number of consecutive start failures after which the VM is replaced. Default: 3.
         pub start_up_failure_threshold: Option<i64> = "startUpFailureThreshold",
-        /// Time that a VM has to be in a failing state (for example `CrashLoopBackOff`) before the VM is replaced.
-        /// Default: 5m.
+        /// Time that a VM has to be in a failing state (for example `CrashLoopBackOff`) before the VM is
+        /// replaced. Default: 5m.
         pub min_failing_to_start_duration: Option<Duration> = "minFailingToStartDuration",
     }
 }

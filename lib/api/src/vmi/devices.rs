@@ -186,7 +186,8 @@ object! {
     pub struct Tpm {
         /// Enables the TPM. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// Keeps the state of the TPM across restarts of the VM, in a PersistentVolumeClaim of the VM. Default: false.
+        /// Keeps the state of the TPM across restarts of the VM, in a PersistentVolumeClaim of the VM.
+        /// Default: false.
         pub persistent: Option<bool> = "persistent",
     }
 }

@@ -57,8 +57,9 @@ object! {
 object! {
     /// QEMU machine type of the guest.
     pub struct MachineType {
-        /// QEMU machine type, for example `q35` or `pc-q35-7.2`. A name of RHEL or Ubuntu (`pc-q35-rhel9.4.0`,
-        /// `pc-q35-jammy`) stands for the nearest QEMU machine type. Default: `q35` on amd64, `virt` on arm64.
+        /// QEMU machine type, for example `q35` or `pc-q35-7.2`. A name of RHEL or Ubuntu
+        /// (`pc-q35-rhel9.4.0`, `pc-q35-jammy`) stands for the nearest QEMU machine type. Default: `q35` on
+        /// amd64, `virt` on arm64.
         pub r#type: String = "type" (optional),
     }
 }

@@ -87,7 +87,8 @@ object! {
     pub struct Spinlocks {
         /// Enables the enlightenment. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// Number of attempts to take a spinlock before the hypervisor is notified, at least 4095. Default: 4096.
+        /// Number of attempts to take a spinlock before the hypervisor is notified, at least 4095. Default:
+        /// 4096.
         pub spinlocks: Option<u32> = "spinlocks",
     }
 }

@@ -43,7 +43,8 @@ object! {
     pub struct Efi {
         /// Enforces signatures of boot loaders. Requires the feature `smm`. Default: true.
         pub secure_boot: Option<bool> = "secureBoot",
-        /// Keeps the EFI variables across restarts of the VM, in a PersistentVolumeClaim of the VM. Default: false.
+        /// Keeps the EFI variables across restarts of the VM, in a PersistentVolumeClaim of the VM. Default:
+        /// false.
         pub persistent: Option<bool> = "persistent",
     }
 }

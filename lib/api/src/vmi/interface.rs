@@ -17,20 +17,21 @@ object! {
         pub slirp: Option<Empty> = "slirp",
         /// Binding by NAT behind the IP address of the pod. Requires the pod network.
         pub masquerade: Option<Empty> = "masquerade",
-        /// Binding by passthrough of an SR-IOV virtual function: the guest has the device itself, whatever `model` says.
-        /// Requires a Multus network whose NetworkAttachmentDefinition names the resource of a device plugin.
+        /// Binding by passthrough of an SR-IOV virtual function: the guest has the device itself, whatever
+        /// `model` says. Requires a Multus network whose NetworkAttachmentDefinition names the resource of a
+        /// device plugin.
         pub sriov: Option<Empty> = "sriov",
         /// Binding by macvtap, discontinued and refused.
         pub macvtap: Option<Empty> = "macvtap",
         /// Binding by the former passt API, discontinued and refused.
         pub passt: Option<Empty> = "passt",
-        /// Binding by passt, a network of an ordinary user: the guest has the addresses of the pod. Requires the pod
-        /// network and the feature gate PasstBinding, which is open by default.
+        /// Binding by passt, a network of an ordinary user: the guest has the addresses of the pod. Requires
+        /// the pod network and the feature gate PasstBinding, which is open by default.
         pub passt_binding: Option<Empty> = "passtBinding",
         /// Binding by a network binding plugin.
         pub binding: Option<PluginBinding> = "binding",
-        /// Ports forwarded to the guest with the bindings masquerade and passtBinding, at most 256 together with
-        /// `portRanges`. Unset: all ports.
+        /// Ports forwarded to the guest with the bindings masquerade and passtBinding, at most 256 together
+        /// with `portRanges`. Unset: all ports.
         pub ports: Vec<Port> = "ports",
         /// Port ranges forwarded to the guest with the masquerade binding, at most 256 together with `ports`.
         pub port_ranges: Vec<PortRange> = "portRanges",
@@ -48,8 +49,8 @@ object! {
         pub tag: Option<String> = "tag",
         /// ACPI index from 1 to 16383, a stable number for interface names such as `eno1`. Unset: none.
         pub acpi_index: Option<i64> = "acpiIndex",
-        /// Link state of the interface, changed in a VM while its VMI runs; `absent` removes an interface with the bridge
-        /// binding at the next start. Default: `up`.
+        /// Link state of the interface, changed in a VM while its VMI runs; `absent` removes an interface
+        /// with the bridge binding at the next start. Default: `up`.
         pub state: Option<InterfaceState> = "state",
     }
 }

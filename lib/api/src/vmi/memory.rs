@@ -32,8 +32,9 @@ object! {
     pub struct ReservedOverhead {
         /// Amount of memory to add to the memory request of the launcher pod. Default: 0.
         pub added_overhead: Option<Quantity> = "addedOverhead",
-        /// Memory locking of the guest: `Required` raises the limit of locked memory (`RLIMIT_MEMLOCK`) of the
-        /// launcher to the guest memory and `1Gi`. `NotRequired` leaves the limit. Default: `NotRequired`.
+        /// Memory locking of the guest: `Required` raises the limit of locked memory (`RLIMIT_MEMLOCK`) of
+        /// the launcher to the guest memory and `1Gi`. `NotRequired` leaves the limit. Default:
+        /// `NotRequired`.
         pub mem_lock: Option<String> = "memLock",
     }
 }

@@ -19,7 +19,8 @@ object! {
         pub affinity: Option<Value> = "affinity" as Option<Affinity>,
         /// Name of the scheduler that assigns the launcher pod to a node. Unset: the default scheduler.
         pub scheduler_name: Option<String> = "schedulerName",
-        /// Name of the ServiceAccount of the launcher pod. Unset: the default ServiceAccount. The pod has no API token mounted.
+        /// Name of the ServiceAccount of the launcher pod. Unset: the default ServiceAccount. The pod has no
+        /// API token mounted.
         pub service_account_name: Option<String> = "serviceAccountName",
         /// Node taints that the launcher pod tolerates, in the form of a pod's `tolerations`.
         pub tolerations: Vec<Value> = "tolerations" as Vec<Toleration>,

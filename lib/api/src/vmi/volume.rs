@@ -168,8 +168,8 @@ object! {
 object! {
     /// Fields of the VMI as files of a filesystem image.
     pub struct DownwardApi {
-        /// Files to create, each from a field of the launcher pod, which has the labels and annotations of the
-        /// VMI. Resource fields name the container `compute`.
+        /// Files to create, each from a field of the launcher pod, which has the labels and annotations of
+        /// the VMI. Resource fields name the container `compute`.
         pub fields: Vec<Value> = "fields" as Vec<FactFile>,
         /// Filesystem label of the image. Unset: the default label.
         pub volume_label: Option<String> = "volumeLabel",

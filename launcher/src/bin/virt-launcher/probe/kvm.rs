@@ -132,7 +132,8 @@ fn long_mode(cpu: &VcpuFd) -> Result<(), kvm_ioctls::Error> {
     }
     (special.gdt.base, special.gdt.limit) = (GDT as u64, 23);
     (special.idt.base, special.idt.limit) = (IDT as u64, 0xfff);
-    // Protection, the coprocessor's switches, write protection, paging; PAE, SSE and its exceptions; long mode.
+    // Protection, the coprocessor's switches, write protection, paging; PAE, SSE and its exceptions; long
+    // mode.
     special.cr0 = 0x8001_0033;
     special.cr3 = TABLES as u64;
     special.cr4 = 0x620;

@@ -1,5 +1,5 @@
-//! Against a launcher with a canned domain. What is expected was printed by virsh 9.0 of such a domain; that the two agree on a
-//! running one is shown in `launcher/tests/life/daemon.rs`.
+//! Against a launcher with a canned domain. What is expected was printed by virsh 9.0 of such a domain; that
+//! the two agree on a running one is shown in `launcher/tests/life/daemon.rs`.
 
 use super::*;
 use api::launcher::{Domain, MonitorCommand};

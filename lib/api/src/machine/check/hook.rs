@@ -293,7 +293,8 @@ mod tests {
             ),
             (claim("/a/../b", ""), "[0].pvc.volumePath", "absolute"),
             (claim("/var/run/kubevirt-hooks/other", ""), "[0].pvc.volumePath", "in the way of"),
-            // What would put a tenant's program in the place of virt-launcher, or stand between it and virt-handler.
+            // Paths by which a tenant could replace virt-launcher, or stand between it and
+            // virt-handler.
             (claim("/a", "/usr/bin"), "[0].pvc.sharedComputePath", "in the way of /usr"),
             (claim("/a", "/var"), "[0].pvc.sharedComputePath", "in the way of /var/run/kubevirt"),
             (claim("/a", "/var/run/kubevirt/sockets"), "[0].pvc.sharedComputePath", "in the way of"),
