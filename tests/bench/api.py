@@ -1,4 +1,4 @@
-"""The lines about the aggregated API: what passes through virt-api, beside other ways to the same place.
+"""Benchmarks of the aggregated API: requests through virt-api, compared with other ways to the same target.
 
  ours    we ──► API server ──► virt-api ──► virt-handler ──► virt-launcher ──► the guest; or a port of the pod
  beside  kubectl exec or port-forward into the same pod (API server ──► kubelet ──► containerd); the launcher's socket on
@@ -22,19 +22,19 @@ NAMES = (
     "api: start", "api: VMIs known",
 )
 SPACE = "streams"
-# What containers of a launcher pod ask for; the default leaves no room for several on two cores.
+# CPU requests of the containers of a launcher pod; the default leaves no room for several on two cores.
 CPU = "20m"
-# The port of the VMIs that is the guest's; all others are the pod's own.
+# Port of the guest; all others are ports of the pod itself.
 GUEST_PORT = 80
 
 
 def is_about(word):
-    """True if --only with this word means a line of ours."""
+    """True if --only with this word selects one of our lines."""
     return any(word in name for name in NAMES)
 
 
 def measure(at, rounds, only, small):
-    """The rows whose name holds one of these words; all, without any."""
+    """Rows whose name contains one of these words; all rows without any."""
     # The last two leave a full cluster, and no virt-controller.
     ways = zip(NAMES, (
         api_streams.echo, api_streams.throughput, api_streams.port_forward, api_streams.consoles,
@@ -50,21 +50,21 @@ def measure(at, rounds, only, small):
 
 
 class Scene:
-    """VMIs in a namespace, each started when it is first asked for, and what speaks to them."""
+    """VMIs in a namespace, each started on first use, and connections to them."""
 
     def __init__(self, at, small):
         self.at, self.small, self.server = at, small, Server(at)
         self.vmis = {}
 
     def guest(self):
-        """The VMI that one is logged in to."""
+        """The VMI that a benchmark is logged in to."""
         if "guest" not in self.vmis:
             with self.some(["guest"])[0].console() as line:
                 api_streams.log_in(line)
         return self.vmis["guest"]
 
     def some(self, names):
-        """VMIs of these names; those that are not there yet are started at once."""
+        """VMIs of these names; missing ones are started at once."""
         if not self.vmis:
             # Left for the cluster's end: virt-controller, which lets its VMIs go, is off after the last line.
             self.at.kubectl("create", "namespace", SPACE)
@@ -92,17 +92,17 @@ class Vmi:
         self.launcher = next(process for process in inside if process.name == "virt-launcher")
 
     def console(self, mode="take"):
-        """Its serial console by our way: a websocket by the API server to virt-api."""
+        """Its serial console through the API server and virt-api, by a websocket."""
         path = f"/apis/subresources.kubevirt.io/v1/namespaces/{SPACE}/virtualmachineinstances/{self.name}/console?mode={mode}"
         return WebSocket(self.server, path, "plain.kubevirt.io")
 
     def exec(self):
-        """The same by a program in the pod that kubectl exec would start."""
+        """Its serial console by a program in the pod, as kubectl exec starts it."""
         command = "".join(f"&command={word}" for word in ("virt-launcher", "console", "--take"))
         name = self.pod["metadata"]["name"]
         path = f"/api/v1/namespaces/{SPACE}/pods/{name}/exec?container=compute&stdin=true&stdout=true&tty=true{command}"
         return WebSocket(self.server, path, "v5.channel.k8s.io", channels=True)
 
     def door(self):
-        """The same on its node."""
+        """Its serial console on the node, by the launcher's socket."""
         return Door(self.launcher, "take")

@@ -1,4 +1,4 @@
-"""Requests to virt-api: starts at a steady pace, what it keeps of VMIs, and the start of the program that asks."""
+"""Requests to virt-api: starts at a steady pace, memory per VMI, and the start of the client program."""
 
 import concurrent.futures
 import os
@@ -12,19 +12,19 @@ from cluster_place import HOME, tiny, vm
 from report import percent, spread
 from watched import MIB
 
-# VMs that are started, each once, and how many in a second.
+# Number of VMs that are started, each once, and starts per second.
 STARTS, STARTS_SMALL, PACE = 500, 50, 50
-# Requests on their way at once: enough that none waits for another here.
+# Maximum number of concurrent requests: enough that none waits for another here.
 AT_ONCE = 32
 # VMIs that are made as long as there is time, and before any is counted: virt-api has seen all kinds of requests then.
 KNOWN, KNOWN_SMALL, FEW, LONGEST = 10_000, 300, 300, 80
-# What memory may differ by from one moment to the next.
+# Tolerated difference of memory between two moments.
 NOISE = 2 * MIB
 PROGRAM_RUNS = 30
 
 
 class Pool:
-    """Threads with a connection each."""
+    """Threads with one connection each."""
 
     def __init__(self, server):
         self.server, self.mine, self.open = server, threading.local(), []
@@ -52,7 +52,7 @@ class Pool:
         return [asked.result() for asked in [self.ask(*request) for request in requests]]
 
     def paced(self, requests):
-        """The seconds of each, PACE of them begun in a second."""
+        """Seconds of each request; PACE of them begin in a second."""
         begin, asked = time.monotonic(), []
         for number, request in enumerate(requests):
             time.sleep(max(0, begin + number / PACE - time.monotonic()))
@@ -61,7 +61,7 @@ class Pool:
 
 
 def starts(scene, rounds):
-    """From a request to its answer, beside a change of the same VMs by the API server alone."""
+    """Time from a request to its answer, compared with a change of the same VMs by the API server alone."""
     count = (STARTS_SMALL if scene.small else STARTS) // rounds
     space = "starts"
     # Left for the cluster's end: the removal of so many takes longer than all of this.
@@ -94,7 +94,7 @@ def halted(name):
 
 
 def binary(scene, _rounds):
-    """From the start of the program to its first byte."""
+    """Time from the start of the program to its first byte of output."""
     virtctl = scene.at.tool("info", "virtctl").strip()
     ours, theirs = [], []
     for _ in range(PROGRAM_RUNS):

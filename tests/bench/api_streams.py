@@ -1,4 +1,4 @@
-"""Streams by virt-api: a key and its echo, a flood, a gibibyte to a port, and many consoles at once."""
+"""Streams through virt-api: a key and its echo, a flood, a gibibyte to a port, and many consoles at once."""
 
 import contextlib
 import re
@@ -15,15 +15,15 @@ from watched import MIB
 
 # Keys of each side.
 KEYS = 200
-# Bytes that the guest writes; of its beginning this much is not counted: dd begins, buffers fill.
+# Bytes that the guest writes. The first ones are not counted: dd starts, and buffers fill.
 FLOOD, AHEAD = 512 << 10, 64 << 10
 TYPED = f"dd if=/dev/zero bs=4k count={(FLOOD + AHEAD) >> 12} 2>/dev/null | tr '\\000' x\n".encode()
-# Consoles at once, and how many of them one VMI has: virt-handler lets 32 of a VMI in.
+# Number of consoles, and maximum per VMI: virt-handler accepts 32 of a VMI.
 CONSOLES, OF_VMI = 200, 25
-# What a port gives to each that connects.
+# Bytes that a port sends to each client.
 GIVEN, GIVEN_SMALL = 1 << 30, 64 << 20
 PORT = 9100
-# In the network of the pod, and of this host's python: pod and guest have neither a server nor time to be one.
+# Server in the network of the pod, run by the host's python: pod and guest have neither one nor CPU time for it.
 GIVE = """
 import socket, sys
 port, size = map(int, sys.argv[1:])
@@ -77,7 +77,7 @@ def echo(scene, rounds):
 
 
 def milliseconds(rounds):
-    """The median of the rounds' medians, the least and the most."""
+    """Median of the rounds' medians, minimum and maximum."""
     return f"{spread([statistics.median(seconds) * 1000 for seconds in rounds])} ms"
 
 
@@ -99,7 +99,7 @@ def keys(line, count):
 
 
 def throughput(scene, rounds):
-    """What a guest writes that writes as much as it can, read by our way and on its node, in turn."""
+    """Output of a guest that writes as fast as it can, read through virt-api and on its node, in turn."""
     vmi = scene.guest()
     ours, theirs = [], []
     for _ in range(rounds):
@@ -114,7 +114,7 @@ def throughput(scene, rounds):
 
 
 def flood(line):
-    """Bytes a second of what the guest writes."""
+    """Bytes per second of the guest's output."""
     # Earlier output is shown again to a client that joins.
     line.drain()
     line.type(TYPED)
@@ -155,7 +155,7 @@ def port_forward(scene, rounds):
 
 @contextlib.contextmanager
 def told(command, env, words):
-    """A program that runs; yields what it said by these words: their first group, or all."""
+    """A running program; yields its output at these words: their first group, or all."""
     child = subprocess.Popen(
         list(map(str, command)), env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -174,7 +174,7 @@ def told(command, env, words):
 
 
 def take(port, size):
-    """Seconds until all of it has come."""
+    """Seconds until all bytes have arrived."""
     began, count, piece = time.monotonic(), 0, bytearray(1 << 20)
     with socket.create_connection(("127.0.0.1", int(port)), timeout=120) as one:
         while count < size:
@@ -186,7 +186,7 @@ def take(port, size):
 
 
 def consoles(scene, _rounds):
-    """The memory of virt-api with many consoles, each of which has been shown something."""
+    """Memory of virt-api with many consoles, each of which has shown output."""
     vmis = scene.some([f"many-{number}" for number in range(CONSOLES // OF_VMI)])
     for vmi in vmis:
         with vmi.door() as line:
@@ -213,7 +213,7 @@ def consoles(scene, _rounds):
 
 
 def replicas(at, count):
-    """So many of virt-api, all of which answer."""
+    """Many consoles through virt-api, all of which answer."""
     at.kubectl("-n", HOME, "scale", "deployment/virt-api", f"--replicas={count}")
     at.kubectl("-n", HOME, "rollout", "status", "deployment/virt-api", "--timeout=120s")
     label = ("-n", HOME, "pods", "-l", "kubevirt.io=virt-api")

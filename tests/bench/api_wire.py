@@ -1,4 +1,4 @@
-"""The API server, asked without a client program between: requests on connections that stay, and websockets.
+"""A client of the API server without a client program: requests on persistent connections, and websockets.
 
  Server ─► Connection   one request after another, each with the time until its answer
         └► WebSocket    bytes both ways: as they are (plain.kubevirt.io), or behind a byte for the channel (exec)
@@ -21,19 +21,19 @@ import urllib.parse
 
 from watched import TOO_LONG
 
-# What a server makes of a websocket's key (RFC 6455, 1.3).
+# Constant for the answer to a websocket's key (RFC 6455, 1.3).
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 BINARY, CLOSE, PING, PONG = 2, 8, 9, 10
-# The launcher's own word for leaving HTTP (lib/api/src/launcher.rs).
+# Protocol name of the launcher's upgrade (lib/api/src/launcher.rs).
 STREAM = "coracle-stream"
 # Channels of exec.
 STDIN, STDOUT, STATUS = 0, 1, 3
-# Longer than any answer here.
+# Timeout, longer than any answer here.
 PATIENCE = 60
 
 
 class Server:
-    """The API server of this cluster, as its administrator."""
+    """The API server of this cluster, with the administrator's credentials."""
 
     def __init__(self, at):
         config = json.loads(at.kubectl("config", "view", "--raw", "-o", "json"))
@@ -65,7 +65,7 @@ class Connection:
         )
 
     def __enter__(self):
-        # TLS belongs to no request.
+        # The TLS handshake is not part of a request.
         self.to.connect()
         self.to.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self
@@ -74,7 +74,7 @@ class Connection:
         self.to.close()
 
     def ask(self, method, path, body, kind="application/json"):
-        """Seconds until the whole answer is there, which must be a good one."""
+        """Seconds until the whole answer is received, which must be a success."""
         text = json.dumps(body).encode()
         began = time.monotonic()
         self.to.request(method, path, text, {"content-type": kind})
@@ -87,19 +87,19 @@ class Connection:
 
 
 class Line:
-    """A serial console: bytes both ways. `came` are bytes that have been read from the socket and not been asked for yet."""
+    """A serial console. `came` has bytes that were received and not consumed yet."""
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.socket.close()
-        # Its place as the one that types is free when the launcher has seen it go.
+        # The keyboard is free once the launcher has noticed the end of this client.
         time.sleep(0.2)
 
     def has(self, seconds):
         """True if something can be read within this time."""
-        # TLS may hold bytes that the kernel does not know of any more.
+        # TLS may hold bytes that the kernel has delivered already.
         held = self.came or (isinstance(self.socket, ssl.SSLSocket) and self.socket.pending())
         return bool(held or select.select([self.socket], [], [], seconds)[0])
 
@@ -109,7 +109,7 @@ class Line:
             self.read()
 
     def until(self, words, longest=TOO_LONG):
-        """Reads until these words have come."""
+        """Reads until these words are received."""
         end, said = time.monotonic() + longest, b""
         while words not in said:
             if time.monotonic() > end or not self.has(max(0, end - time.monotonic())):
@@ -124,7 +124,7 @@ class Line:
 
 
 class WebSocket(Line):
-    """`channels`: exec's, where a byte before each message says which stream it is of."""
+    """`channels` is true for exec, where a byte before each message names its stream."""
 
     def __init__(self, server, path, protocol, channels=False):
         self.socket, self.channels, self.came = server.dial(), channels, b""
@@ -143,7 +143,7 @@ class WebSocket(Line):
         self.send(BINARY, bytes([STDIN]) + keys if self.channels else keys)
 
     def read(self):
-        """The bytes of the next message: none, where it is about something else."""
+        """The bytes of the next message; empty for a control message."""
         kind, said = self.frame()
         if kind == PING:
             self.send(PONG, said)
@@ -199,7 +199,7 @@ class Door(Line):
 
 
 def upgraded(line, what):
-    """The head of the answer, and what came behind it."""
+    """The header of the answer, and the bytes after it."""
     said = b""
     while b"\r\n\r\n" not in said:
         said += line.receive()

@@ -1,4 +1,4 @@
-"""The lines about the cluster: the cost of the control plane in a real one, in time, memory and writes.
+"""Benchmarks of the cluster: the cost of the control plane in a real one, in time, memory and writes.
 
  ours    kubectl apply ──► API server ──► virt-controller ──► pod ──► virt-handler ──► virt-launcher ──► QEMU
  beside  what the API server, the scheduler, the kubelet, containerd, libvirt and QEMU take of it; or the same writes by
@@ -36,12 +36,12 @@ NAMES = (
 
 
 def is_about(word):
-    """True if --only with this word means a line of ours."""
+    """True if --only with this word selects one of our lines."""
     return any(word in name for name in NAMES)
 
 
 def measure(at, rounds, only, small):
-    """The rows whose name holds one of these words (all, without any), and the lists below them."""
+    """Rows whose name contains one of these words (all without any), and the lists below them."""
     ways = zip(NAMES, (start, writes, reasons, agent, thousand))
     chosen = [way for name, way in ways if not only or any(word in name for word in only)]
     rows, below = [], []
@@ -104,7 +104,7 @@ def writes(at, _rounds, _below):
 
 
 def reasons(at, rounds, _below):
-    """From the pod's status, or an event of it, to the same on the VMI."""
+    """Delay from the pod's status, or an event of it, to the VMI's condition."""
     for name, way in (
         ("an image that is missing", cluster_reasons.missing_image),
         ("no node that fits", cluster_reasons.unschedulable),
@@ -145,10 +145,10 @@ def agent(at, _rounds, _below):
 
 
 def thousand(at, rounds, below):
-    """A thousand at once on nodes of kwok."""
+    """A thousand VMIs at once on nodes of kwok."""
     program = at.coracle.parent / "examples/load"
     if not program.exists():
-        # `make bench` builds it; a run of the benchmark alone may not have it.
+        # `make bench` builds it; a run of the benchmark alone may lack it.
         return
     if at.small:
         cluster_load.COUNT = 100

@@ -1,4 +1,4 @@
-"""The API server's audit log: who wrote what, and when, to the microsecond. It says nothing of what was written."""
+"""The API server's audit log: author and time of each write, to the microsecond. It has no contents."""
 
 import dataclasses
 import datetime
@@ -37,12 +37,12 @@ class Audit:
         self.path = path
 
     def mark(self):
-        """Where it ends now. A log that has grown large becomes another file."""
+        """Current end of the log. A log that has grown large becomes another file."""
         now = self.path.stat()
         return now.st_ino, now.st_size
 
     def since(self, mark, namespace):
-        """The writes to a namespace since then that were taken, in the order of their answers."""
+        """Successful writes to a namespace since then, in the order of their answers."""
         (number, offset), text = mark, b""
         files = sorted(self.path.parent.glob("audit*.log"), key=lambda path: path.stat().st_mtime)
         begin = next(at for at, path in enumerate(files) if path.stat().st_ino == number)
@@ -51,7 +51,7 @@ class Audit:
                 log.seek(offset)
                 text, offset = text + log.read(), 0
         wanted = f'"namespace":"{namespace}"'.encode()
-        # The last line may be half there.
+        # The last line may be incomplete.
         lines = text.rpartition(b"\n")[0].splitlines()
         writes = [write_of(json.loads(line)) for line in lines if wanted in line]
         return [write for write in writes if write.namespace == namespace and write.code < 300]
@@ -59,7 +59,7 @@ class Audit:
 
 def write_of(entry):
     about = entry.get("objectRef", {})
-    # A request in another account's name is that account's.
+    # An impersonated request belongs to that account.
     user = (entry.get("impersonatedUser") or entry["user"])["username"]
     who = WHO.get(user) or (KUBELET if user.startswith("system:node:") else user)
     what = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
@@ -71,7 +71,7 @@ def write_of(entry):
 
 
 def seconds(text):
-    """Seconds since 1970 of a time in UTC, whatever follows its microseconds."""
+    """Seconds since 1970 of a UTC time with any fraction of a second."""
     whole, fraction = re.match(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(\.\d+)?", text).groups()
     moment = datetime.datetime.fromisoformat(whole).replace(tzinfo=datetime.timezone.utc)
     return moment.timestamp() + float(fraction or 0)

@@ -63,12 +63,12 @@ def once(at, program, work):
     controllers(at, 0)
     for space in ("few", "many"):
         clear(at, program, space)
-    # By the same way of starting as ours.
+    # Started in the same way as ours.
     load(at, program, "plain", "few", FEW, sample, json.dumps({kind: n * FEW // COUNT for kind, n in kinds.items()}))
     plain = load(at, program, "plain", "many", COUNT, sample, json.dumps(kinds))
     for space in ("few", "many"):
         clear(at, program, space)
-    # Whoever measures next in this cluster finds it as it was.
+    # The next measurement in this cluster must find it unchanged.
     controllers(at, 2)
     return Round(ours, plain, kinds, used, held)
 
@@ -86,7 +86,7 @@ def clear(at, program, space):
 
 
 def controllers(at, count):
-    """So many replicas of virt-controller, one of which acts."""
+    """Scales virt-controller to so many replicas, one of which acts."""
     at.kubectl("-n", HOME, "scale", "deployment/virt-controller", f"--replicas={count}")
     label = ("-n", HOME, "pods", "-l", "kubevirt.io=virt-controller")
     if not count:
@@ -101,7 +101,7 @@ def controllers(at, count):
 
 
 def kinds_of(writes):
-    """How many of each kind, of those that people, virt-controller and the agents made."""
+    """Number of writes of each kind by users, virt-controller and the agents."""
     def counts(write):
         return write.who in (CONTROLLER, HANDLER) or str(write) == f"{USER} create virtualmachineinstances"
 

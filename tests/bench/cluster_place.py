@@ -1,4 +1,4 @@
-"""A cluster of the benchmark's own with the product in it, and what is seen of its processes from outside."""
+"""A cluster of the benchmark's own with the product in it, and measurements of its processes from outside."""
 
 import collections
 import contextlib
@@ -13,9 +13,9 @@ import time
 from cluster_audit import Audit
 from watched import TOO_LONG, processes
 
-# Nobody else's: it is ended before and after.
+# Name of the cluster, which is ended before and after.
 NAME = "bench"
-# Where the product is installed.
+# Namespace of the installation.
 HOME = "kubevirt"
 # Longer than the first start takes, which builds Kubernetes.
 BUILT = 2400
@@ -42,7 +42,7 @@ def place(root, coracle, images):
 
 
 def why_not(root):
-    """Why no cluster can run here; nothing where one can."""
+    """Reason why no cluster can run here; None if one can."""
     done = subprocess.run([root / "tests/cluster/possible"], capture_output=True, text=True)
     return "; ".join(done.stdout.splitlines()) if done.returncode else ""
 
@@ -52,7 +52,7 @@ class Cluster:
         self.root, self.coracle = root, coracle
         self.env = {**os.environ, "CLUSTER": NAME, "AUDIT": "1", "NODES": "1"}
 
-    # ── What is asked of it ─────────────────────────────────────────────────────────────────────────────────────
+    # ── Requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def run(self, command, stdin=None):
         done = subprocess.run(
@@ -80,7 +80,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def space(self, name):
-        """A namespace. One whose round fails goes with the cluster."""
+        """A namespace. It stays after a failed round, and is removed with the cluster."""
         self.kubectl("create", "namespace", name)
         yield name
         self.kubectl("delete", "namespace", name, f"--timeout={TOO_LONG}s")
@@ -98,7 +98,7 @@ class Cluster:
         ours = [line for line in lines if line.startswith("apiserver_admission_webhook_admission_duration_seconds_sum{")]
         return sum(float(line.rsplit(" ", 1)[1]) for line in ours if re.search(r'name="[^"]*\.kubevirt\.io"', line))
 
-    # ── What is seen of it ──────────────────────────────────────────────────────────────────────────────────────
+    # ── Measurements ────────────────────────────────────────────────────────────────────────────────────────────
 
     def in_pod(self, uid):
         """The processes of a pod, by its cgroup."""
@@ -141,7 +141,7 @@ class Cluster:
         return used
 
     def shims(self, inside):
-        """The processes of the runtime that look after a pod with these inside."""
+        """Processes of the container runtime for a pod with these processes."""
         sandboxes = {process.container for process in inside}
         return [
             process for process in processes()
@@ -158,7 +158,7 @@ def is_qemu(process):
 
 
 def tiny(name, memory="256Mi", cpu=None, image="registry:5000/tiny:1", **spec):
-    """A VMI of the smallest guest: its kernel comes out of an image, all of it is in memory."""
+    """A VMI of the smallest guest: kernel from an image, all of it in memory."""
     kernel = {"image": image, "kernelPath": "/boot/vmlinux", "initrdPath": "/boot/initrd"}
     return {
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": name},

@@ -1,4 +1,4 @@
-"""How soon a VMI has the reason of its wait, once its pod or an event of the kubelet has it.
+"""Delay until a VMI has the reason of its wait, once its pod or an event of the kubelet has it.
 
  kubelet, scheduler ──► pod, event ──► virt-controller ──► a condition of the VMI
                           └ a watch: when it came            └ a watch: when it came
@@ -13,7 +13,7 @@ import time
 import cluster_watch
 from cluster_place import tiny
 
-# A pod that is on its way: nothing is wrong.
+# Reasons of a pod that is starting: not a fault.
 ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
 # Seconds in which further reasons after the first one are collected.
 LISTEN = 4

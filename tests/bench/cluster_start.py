@@ -20,7 +20,7 @@ from cluster_audit import CONTROLLER, HANDLER, KUBELET, SCHEDULER, USER, seconds
 from cluster_place import is_qemu, tiny, vm
 
 OURS = "ours"
-# In the order in which one leads to the next: the program of a step, and its work.
+# Steps in order: the program of each step, and its work.
 STEPS = (
     ("kubectl", "kubectl sends the VM"),
     ("API server", "it stores the VM"),
@@ -58,7 +58,7 @@ class Start:
 
 
 def once(at, space, name):
-    """Starts a VM, measures, and deletes it again."""
+    """Starts a VM, measures the steps, and deletes it."""
     mark, waited = at.audit.mark(), at.admission()
     with cluster_watch.vmis(at, space) as watch:
         began = time.time()
@@ -74,7 +74,7 @@ def once(at, space, name):
     moments = [began, *moments_of(at, uid, writes, state, qemu)]
     by_agent = [w.done for w in writes if w.who == HANDLER and w.what == "virtualmachineinstances"]
     told = next(done for done in by_agent if done > moments[-1])
-    # The memory of the start is given back by then, or never.
+    # By then the memory of the start is released, or never.
     time.sleep(5)
     beside = {p.name: p.memory()["Pss"] for p in inside if not is_qemu(p)}
     shim = sum(process.memory()["Pss"] for process in at.shims(inside))
@@ -88,7 +88,7 @@ def once(at, space, name):
 
 
 def moments_of(at, uid, writes, state, qemu):
-    """The end of each step."""
+    """Time of the end of each step."""
     phases = dict(reversed(state["phases"]))
     preparing, running = seconds(phases["Preparing"]), seconds(phases["Running"])
 
@@ -114,7 +114,7 @@ def moments_of(at, uid, writes, state, qemu):
 
 
 def told_by_launcher(at, uid):
-    # Its path is too long for a socket's.
+    # The path is too long for a socket.
     done = subprocess.run(
         ["curl", "-sS", "--unix-socket", "launcher-sock", "http://launcher/v1/state"],
         cwd=at.of_kubelet(uid) / "sockets", capture_output=True, text=True,
@@ -125,7 +125,7 @@ def told_by_launcher(at, uid):
 
 
 def told_by_runtime(at, uid):
-    """When containerd had the sandbox of a pod, and when its container `compute` ran."""
+    """Times at which containerd had the sandbox of a pod, and at which its container `compute` ran."""
     log = (at.state / "node1/logs/containerd.log").read_text(errors="replace").replace('\\"', '"')
 
     def one(what):
@@ -141,7 +141,7 @@ def told_by_runtime(at, uid):
 
 
 def told_by_libvirt(at, uid):
-    """When libvirt began to start QEMU."""
+    """Time at which libvirt began to start QEMU."""
     folder = at.of_kubelet(uid) / "private/root"
     for log in folder.rglob("*.log"):
         found = re.search(r"^(\S+ \S+)\+0000: starting up libvirt", log.read_text(errors="replace"), re.M)
@@ -151,7 +151,7 @@ def told_by_libvirt(at, uid):
 
 
 def told_by_kernel(process):
-    """When a process began, in seconds since 1970."""
+    """Start time of a process, in seconds since 1970."""
     ticks = int(pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
     since_boot = ticks / os.sysconf("SC_CLK_TCK")
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + since_boot

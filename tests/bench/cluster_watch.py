@@ -49,7 +49,7 @@ class Watch:
                 self.news.notify_all()
 
     def until(self, so, what, longest=TOO_LONG):
-        """The first object that is so, and when it came."""
+        """The first object that fulfils a condition, and the time of its arrival."""
         end, looked = time.monotonic() + longest, 0
         with self.news:
             while True:
@@ -75,7 +75,7 @@ def events(at, space):
 
 
 def conditions(thing):
-    """By type."""
+    """Conditions of an object by type."""
     return {condition["type"]: condition for condition in thing.get("status", {}).get("conditions", [])}
 
 

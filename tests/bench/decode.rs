@@ -1,5 +1,5 @@
-//! `make bench` asks how much a conversion adds to decoding alone: this takes the layers off a file and drops what is
-//! inside. Usage: `decode FILE`
+//! Reference for `make bench`: decodes the compression layers of a file and drops the content, to measure
+//! what a conversion adds to that. Usage: `decode FILE`
 
 use std::error::Error;
 use std::fs::File;

@@ -1,4 +1,4 @@
-"""The goals of lines: functions of a result."""
+"""Goals of benchmark lines: functions of a result."""
 
 MIB = 1 << 20
 

@@ -1,4 +1,4 @@
-"""VMs for the benchmark: ours by `coracle run`, and the same QEMU without us."""
+"""VMs for the benchmark: by `coracle run`, and the same QEMU alone."""
 
 import contextlib
 import copy
@@ -18,7 +18,7 @@ from watched import TOO_LONG, Process, Watched, processes
 
 @contextlib.contextmanager
 def place(root, coracle):
-    """A registry, a libvirtd that runs, and a folder for VMs; short, for sockets lie in it."""
+    """A registry, a running libvirtd, and a folder for VMs; its path is short, since it holds sockets."""
     port = serve.free_port()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir="/var/tmp"))
     registry = serve.registry(folder / "registry", port)
@@ -59,7 +59,7 @@ class Place:
         return there
 
     def forget_images(self):
-        """No image is here any more."""
+        """Removes all images from this host."""
         shutil.rmtree(self.folder / "store", ignore_errors=True)
         shutil.rmtree(self.home / "data", ignore_errors=True)
 
@@ -82,7 +82,7 @@ class Place:
 
 
 class Ours(Watched):
-    """`coracle run -d`; `told` is how long the command took."""
+    """Runs `coracle run -d`; `told` is the duration of the command."""
 
     def __init__(self, at, name, image, args):
         self.at, self.name, self.image, self.args = at, name, image, args
@@ -100,11 +100,11 @@ class Ours(Watched):
         self.at.tell("rm", "--force", self.name)
 
     def processes(self):
-        """Every process that has this VM's folder in its arguments."""
+        """All processes with this VM's folder in their arguments."""
         return [p for p in processes() if any(f"{self.at.home}/state/vms/{self.name}/" in arg for arg in p.args)]
 
     def cpu(self):
-        """CPU seconds until now: the command, the launcher, QEMU."""
+        """CPU seconds so far of the command, the launcher and QEMU."""
         return self.command + sum(process.cpu() for process in self.processes())
 
     def launcher(self):
@@ -121,7 +121,7 @@ class Ours(Watched):
 
 
 class Bare:
-    """The arguments of a QEMU that the launcher has started, without what only libvirt can give it."""
+    """Arguments of a QEMU process of the launcher, without those that only libvirt can provide."""
 
     def __init__(self, at, args):
         self.at, self.args = at, []
@@ -137,7 +137,7 @@ class Bare:
             elif word == "-vnc":
                 value = re.sub(r"unix:[^,]*", "unix:FOLDER/vnc", value)
             self.args += [word] if value is None else [word, value]
-        # Kernel and initrd lie where an image's are, which may be forgotten meanwhile.
+        # Kernel and initrd are copied, since an image's files may be removed meanwhile.
         kept = at.folder / "kept"
         kept.mkdir(exist_ok=True)
         for option in ("-kernel", "-initrd"):
@@ -151,7 +151,7 @@ class Bare:
         return Alone(self, name)
 
     def on_a_socket(self):
-        """The same with its serial line on a unix socket, as other tools have it."""
+        """The same QEMU with its serial console on a unix socket, as other tools have it."""
         other = copy.copy(self)
         line = "socket,id=charserial0,path=FOLDER/serial,server=on,wait=off,"
         other.args = [arg.replace("pty,id=charserial0,", line) for arg in self.args]
@@ -182,7 +182,7 @@ class Alone(Watched):
         return super().said()
 
     def socat(self):
-        """The program that reads and types on its serial console."""
+        """A client of its serial console."""
         terminal = re.search(r"/dev/pts/\d+", (self.folder / "said").read_text())
         return ["socat", "-", f"{terminal[0]},rawer" if terminal else f"UNIX-CONNECT:{self.folder}/serial"]
 
@@ -194,6 +194,6 @@ class Alone(Watched):
 
 
 def children():
-    """Seconds of processor of all children that have ended."""
+    """CPU seconds of all children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

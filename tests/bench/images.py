@@ -1,4 +1,4 @@
-"""The lines about images: what people do with buildah, skopeo and tar, against one command."""
+"""Benchmarks of images: buildah, skopeo and tar, compared with one command."""
 
 import shlex
 
@@ -14,7 +14,7 @@ class Images:
     def __init__(self, coracle, have, at, work):
         self.coracle, self.at, self.work = f"CORACLE_STORE={work}/store {coracle}", at, work
         self.disk = have["plain.qcow2"]
-        # Both write what the other will have to remove.
+        # Both sides write files that the other one would have to remove.
         self.empty = f"rm -rf {work}/layout {work}/store {work}/dir {work}/files {at.stored}"
 
     def lines(self):
@@ -108,14 +108,14 @@ class Images:
         )
 
     def theirs(self):
-        """An image as others make it, in the registry that is read from: its layer is one stream of gzip."""
+        """An image as other tools build it, in the source registry: its layer is one gzip stream."""
         image = f"docker://{self.at.source}/gzip:1"
         side = self.buildah("overlay", f"push -q --tls-verify=false theirs {image}", image)
         missing = f"! skopeo inspect --raw --tls-verify=false {image} &>/dev/null"
         return f"if {missing}; then {self.context()}; {side.command}; {side.after}; fi"
 
     def proof(self, image, output):
-        """The disk in an image, taken out by others; prints how large its layer is."""
+        """Extracts the disk of an image with other tools; prints the size of its layer."""
         folder = shlex.quote(f"{self.work}/proof")
         return (
             f"tls=; [[ {image} != docker:* ]] || tls=--src-tls-verify=false; rm -rf {folder};"

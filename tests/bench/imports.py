@@ -1,4 +1,4 @@
-"""The lines about imports: the program of an importer pod beside what people do by hand for the same disk.
+"""Benchmarks of imports: the program of an importer pod, compared with manual steps for the same disk.
 
  ours    cdi-worker import: the bytes go from the server to the disk once, with the memory limit of a pod
  other   the image into a scratch folder, then qemu-img convert; of compressed disks also a pipe into the disk
@@ -15,7 +15,7 @@ from lines import sync
 from measure import Line, Side
 
 MIB = 1 << 20
-# Of an importer pod, in bytes.
+# Memory limit of an importer pod, in bytes.
 LIMIT = 128 * MIB
 # Names of lines.
 NAMES = (
@@ -68,7 +68,7 @@ class Imports:
         return self.line(NAMES[5], self.job({"registry": {"url": image}}), others, 3.0, (), pull.ready)
 
     def upload(self):
-        """Beside the bytes alone through TLS: the pod also converts them. The proxy is in the cluster's line."""
+        """Compared with a copy of the bytes through TLS: the pod also converts them. The proxy is in the cluster's line."""
         path, folder = self.have["zlib.qcow2"], self.work / "upload"
         job = json.dumps({"source": {"upload": {}}, "target": {"file": str(self.ours)}})
         at = "--listen 127.0.0.1:0 --linger 0"
@@ -101,7 +101,7 @@ class Imports:
         return self.job({"http": {"url": url}})
 
     def job(self, source):
-        """An importer as a pod starts it, whose last words go nowhere."""
+        """An importer as a pod starts it, without a file for its last message."""
         job = json.dumps({"source": source, "target": {"file": str(self.ours)}})
         command = f"{self.environment(job)} {self.worker} import --listen 127.0.0.1:0"
         return Side("cdi-worker", self.told(command), self.ours, written=self.counted)
@@ -118,12 +118,12 @@ class Imports:
         return f"qemu-img convert -W -m 8 -t writeback -T writeback -f {given} -O raw {source} {out}; {sync(out)}"
 
     def told(self, command):
-        """The command, and behind it what its processes had written: the shell has waited for all of them."""
+        """The command, followed by the bytes that its processes have written: the shell has waited for all of them."""
         return f"{command}; sed -n 's/^write_bytes: //p' /proc/$$/io >{self.counted}"
 
 
 def copied(path, folder, to):
-    """The bytes of a file through TLS on loopback into another, until they are on the disk."""
+    """Copies a file through TLS on loopback into another, until its bytes are on the disk."""
     free = "import socket; s = socket.socket(); s.bind((\"127.0.0.1\", 0)); print(s.getsockname()[1])"
     return (
         f"port=$(python3 -c '{free}');"
@@ -133,7 +133,7 @@ def copied(path, folder, to):
 
 
 def certificates(folder):
-    """A server and a client of one authority; made once."""
+    """A server and a client with certificates of one authority; made once."""
     key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     sign = f"-CA {folder}/ca.crt -CAkey {folder}/ca.key"
     return (

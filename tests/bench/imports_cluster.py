@@ -1,5 +1,5 @@
-"""The lines about imports in a cluster: the way to the first byte, many at once, an upload through the proxy, and an
-image that the node has.
+"""Benchmarks of imports in a cluster: the time to the first byte, many imports at once, an upload through the proxy,
+and an image that the node has.
 
  ours    DataVolume ──► virt-controller ──► PVC, pod ──► scheduler, kubelet ──► cdi-worker ──► the first request
  beside  the scheduler and the kubelet alone; the same pods without virt-controller; the same bytes through TLS; what one does
@@ -25,9 +25,9 @@ from cluster_audit import CONTROLLER, SCHEDULER, USER
 from report import spread
 from vms import Row
 
-# Of each kind, blank and from a server, at once.
+# Number of disks of each kind, blank and from a server, at once.
 MANY = 100
-# Of a DataVolume made, until the next.
+# Pause between two DataVolumes.
 STEPS = (
     ("API server", "its DataVolume is stored"), ("ours", "its PVC is made"), ("ours", "its pod is made"),
     ("scheduler", "the pod has a node"), ("kubelet, ours", "the first byte is asked for"), ("ours", "its status says so"),
@@ -40,12 +40,12 @@ NAMES = (
 
 
 def is_about(word):
-    """True if --only with this word means a line about imports."""
+    """True if --only with this word selects a line about imports."""
     return word.startswith("import")
 
 
 def measure(at, rounds, only, small, have):
-    """The rows whose name holds one of these words; all, without any."""
+    """Rows whose name contains one of these words; all rows without any."""
     ways = zip(NAMES, (first_byte, at_once, upload, node_pull))
     chosen = [way for name, way in ways if not only or any(word in name for word in only)]
     rows = []
@@ -99,7 +99,7 @@ def begun(at, space, name):
 
 
 def at_once(at, _rounds):
-    """Blank disks and small imports at once, beside the same pods and PVCs that nobody looks after."""
+    """Blank disks and small imports at once, compared with the same pods and PVCs without a controller."""
     count = 5 if at.small else MANY
     with at.space("import-many") as space, volumes(at, space) as watch, cluster_watch.pods(at, space) as pods:
         names = [f"{kind}-{number}" for number in range(count) for kind in ("blank", "small")]
@@ -119,7 +119,7 @@ def at_once(at, _rounds):
             ended = lambda pod: phase(pod) == "Succeeded"  # noqa: E731
             alone = made(at, space, bare, pods, ended, [pod["metadata"]["name"] for pod in bare])
     finally:
-        # Whoever measures next in this cluster finds it as it was.
+        # The next measurement in this cluster must find it unchanged.
         cluster_load.controllers(at, 2)
     part = max(0, seconds - alone) / seconds
     yield Row(
@@ -206,7 +206,7 @@ def by_hand(at, image):
 
 
 def volume(name, source, size="16Mi"):
-    """A DataVolume that is filled at once."""
+    """A DataVolume whose volume is bound and filled at once."""
     return {
         "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume",
         "metadata": {"name": name, "annotations": {"cdi.kubevirt.io/storage.bind.immediate.requested": ""}},
@@ -215,7 +215,7 @@ def volume(name, source, size="16Mi"):
 
 
 def plain(thing):
-    """An object as it was made, for another namespace, where nobody owns it."""
+    """A copy of an object for another namespace, without its owner."""
     kept = {key: thing["metadata"][key] for key in ("name", "labels") if key in thing["metadata"]}
     spec = {key: value for key, value in thing["spec"].items() if key not in ("nodeName", "volumeName")}
     kind = "Pod" if "containers" in spec else "PersistentVolumeClaim"
@@ -227,7 +227,7 @@ def listed(things):
 
 
 def made(at, space, manifests, watch, so, names):
-    """Seconds from the first request until each of these is so."""
+    """Seconds from the first request until each condition holds."""
     began, left = time.time(), set(names)
 
     def last(one):
@@ -256,7 +256,7 @@ def phase(thing):
 
 
 class Small:
-    """A server that gives the same small disk under every path, and knows when each was asked for first."""
+    """A server that gives the same small disk under every path, and records the time of each first request."""
 
     DISK = bytes(range(256)) * 4096
 

@@ -1,4 +1,4 @@
-"""The disk of the benchmarks in every packing, made once and kept in the cache."""
+"""The disk of the benchmarks in every compression, made once and kept in the cache."""
 
 import dataclasses
 import os
@@ -12,7 +12,7 @@ XZ = ["xz", "--lzma2=preset=1,dict=8MiB", "-c"]
 
 @dataclasses.dataclass
 class Inputs:
-    """Where everything lies."""
+    """Path of a file in the cache."""
 
     folder: pathlib.Path
     disk: pathlib.Path
@@ -43,7 +43,7 @@ def prepare(root, name):
 
 
 def made(path, make):
-    """Makes a file unless it is there; only a whole one takes the name."""
+    """Makes a file unless it exists; it gets its name once it is complete."""
     if path.exists():
         return
     print(f"bench: making {path.name}", file=sys.stderr, flush=True)

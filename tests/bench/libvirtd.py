@@ -1,4 +1,4 @@
-"""The usual way without coracle: a libvirtd that runs, skopeo, tar and virsh."""
+"""The common way without coracle: a running libvirtd, skopeo, tar and virsh."""
 
 import json
 import os
@@ -65,7 +65,7 @@ class Libvirtd:
 
 
 class ByHand(Watched):
-    """skopeo copy, tar, virsh create; `brought` is when the kernel was here."""
+    """skopeo copy, tar, virsh create; `brought` is the time at which the kernel was here."""
 
     def __init__(self, daemon, image):
         self.daemon, self.image, self.folder = daemon, image, daemon.folder / "hand"
@@ -89,7 +89,7 @@ class ByHand(Watched):
         shutil.rmtree(self.folder)
 
     def domain(self, config):
-        """The domain that `coracle run` makes by itself: its vCPUs, memory and kernel."""
+        """The domain that `coracle run` makes by default: its vCPUs, memory and kernel."""
         labels = config["config"]["Labels"]
         kernel, initrd = (f"{self.folder}/files{labels[f'io.coracle.{kind}']}" for kind in ("kernel", "initrd"))
         return f"""<domain type='qemu'><name>hand</name><memory unit='GiB'>1</memory><vcpu>{min(2, os.cpu_count())}</vcpu>

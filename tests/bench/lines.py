@@ -1,4 +1,4 @@
-"""The lines of the table: the work, our command, the other tools at their best, and the goal."""
+"""The lines of the table: the task, our command, the other tools at their best, and the goal."""
 
 import images
 from goals import MIB, both, no_larger, small, times, within
@@ -42,7 +42,7 @@ class Lines:
             )
 
     def packed(self):
-        """Compressed streams, against the tool of each compression. One that writes holes itself is let to."""
+        """Compressed streams, compared with the tool of each compression. A tool that writes holes itself may do so."""
         for name, source, tool, factor in [
             ("raw.xz of many blocks → raw", "blocks.raw.xz", "xz -T0 -dc", 1.3),
             ("raw.gz → raw", "disk.raw.gz", "pigz -dc", 2.0),
@@ -117,7 +117,7 @@ class Lines:
         return Side("coracle", self.run(source, out, f"--format {given} {options}"), out)
 
     def run(self, source, out, options=""):
-        # No journal to go on from: each run starts anew.
+        # Without a journal to resume from, each run starts from the beginning.
         return f"{self.coracle} convert --no-resume {options} {source} {out}"
 
     def qemu(self, rest, out):

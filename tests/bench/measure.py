@@ -1,4 +1,4 @@
-"""One line of the table: runs both sides in turn and keeps seconds, memory and what was written."""
+"""One line of the table: runs both sides in turn, and records seconds, memory and written bytes."""
 
 import contextlib
 import dataclasses
@@ -13,23 +13,23 @@ import tempfile
 import time
 import typing
 
-# Longer than any run here; a run that takes longer is a fault.
+# Timeout, longer than any run here.
 TOO_LONG = 900
 
 
 @dataclasses.dataclass
 class Side:
-    """One way to do the work: a name for people and a shell command that ends with the bytes on the disk."""
+    """A way to do the task: its name, and a shell command that ends with the bytes on the disk."""
 
     name: str
     command: str
-    # The file it leaves, to be compared with the disk; None where there is none.
+    # Output file, to be compared with the disk; None if there is none.
     output: typing.Optional[pathlib.Path] = None
-    # Of an image: makes `output` from what the command left, and prints the size of what is compared. Not measured.
+    # For an image: makes `output` of the command's result, and prints the size to be compared. Not measured.
     proof: str = ""
-    # Removes what the command left beside `output`. Not measured.
+    # Removes results of the command besides `output`. Not measured.
     after: str = ""
-    # A file where the command tells the bytes that its processes had written to storage.
+    # File with the number of bytes that the command's processes have written to storage.
     written: typing.Optional[pathlib.Path] = None
 
 
@@ -39,20 +39,20 @@ class Line:
 
     name: str
     ours: Side
-    # Ways to do the same with other tools; the quickest in a trial is measured. Empty: we are measured alone.
+    # Other tools for the same task; the quickest in a trial is measured. Empty: only ours is measured.
     others: list
-    # The goal of the issue, in words, and the function that checks a result.
+    # Goal of the line in words, and the function that checks a result.
     goal: str = "–"
     reached: typing.Optional[typing.Callable] = None
-    # Seconds that ours are set against, where that is not the other's median.
+    # Seconds that ours are compared with, unless it is the other's median.
     against: typing.Optional[typing.Callable] = None
     # Files to have in the page cache.
     warm: tuple = ()
     # A shell command that prepares the first run.
     ready: str = ""
-    # Measured in the same rounds because the goal speaks of it.
+    # Measured in the same rounds, since the goal refers to it.
     beside: tuple = ()
-    # Once is enough where seconds are not the question.
+    # One round suffices where time is not measured.
     once: bool = False
 
 
@@ -85,16 +85,16 @@ def workplace(folder):
         yield work
     finally:
         at_hand.let_go()
-        # Mounts of a buildah that was stopped are still there; the innermost goes first.
+        # Mounts of an interrupted buildah still exist; the innermost is removed first.
         mounts = [entry.split()[1] for entry in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
         for mount in sorted((mount for mount in mounts if mount.startswith(f"{work}/")), reverse=True):
             subprocess.run(["umount", mount])
         shutil.rmtree(work, ignore_errors=True)
 
 
-# Of a line whose rounds have taken so many seconds, so many rounds tell enough.
+# If the rounds of a line have taken so many seconds, so many rounds suffice.
 LONG, ENOUGH = 30, 3
-# A program that took longer than the best by this factor is not tried again.
+# A program that is slower than the best by this factor is not tried again.
 NEAR = 1.3
 
 
@@ -118,7 +118,7 @@ def line(line, rounds, disk):
 
 
 def look(runs, disk):
-    """Keeps the size of what a run left, and with a disk compares it with that."""
+    """Records the size of a run's result, and compares it with the disk if there is one."""
     side = runs.side
     if side.written:
         runs.written = max(runs.written, int(side.written.read_text()))
@@ -147,8 +147,8 @@ def best(sides, warm):
 
 
 def make_ready(warm):
-    """The same start for every run: nothing left to write, the input in the page cache, and memory at hand."""
-    # Pending writes of other programs are not charged to us, nor ours to them.
+    """The same conditions for every run: no pending writes, the input in the page cache, and free memory."""
+    # Pending writes of other programs would slow down the run.
     os.sync()
     for path in warm:
         with open(path, "rb") as file:
@@ -161,7 +161,7 @@ class AtHand:
     """Memory for the next run. A VM may hand idle memory back to its host, and the process that touches it first
     then waits for the host, for seconds: so this program holds the memory of a run, and lets it go as that run begins."""
 
-    # More than any run here writes.
+    # More bytes than any run here writes.
     SIZE = 5 << 29
 
     def __init__(self):
@@ -185,7 +185,7 @@ at_hand = AtHand()
 
 
 def once(side, warm, look=None):
-    """Seconds and peak memory (bytes) of one run. Memory is that of the largest process."""
+    """Seconds and peak memory (bytes) of one run. The memory is that of the largest process."""
     try:
         measured = timed(side, warm)
         if look:
@@ -193,7 +193,7 @@ def once(side, warm, look=None):
         return measured
     finally:
         shell(side.after)
-        # At once, before this VM hands back the memory of the run.
+        # Released at once, before this VM hands back the memory of the run.
         if side.output:
             side.output.unlink(missing_ok=True)
         at_hand.hold()
@@ -225,7 +225,7 @@ def timed(side, warm):
 
 
 def shell(command):
-    """Runs a command that is not measured, and yields what it prints."""
+    """Runs a command that is not measured, and yields its output."""
     if not command:
         return b""
     run = subprocess.run(["bash", "-euo", "pipefail", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""The lines about the console: the relay alone, and beside socat with a guest that writes as much as it can.
+"""Benchmarks of the console: the relay alone, and compared with socat, with a guest that writes as fast as it can.
 
  relay alone   a socket ──► the launcher's relay ──► a reader                        launcher/examples/relay.rs
  ours          a guest ──► QEMU's terminal ──► virt-launcher ──► coracle console ──► we count
@@ -16,13 +16,13 @@ import time
 
 # Bytes that the guest writes: an emulated serial port takes each byte by itself.
 FLOOD = 1 << 20
-# Of its beginning this much is not counted: dd begins, buffers fill.
+# The first bytes are not counted: dd starts, and buffers fill.
 AHEAD = 128 << 10
 TYPED = f"dd if=/dev/zero bs=4k count={(FLOOD + AHEAD) >> 12} 2>/dev/null | tr '\\000' x\n".encode()
 
 
 def rows(at, rounds, row):
-    # `make bench` builds it; a run of the benchmark alone may not have it.
+    # `make bench` builds it; a run of the benchmark alone may lack it.
     example = at.coracle.parent / "examples/relay"
     if example.exists():
         rates = {how: [alone(example, how) for _ in range(rounds)] for how in ((), ("stopped",))}
@@ -37,7 +37,7 @@ def rows(at, rounds, row):
         command = [at.coracle, "console", "flood"]
         looking = [at.coracle, "console", "--read-only", "flood"]
         ours, beside, theirs, socket = [], [], [], []
-        # The other VMs stand still while one is measured, and nothing else does.
+        # The other VMs are paused while one is measured.
         with bare.run("terminal") as qemu, bare.on_a_socket().run("socket") as other:
             lines = []
             for guest in (qemu, other):
@@ -81,7 +81,7 @@ def log_in(command, env):
 
 
 def flood(command, env):
-    """Bytes a second of what the guest writes."""
+    """Bytes per second of the guest's output."""
     with terminal(command, env) as child:
         # Earlier output is shown again to a client that joins.
         drain(child)
@@ -116,7 +116,7 @@ def terminal(command, env):
     finally:
         child.kill()
         child.wait()
-        # Its place as the one that types is free when the launcher has seen it go.
+        # The keyboard is free once the launcher has noticed the end of this client.
         time.sleep(0.2)
 
 
@@ -128,7 +128,7 @@ def type_in(child, typed):
 @contextlib.contextmanager
 def stopped_reader(command, env):
     with terminal(command, env) as child:
-        # It has joined by the time that it is stopped.
+        # The client has joined by the time that it is stopped.
         time.sleep(0.5)
         child.send_signal(signal.SIGSTOP)
         yield

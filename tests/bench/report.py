@@ -1,4 +1,4 @@
-"""The tables, and the parts of docs/benchmarks.md that a run replaces. The text around them stays."""
+"""The tables, and the parts of docs/benchmarks.md that a run replaces. The text around them is kept."""
 
 import datetime
 import math
@@ -41,7 +41,7 @@ def row(result):
 
 
 def of_imports(results, rows, rounds, coracle, have):
-    """The table about imports, and behind it that of the cluster, where there is one."""
+    """The table about imports, followed by that of the cluster, if there is one."""
     data = have.disk.stat().st_blocks * 512
     text = [
         *of_disks(rounds, coracle, have), "",
@@ -55,7 +55,7 @@ def of_imports(results, rows, rounds, coracle, have):
 
 
 def import_row(result, data):
-    """What is written is told as a part of the data in the disk."""
+    """Written bytes as a part of the data in the disk."""
     ours, other = result.ours, result.other
     ratio = f"{other.median / ours.median:.2f} ×"
     if result.line.against:
@@ -69,14 +69,14 @@ def import_row(result, data):
 
 
 def spread(seconds):
-    """Several runs: their median, the least and the most; one: itself."""
+    """Several runs: median, minimum and maximum; one run: its value."""
     if len(seconds) == 1:
         return f"{seconds[0]:.2f}"
     return f"**{statistics.median(seconds):.2f}** ({min(seconds):.2f}–{max(seconds):.2f})"
 
 
 def percent(values, part):
-    """The value that so many of a hundred do not exceed."""
+    """Percentile: the value that so many of a hundred do not exceed."""
     return sorted(values)[max(0, math.ceil(len(values) * part / 100) - 1)]
 
 
@@ -154,7 +154,7 @@ def filesystem(folder):
 
 
 def put(text, part, is_dry):
-    """Replaces a part of the document, or prints what would stand there."""
+    """Replaces a part of the document, or prints it."""
     if is_dry:
         print(text)
         return

@@ -1,4 +1,4 @@
-"""Servers on loopback: nginx as it is, and behind a line with latency where each connection is slow; two registries."""
+"""Servers on loopback: nginx directly, and behind a slow line with latency; two registries."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,10 @@ import subprocess
 import sys
 import time
 
-# The slow line: what one connection gets, and how long a byte travels one way.
+# The slow line: bytes per second of one connection, and latency in one direction.
 RATE = "20m"
 ONE_WAY = 0.025
-# Bytes that may be on their way in one direction of a connection.
+# Maximum number of bytes in flight in one direction of a connection.
 ON_THE_WAY = 4 << 20
 
 
@@ -23,7 +23,7 @@ ON_THE_WAY = 4 << 20
 class Servers:
     fast: str
     slow: str
-    # Of the registries `host:port`: one to read from, one to write to, and the folder of what the latter has.
+    # Registries as `host:port`: the source, the target, and the folder of the target.
     source: str
     target: str
     stored: pathlib.Path
@@ -64,7 +64,7 @@ def servers(folder, work):
 
 
 def registry(state, port):
-    """Debian's docker-registry. It keeps nothing in memory, so that what it has stored can be removed under it."""
+    """Debian's docker-registry. It caches nothing in memory, so that its stored files can be removed."""
     state.mkdir()
     (state / "config.yml").write_text(f"""
 version: 0.1
@@ -91,7 +91,7 @@ def answers(port):
 
 
 async def delayed(listen, target):
-    """Passes connections on; every byte arrives `ONE_WAY` later than it was sent."""
+    """Forwards connections; every byte arrives `ONE_WAY` later than it was sent."""
 
     async def one_way(reader, writer):
         queue, held, room = asyncio.Queue(), 0, asyncio.Condition()

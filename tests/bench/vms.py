@@ -1,4 +1,4 @@
-"""The lines about VMs: the cost of a launcher beside the QEMU that it starts, measured against that QEMU alone.
+"""Benchmarks of VMs: the cost of a launcher beside its QEMU, compared with that QEMU alone.
 
  ours    coracle run -d ──► virt-launcher ──► QEMU ──► the guest's serial console, in a log
  other   the same QEMU by the same arguments, which are read from the process of ours; or skopeo, tar and virsh with a
@@ -19,7 +19,7 @@ import relays
 from report import spread
 from watched import MIB
 
-# VMs that are started at once, and the size of each.
+# Number of VMs that are started at once, and the size of each.
 MANY, SMALL = 20, ("--cpus", "1", "--memory", "128MiB")
 # The names that --only matches.
 NAMES = (
@@ -30,7 +30,7 @@ NAMES = (
 
 @dataclasses.dataclass
 class Row:
-    """A line of the table; cells are words, for what is compared differs from line to line."""
+    """A line of the table; cells are text, since lines compare different things."""
 
     name: str
     ours: str
@@ -44,12 +44,12 @@ class Row:
 
 
 def is_about(word):
-    """True if --only with this word means a line of ours."""
+    """True if --only with this word selects one of our lines."""
     return any(word in name for name in NAMES)
 
 
 def measure(root, coracle, rounds, only):
-    """The rows whose name holds one of these words; all, without any."""
+    """Rows whose name contains one of these words; all rows without any."""
     ways = zip(NAMES, (idle, warm, cold, many, lambda at, rounds: relays.rows(at, rounds, Row)))
     chosen = [way for name, way in ways if not only or any(word in name for word in only)]
     rows = []
@@ -62,12 +62,12 @@ def measure(root, coracle, rounds, only):
 
 
 def idle(at, rounds):
-    """The memory of the launcher while the guest is idle, and the processes beside it."""
+    """Memory of the launcher while the guest is idle, and of the processes beside it."""
     rss, dirty, beside = [], [], set()
     for _ in range(min(rounds, 3)):
         with at.run("idle", "tiny:1") as vm:
             vm.wait_for("tiny ready")
-            # The memory of the start is given back by then, or never.
+            # By then the memory of the start is released, or never.
             time.sleep(5)
             launcher = vm.launcher()
             rss.append(launcher["Rss"] / MIB)
@@ -87,7 +87,7 @@ def idle(at, rounds):
 
 
 def warm(at, rounds):
-    """From the command to the guest's first line, in turn with QEMU alone."""
+    """Time from the command to the guest's first line, in turn with QEMU alone."""
     with at.run("warm", "tiny:1") as vm:
         vm.wait_for("tiny: Linux")
         bare = vm.bare()
@@ -111,7 +111,7 @@ def warm(at, rounds):
 
 
 def cold(at, rounds):
-    """The image in a registry, nothing of it here; the caches that a node keeps between VMs are warm on both sides."""
+    """The image is in a registry, and no file of it here; caches that a node keeps between VMs are warm on both sides."""
     image = at.publish("tiny:1")
     # Neither side measures its first start.
     with at.run("cold", image) as vm:

@@ -1,4 +1,4 @@
-"""VMs and processes, seen from outside: the output of a guest, the memory of a process."""
+"""VMs and processes, observed from outside: the output of a guest, the memory of a process."""
 
 import contextlib
 import os
@@ -7,15 +7,15 @@ import re
 import time
 
 MIB = 1 << 20
-# Longer than any guest here needs on a host that is not overloaded.
+# Timeout, longer than any guest here needs on a host that is not overloaded.
 TOO_LONG = 300
 
 
 class Watched:
-    """A VM with a log of its serial console; `began` is the time of its command."""
+    """A VM with a log of its serial console; `began` is the start time of its command."""
 
     def wait_for(self, words, longest=TOO_LONG):
-        """Seconds from its begin until the guest has written these words."""
+        """Seconds from its start until the guest has written these words."""
         end = time.monotonic() + longest
         while words.encode() not in self.said():
             if time.monotonic() > end:
@@ -37,7 +37,7 @@ class Process:
         self.name = pathlib.Path(self.args[0]).name if self.args else ""
 
     def cpu(self):
-        """CPU seconds that it has used."""
+        """CPU seconds of the process so far."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
