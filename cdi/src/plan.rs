@@ -21,7 +21,7 @@ use crate::size::human;
 use crate::source;
 use crate::target::Destination;
 use crate::{Detail, Error, ErrorKind, Result};
-use disk_format::judge::Judge;
+use disk_format::validate::Validator;
 use disk_format::{Codec, Format};
 use fetch::{Decoded, LeastRate};
 use std::path::PathBuf;
@@ -217,11 +217,7 @@ const TABLES: u64 = 8 << 20;
 const SECTOR: u64 = 512;
 
 /// Makes the plan for an opened source. The error states what is missing.
-pub fn plan<S, T>(
-    facts: Facts,
-    access: SourceAccess<S, T>,
-    convert_options: &ConvertOptions,
-) -> Result<Plan<S, T>> {
+pub fn plan<S, T>(facts: Facts, access: SourceAccess<S, T>, convert_options: &ConvertOptions) -> Result<Plan<S, T>> {
     let flow = flow(&facts, access);
     let kind = flow.kind();
     let size = size(&facts, convert_options)?;
@@ -323,11 +319,7 @@ fn why(flow: Flow, facts: &Facts, convert_options: &ConvertOptions) -> String {
 /// True if a transfer that was cut short would give a shorter disk without an error: a raw disk outside an
 /// archive and without a checksum, whose source does not mark its end. Members of a gzip, frames of zstd and
 /// streams of xz follow one another, so a cut between two of them leaves a valid file.
-pub(crate) fn has_unknown_length(
-    facts: &Facts,
-    convert_options: &ConvertOptions,
-    marks_its_end: bool,
-) -> bool {
+pub(crate) fn has_unknown_length(facts: &Facts, convert_options: &ConvertOptions, marks_its_end: bool) -> bool {
     let is_raw = matches!(facts.format, Format::Raw | Format::Iso) && facts.kept.is_none();
     let is_archived = facts.layers.iter().any(|&(layer, _)| layer == Layer::Tar);
     is_raw && !is_archived && !marks_its_end && convert_options.checksum.is_none()
@@ -453,7 +445,7 @@ fn buffers(facts: &Facts, convert_options: &ConvertOptions, flow: Flow, workers:
         account.push(("tables of the qcow2", two_passes::LARGEST));
     }
     if facts.kept.is_some() && !flow.seeks() {
-        account.push(("checking the image", Judge::MEMORY));
+        account.push(("checking the image", Validator::MEMORY));
     }
     if flow.in_order() || flow == Flow::SpoolThenOrder(()) {
         account.push(("ordering", buffers as u64 * piece));
@@ -496,11 +488,7 @@ pub(crate) fn reads_twice(facts: &Facts, flow: Flow) -> bool {
     flow == Flow::TablesInOrder(()) && is_plain_qcow2 && is_layer && !facts.source.remote
 }
 
-fn resume(
-    facts: &Facts,
-    convert_options: &ConvertOptions,
-    flow: Flow,
-) -> std::result::Result<ResumeCommand, &'static str> {
+fn resume(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> std::result::Result<ResumeCommand, &'static str> {
     can_enter(facts, convert_options, flow)?;
     match &facts.source.identity {
         // All bytes are hashed, those of the earlier run by the hash state that it left.
@@ -514,11 +502,7 @@ fn resume(
 }
 
 /// True if a later run can begin in the middle.
-fn can_enter(
-    facts: &Facts,
-    convert_options: &ConvertOptions,
-    flow: Flow,
-) -> std::result::Result<(), &'static str> {
+fn can_enter(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> std::result::Result<(), &'static str> {
     match facts.target {
         Destination::File(_) => {}
         Destination::Device(_) if convert_options.journals.is_some() => {}
@@ -528,8 +512,7 @@ fn can_enter(
         return Err("--no-resume was given");
     }
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
-    let is_in_layer =
-        may_reenter(&facts.source, convert_options) && facts.layers.is_empty() && facts.kept.is_none();
+    let is_in_layer = may_reenter(&facts.source, convert_options) && facts.layers.is_empty() && facts.kept.is_none();
     match flow {
         Flow::Tables(()) => Ok(()),
         Flow::Stream(()) if facts.source.reentry && !facts.layers.is_empty() => {

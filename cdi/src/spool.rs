@@ -6,7 +6,7 @@
 
 use crate::size::Human;
 use crate::{Error, Result, sys, zeros};
-use container_disk::{Nameless, nameless};
+use container_disk::{AnonymousFile, anonymous_file};
 use disk_format::ReadAt;
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ const BLOCK: u64 = 4096;
 /// A bounded file for ranges of a stream.
 #[derive(Debug)]
 pub struct Spool {
-    file: Nameless,
+    file: AnonymousFile,
     folder: PathBuf,
     max: u64,
     kept: Mutex<KeptRanges>,
@@ -50,7 +50,7 @@ impl Spool {
     /// disk.
     pub fn beside(folder: &Path, max: u64) -> Result<Self> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let file = nameless(folder)
+        let file = anonymous_file(folder)
             .map_err(|e| Error::io(format!("cannot make a temporary file in {}", folder.display()), e))?;
         Ok(Spool { file, folder: folder.to_owned(), max, kept: Mutex::default() })
     }

@@ -36,14 +36,14 @@ pub struct Chosen {
     pub labels: BTreeMap<String, String>,
     /// Environment of its config.
     pub env: Vec<String>,
-    /// Layers, lowest first.
+    /// Layers in the order of the manifest, lowest first.
     pub layers: Vec<Layer>,
     /// The kernel, if the image has one for a direct kernel boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<Boot>,
 }
 
-/// One layer, as the manifest describes it.
+/// A layer, as the manifest describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Layer {
     /// Digest of the blob.
@@ -58,8 +58,8 @@ pub struct Layer {
 /// empty.
 pub fn describe(found: &FoundImage, architecture: &str) -> Result<ImageFacts> {
     let place = &*found.place;
-    let top = place.document(&found.which)?;
-    let chosen = match choose::manifest(place, &crate::place::Which::Digest(top.digest), architecture) {
+    let top = place.document(&found.reference)?;
+    let chosen = match choose::manifest(place, &crate::place::Reference::Digest(top.digest), architecture) {
         Ok(document) => chosen(found, &document)?,
         Err(e) if e.kind() == ErrorKind::NotFound && matches!(top.content, Content::Index(_)) => None,
         Err(e) => return Err(e),

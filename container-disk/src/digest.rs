@@ -134,16 +134,16 @@ impl Default for Hasher {
 }
 
 /// A writer that counts and hashes the bytes that pass through it.
-pub struct Counted<W> {
+pub struct HashingWriter<W> {
     inner: W,
     hash: Hasher,
     size: u64,
 }
 
-impl<W: Write> Counted<W> {
+impl<W: Write> HashingWriter<W> {
     /// Wraps `inner`, with SHA-256.
     pub fn new(inner: W) -> Self {
-        Counted { inner, hash: Hasher::new(), size: 0 }
+        HashingWriter { inner, hash: Hasher::new(), size: 0 }
     }
 
     /// The digest of the bytes so far.
@@ -157,7 +157,7 @@ impl<W: Write> Counted<W> {
     }
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let n = self.inner.write(data)?;
         self.hash.update(&data[..n]);
@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn a_writer_tells_digest_and_size() {
-        let mut counted = Counted::new(Vec::new());
-        counted.write_all(b"abc").unwrap();
-        assert_eq!(counted.finish(), (b"abc".to_vec(), Digest::of(b"abc"), 3));
+        let mut transfer_counts = HashingWriter::new(Vec::new());
+        transfer_counts.write_all(b"abc").unwrap();
+        assert_eq!(transfer_counts.finish(), (b"abc".to_vec(), Digest::of(b"abc"), 3));
     }
 }

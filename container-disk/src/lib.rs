@@ -21,27 +21,26 @@
 //! parsed, each blob's size and digest are verified as it streams, and no file gets its final name before it
 //! is complete and durable.
 
-mod ahead;
-mod apart;
+mod anonymous_file;
 pub mod archive;
-mod aside;
-pub mod behind;
-mod checked;
+mod background_hash;
+mod confined;
 pub mod describe;
 pub mod digest;
+mod expected_blob;
 pub mod image;
+mod layer_decoder;
 pub mod layout;
 pub mod locate;
 pub mod manifest;
 mod members;
-mod nameless;
 pub mod open;
-pub mod ours;
+pub mod own_file;
 pub mod pack;
-mod peel;
 pub mod place;
-mod promise;
+pub mod progress;
 pub mod publish;
+mod read_ahead;
 mod reentry;
 pub mod reference;
 pub mod registry;
@@ -52,12 +51,13 @@ pub mod tar;
 pub mod tee;
 mod units;
 pub mod verify;
-pub mod watched;
+mod verifying_reader;
+pub mod write_behind;
 
-pub use apart::apart;
+pub use anonymous_file::{AnonymousFile, anonymous_file, reserve};
+pub use confined::run_confined;
 pub use digest::Digest;
 pub use fetch::error;
 pub use fetch::{Error, ErrorKind, Result};
-pub use nameless::{Nameless, nameless, reserve};
 pub use reentry::{OnReentry, Reentry};
 pub use reference::Name;

@@ -27,7 +27,6 @@ pub struct Document {
     pub digest: Digest,
     /// The media type. The place that holds the document and the document itself must agree on it.
     pub media_type: String,
-    /// The parsed content.
     pub content: Content,
 }
 

@@ -2,9 +2,9 @@
 
 use crate::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
 use crate::layout::Layout;
-use crate::place::{Place, Sink, Which};
-use crate::registry::config::{Own, Readers};
-use crate::registry::{Config, Counted, Registries, Registry};
+use crate::place::{Place, Reference, Sink};
+use crate::registry::config::{Readers, UserSettings};
+use crate::registry::{Config, Registries, Registry, TransferCounts};
 use crate::spooled::Spooled;
 use crate::store::{self, Store};
 use crate::{Digest, Error, Name, Result};
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Places {
     store: Option<PathBuf>,
     config: Option<PathBuf>,
-    own: Option<(String, Own)>,
+    own: Option<(String, UserSettings)>,
     readers: Readers,
     registries: OnceLock<Registries>,
 }
@@ -25,13 +25,13 @@ pub struct FoundImage {
     /// The place that holds the image.
     pub place: Arc<dyn Place>,
     /// The reference of the image in that place.
-    pub which: Which,
+    pub reference: Reference,
 }
 
 impl FoundImage {
     /// The same image by the digest of its document, even if the tag has moved.
     pub fn exactly(self, digest: Digest) -> FoundImage {
-        FoundImage { which: Which::Digest(digest), ..self }
+        FoundImage { reference: Reference::Digest(digest), ..self }
     }
 }
 
@@ -58,7 +58,7 @@ impl Places {
     }
 
     /// The same places with registry settings of one user for `host`, and without cached state.
-    pub fn for_user_of(&self, host: &str, own: Own) -> Places {
+    pub fn for_user_of(&self, host: &str, own: UserSettings) -> Places {
         let own = Some((host.to_owned(), own));
         Places {
             store: self.store.clone(),
@@ -82,7 +82,7 @@ impl Places {
         }
         let mut config = Config::load(self.config.as_deref())?.read_by(self.readers);
         if let Some((host, own)) = &self.own {
-            config = config.with_own(host, own.clone());
+            config = config.with_user_settings(host, own.clone());
         }
         Ok(self.registries.get_or_init(|| Registries::new(config)))
     }
@@ -98,7 +98,7 @@ impl Places {
     }
 
     /// Totals of all transfers with registries.
-    pub fn counted(&self) -> Counted {
+    pub fn transfer_counts(&self) -> TransferCounts {
         self.registries.get().map(|registries| registries.counters().now()).unwrap_or_default()
     }
 
@@ -119,31 +119,31 @@ impl Places {
         Store::open(&self.store_folder()?)
     }
 
-    /// Opens the existing store. Fails if there is none.
+    /// Opens the existing store. Fails if it does not exist.
     pub fn store_to_read(&self) -> Result<Store> {
         Store::read(&self.store_folder()?)
     }
 
     /// Opens the place of an existing image. A registry is not contacted before a document is read.
     pub fn find(&self, name: &Name) -> Result<FoundImage> {
-        let found = |place: Arc<dyn Place>, which| Ok(FoundImage { place, which });
+        let found = |place: Arc<dyn Place>, reference| Ok(FoundImage { place, reference });
         match name {
-            Name::Registry(remote) => found(Arc::new(self.registries()?.open(remote)?), remote.which()),
-            Name::Store(local) => found(Arc::new(self.store_to_read()?), local.which()),
+            Name::Registry(remote) => found(Arc::new(self.registries()?.open(remote)?), remote.reference()),
+            Name::Store(local) => found(Arc::new(self.store_to_read()?), local.reference()),
             Name::Layout(path, tag) => {
                 let layout = Layout::open(path)?;
-                let which = layout.which(tag.as_deref())?;
-                found(Arc::new(layout), which)
+                let reference = layout.reference(tag.as_deref())?;
+                found(Arc::new(layout), reference)
             }
             Name::OciArchive(path, tag) => {
                 let archive = OciArchive::open(path)?;
-                let which = archive.which(tag.as_deref())?;
-                found(Arc::new(archive), which)
+                let reference = archive.reference(tag.as_deref())?;
+                found(Arc::new(archive), reference)
             }
             Name::DockerArchive(path, tag) => {
                 let archive = DockerArchive::open(path)?;
-                let which = archive.which(tag.as_deref())?;
-                found(Arc::new(archive), which)
+                let reference = archive.reference(tag.as_deref())?;
+                found(Arc::new(archive), reference)
             }
         }
     }

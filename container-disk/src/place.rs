@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Reference of a document in a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Which {
+pub enum Reference {
     /// A tag, which may move to another document.
     Tag(String),
     /// The digest of the document.
@@ -22,7 +22,7 @@ pub trait Place: Send + Sync {
     fn name(&self) -> &str;
 
     /// Reads a manifest or an index. With a reference by digest, the document's digest is verified.
-    fn document(&self, which: &Which) -> Result<Document>;
+    fn document(&self, reference: &Reference) -> Result<Document>;
 
     /// Opens a blob (a config or a layer) that a manifest of this place lists.
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>>;
@@ -57,12 +57,12 @@ pub trait Reading: Read + Send {
     /// The error to return when all bytes from the first one on have the digest `actual` instead of the
     /// expected one. A place with several mirrors names the ones that sent the bytes, and asks other mirrors
     /// first from now on.
-    fn wrong(&mut self, actual: &Digest) -> Error;
+    fn digest_mismatch(&mut self, actual: &Digest) -> Error;
 }
 
 impl<R: Reading + ?Sized> Reading for Box<R> {
-    fn wrong(&mut self, actual: &Digest) -> Error {
-        (**self).wrong(actual)
+    fn digest_mismatch(&mut self, actual: &Digest) -> Error {
+        (**self).digest_mismatch(actual)
     }
 }
 
@@ -76,26 +76,26 @@ impl Read for Plain {
 }
 
 impl Reading for Plain {
-    fn wrong(&mut self, actual: &Digest) -> Error {
+    fn digest_mismatch(&mut self, actual: &Digest) -> Error {
         Error::refused(format!("a blob has the digest {actual}, which differs from its descriptor"))
     }
 }
 
 /// A reader with a name and an expected digest, for the error message.
-pub struct Named<R> {
+pub struct NamedReader<R> {
     pub(crate) inner: R,
     pub(crate) name: String,
     pub(crate) expected: Digest,
 }
 
-impl<R: Read> Read for Named<R> {
+impl<R: Read> Read for NamedReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.inner.read(out)
     }
 }
 
-impl<R: Read + Send> Reading for Named<R> {
-    fn wrong(&mut self, actual: &Digest) -> Error {
+impl<R: Read + Send> Reading for NamedReader<R> {
+    fn digest_mismatch(&mut self, actual: &Digest) -> Error {
         Error::refused(format!("{} has the digest {actual}, not {}", self.name, self.expected))
     }
 }

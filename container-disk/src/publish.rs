@@ -5,10 +5,10 @@
 //! replaced. If a file had the name, only that same file is replaced.
 //!
 //! ```text
-//!  Standing::look ─┬─ None ─► publish: renameat2(RENAME_NOREPLACE); if the file system lacks it, link and
-//! unlink;
-//!                  │                   if it lacks links too (FAT, some FUSE ones), stat and rename
-//!                  └─ Some ─► publish: stat, to compare with that file, and rename
+//!  ExistingFile::examine
+//!    ├─ None ─► publish: renameat2(RENAME_NOREPLACE); if the file system lacks it, link and unlink;
+//!    │                   if it lacks links too (FAT, some FUSE ones), stat and rename
+//!    └─ Some ─► publish: stat, to compare with that file, and rename
 //! ```
 //!
 //! A file that another program creates between stat and rename can still be lost: no system call replaces one
@@ -23,25 +23,25 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The file that had the final name at the beginning. An `O_PATH` descriptor holds it without opening it: no
 /// other file can get its inode number meanwhile, a network or FUSE file system does not change the number,
 /// and no file server sees it in use.
-pub struct Standing {
+pub struct ExistingFile {
     stat: Stat,
     _held: OwnedFd,
 }
 
-impl Standing {
-    /// Examines the file of that name. `None` if there is none. A symbolic link is not followed.
-    pub fn look(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option<Standing>> {
+impl ExistingFile {
+    /// Examines the file of that name. `None` if it does not exist. A symbolic link is not followed.
+    pub fn examine(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option<ExistingFile>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-            Ok(held) => Standing::of(held).map(Some),
+            Ok(held) => ExistingFile::from_fd(held).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e),
         }
     }
 
     /// Examines an open file.
-    pub fn of(held: OwnedFd) -> rustix::io::Result<Standing> {
-        Ok(Standing { stat: rustix::fs::fstat(&held)?, _held: held })
+    pub fn from_fd(held: OwnedFd) -> rustix::io::Result<ExistingFile> {
+        Ok(ExistingFile { stat: rustix::fs::fstat(&held)?, _held: held })
     }
 
     /// Attributes of the file at the time it was examined.
@@ -53,7 +53,7 @@ impl Standing {
 /// Renames `from` to `to` in the same folder. The name must be free, or belong to the file `over`, which is
 /// replaced. If another file has the name by now, the error is `AlreadyExists`, and both files stay as they
 /// are.
-pub fn publish(folder: impl AsFd, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()> {
+pub fn publish(folder: impl AsFd, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
     let folder = folder.as_fd();
     let Some(over) = over else { return Ok(take_free(folder, from, to)?) };
     match rustix::fs::statat(folder, to, AtFlags::SYMLINK_NOFOLLOW) {
@@ -144,11 +144,11 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        fn look(&self) -> Option<Standing> {
-            Standing::look(&self.folder, OsStr::new("disk")).unwrap()
+        fn look(&self) -> Option<ExistingFile> {
+            ExistingFile::examine(&self.folder, OsStr::new("disk")).unwrap()
         }
 
-        fn publish(&self, over: Option<&Standing>) -> io::Result<()> {
+        fn publish(&self, over: Option<&ExistingFile>) -> io::Result<()> {
             publish(&self.folder, OsStr::new("new"), OsStr::new("disk"), over)
         }
 

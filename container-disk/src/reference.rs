@@ -11,7 +11,7 @@
 //! A command for images takes a name without a scheme as one in the store. A command for disks takes it as a
 //! path if that exists (see [`Name::of_image`], [`Name::with_scheme`]).
 
-use crate::place::Which;
+use crate::place::Reference;
 use crate::{Digest, Error, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -116,11 +116,11 @@ impl Remote {
     }
 
     /// The reference to request from the registry.
-    pub fn which(&self) -> Which {
+    pub fn reference(&self) -> Reference {
         match (self.digest, &self.tag) {
-            (Some(digest), _) => Which::Digest(digest),
-            (None, Some(tag)) => Which::Tag(tag.clone()),
-            (None, None) => Which::Tag("latest".to_owned()),
+            (Some(digest), _) => Reference::Digest(digest),
+            (None, Some(tag)) => Reference::Tag(tag.clone()),
+            (None, None) => Reference::Tag("latest".to_owned()),
         }
     }
 }
@@ -136,7 +136,7 @@ impl fmt::Display for Remote {
 }
 
 impl Local {
-    /// Parses `NAME[:TAG]`.
+    /// Parses `NAME[:TAG]`, the part after `store:`.
     pub fn parse(text: &str) -> Result<Local> {
         let bad = |why: &str| Error::usage(format!("store:{text}: {why}"));
         let (name, tag) = text.split_once(':').unwrap_or((text, "latest"));
@@ -146,8 +146,8 @@ impl Local {
     }
 
     /// The reference to look up in the store.
-    pub fn which(&self) -> Which {
-        Which::Tag(self.to_string())
+    pub fn reference(&self) -> Reference {
+        Reference::Tag(self.to_string())
     }
 }
 

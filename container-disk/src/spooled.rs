@@ -1,10 +1,10 @@
 //! A sink for registries that require a blob's digest before its first byte. A new blob is buffered in an
 //! anonymous file until its digest is known. A copied blob, whose digest is known, is passed on directly.
 
-use crate::digest::Counted;
+use crate::digest::HashingWriter;
 use crate::manifest::{Descriptor, Document, IMAGE_LAYER_MEDIA_TYPE, descriptor};
 use crate::place::{BlobWriter, Sink};
-use crate::{Digest, Error, Nameless, Result, nameless};
+use crate::{AnonymousFile, Digest, Error, Result, anonymous_file};
 use std::fs;
 use std::io::{self, Seek, Write};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ impl Spooled {
 
 struct Writer<'a> {
     sink: &'a dyn Sink,
-    spool: Counted<Nameless>,
+    spool: HashingWriter<AnonymousFile>,
 }
 
 impl Sink for Spooled {
@@ -39,8 +39,8 @@ impl Sink for Spooled {
         }
         let cannot = |e| Error::io(format!("cannot create a spool file in {}", self.folder.display()), e);
         fs::create_dir_all(&self.folder).map_err(cannot)?;
-        let file = nameless(&self.folder).map_err(cannot)?;
-        Ok(Box::new(Writer { sink: &*self.sink, spool: Counted::new(file) }))
+        let file = anonymous_file(&self.folder).map_err(cannot)?;
+        Ok(Box::new(Writer { sink: &*self.sink, spool: HashingWriter::new(file) }))
     }
 
     fn resume(&self, promised: &Descriptor) -> Result<(u64, Box<dyn BlobWriter + '_>)> {

@@ -1,8 +1,8 @@
-//! kill -9 at any moment, and two processes at once: every name leads to a whole image, what a process was told to be
-//! done is done, every blob is what its name says, and one open and one prune leave nothing behind.
+//! kill -9 at any moment, and two processes at once. Every name leads to a complete image, reported results
+//! are durable, every blob matches its name, and one open and one prune leave no leftovers.
 //!
-//! The processes that are killed are this test program itself, which runs [`worker`]. A worker says on its standard
-//! output what it is about to do (`?`), and what is done (`+`, `-`); the judge believes these lines and the store.
+//! The killed processes are this test program itself, which runs [`worker`]. A worker prints its next step
+//! (`?`) and completed steps (`+`, `-`). The test compares these lines with the store.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -10,7 +10,7 @@ use container_disk::archive::{OciArchive, OciArchiveSink};
 use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Descriptor, Document, IMAGE_LAYER_MEDIA_TYPE};
 use container_disk::pack::{Compression, LayerWriter, Options};
-use container_disk::place::{Place, Sink, Which};
+use container_disk::place::{Place, Reference, Sink};
 use container_disk::reference::Local;
 use container_disk::store::{self, Store};
 use container_disk::{Digest, ErrorKind, Result, verify};
@@ -23,16 +23,16 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Times that two processes are started and killed.
+/// Number of times that two processes are started and killed.
 const ROUNDS: u64 = 150;
-/// Different disks, so that processes bring, share and remove the same blobs.
+/// Number of different disks, so that processes write, share and remove the same blobs.
 const DISKS: u64 = 5;
-/// Names that each process uses.
+/// Number of names that each process uses.
 const NAMES: u64 = 4;
-/// The environment variable that tells a worker its folder, number and seed.
+/// Environment variable with a worker's folder, number and seed.
 const WORK: &str = "CRASH_WORK";
 
-/// Numbers by chance, the same for the same seed.
+/// Random numbers, the same for the same seed.
 struct Chance(u64);
 
 impl Chance {
@@ -50,7 +50,7 @@ fn disk(n: u64) -> Vec<u8> {
     (0..size).map(|i| byte(i) as u8).collect()
 }
 
-/// Blob `n`, which is pulled.
+/// Blob `n`, for pulls.
 fn pulled(n: u64) -> (Descriptor, Vec<u8>) {
     let bytes = disk(n + DISKS);
     let digest = Digest::of(&bytes).to_string();
@@ -111,7 +111,7 @@ impl Worker {
 
     fn tag(&self, from: &str, to: &str) {
         let store = self.store();
-        let Ok(document) = store.document(&Which::Tag(from.into())) else { return };
+        let Ok(document) = store.document(&Reference::Tag(from.into())) else { return };
         println!("? {to}");
         store.tag(&local(from), &local(to)).unwrap();
         println!("+ {to} {}", document.digest);
@@ -125,7 +125,7 @@ impl Worker {
         println!("- {name}");
     }
 
-    /// Goes on where another process was killed.
+    /// Resumes the work of a process that was killed.
     fn pull(&self, n: u64) {
         let (promised, bytes) = pulled(n);
         let store = self.store();
@@ -156,10 +156,10 @@ fn local(name: &str) -> Local {
     Local::parse(name).unwrap()
 }
 
-/// What the lines of all workers so far let one expect.
+/// Expected state of the store, from the lines of all workers so far.
 #[derive(Default)]
 struct Known {
-    /// The digest that a name has, or that it has none.
+    /// The digest of a name, or `None` if it was removed.
     names: BTreeMap<String, Option<String>>,
     /// Names that were about to change when their process was killed.
     open: BTreeSet<String>,
@@ -186,7 +186,7 @@ impl Known {
         self.open.extend(open);
     }
 
-    /// The store has the names that it is known to have, and now all is known.
+    /// Asserts that the store has the expected names. Afterwards the state of all names is known.
     fn compare(&mut self, found: BTreeMap<String, String>) {
         for (name, digest) in &self.names {
             if !self.open.contains(name) {
@@ -211,7 +211,7 @@ fn start(folder: &Path, number: u64, seed: u64) -> Child {
         .unwrap()
 }
 
-/// Kills a worker, and returns what it had said. One that ended by itself had found a fault.
+/// Kills a worker and returns its output. A worker that ended by itself has found a fault.
 fn kill(mut child: Child) -> String {
     child.kill().unwrap();
     let out = child.wait_with_output().unwrap();
@@ -221,17 +221,17 @@ fn kill(mut child: Child) -> String {
     said
 }
 
-fn all_passed(place: &dyn Place, which: &Which) {
-    let checks = verify::verify(place, which, &verify::Options::default()).unwrap();
-    assert!(checks.iter().all(verify::Check::passed), "{which:?}: {checks:#?}");
+fn all_passed(place: &dyn Place, reference: &Reference) {
+    let checks = verify::verify(place, reference, &verify::Options::default()).unwrap();
+    assert!(checks.iter().all(verify::Check::passed), "{reference:?}: {checks:#?}");
 }
 
-/// The digest behind each name, each image read to its last byte; and the blobs that these need.
+/// The digest of each name, after each image was read to its last byte, and the blobs that they need.
 fn images(store: &Store) -> (BTreeMap<String, String>, BTreeSet<String>) {
     let (mut names, mut needed) = (BTreeMap::new(), BTreeSet::new());
     for listed in store.list().unwrap() {
-        all_passed(store, &Which::Tag(listed.name.clone()));
-        let document = store.document(&Which::Digest(listed.digest)).unwrap();
+        all_passed(store, &Reference::Tag(listed.name.clone()));
+        let document = store.document(&Reference::Digest(listed.digest)).unwrap();
         let Content::Manifest(manifest) = &document.content else { panic!() };
         let blobs = manifest.layers.iter().chain([&manifest.config]).map(|d| d.digest.clone());
         needed.extend(blobs.chain([listed.digest.to_string()]));
@@ -240,7 +240,7 @@ fn images(store: &Store) -> (BTreeMap<String, String>, BTreeSet<String>) {
     (names, needed)
 }
 
-/// The blobs, each of which is what its name says.
+/// The blobs, each of which must match its name.
 fn blobs(store: &Path) -> BTreeSet<String> {
     let files = fs::read_dir(store.join("blobs/sha256")).unwrap().map(|entry| entry.unwrap());
     let digests = files.map(|file| {
@@ -295,18 +295,18 @@ fn a_store_survives_kills_at_any_moment_of_two_processes() {
     assert!(cut > 0 && half > 0 && left > 0, "nothing was ever cut: {cut} names, {half} blobs, {left} files");
 }
 
-/// The archive is whole, or there is none; what remains of a killed process is in nobody's way.
+/// The archive is complete or absent. Leftovers of a killed process do not disturb.
 fn archive(folder: &Path, number: u64) {
     let file = folder.join(format!("{number}.tar"));
     if file.exists() {
-        all_passed(&OciArchive::open(&file).unwrap(), &Which::Tag("t".into()));
+        all_passed(&OciArchive::open(&file).unwrap(), &Reference::Tag("t".into()));
     }
     let sink = OciArchiveSink::create(&file).unwrap();
     drop(sink);
     assert!(!folder.join(format!("{number}.tar.partial")).exists());
 }
 
-/// Each half blob becomes a whole one from where it was left.
+/// Completes each partial blob from its position.
 fn go_on(store: &Store) {
     for (promised, bytes) in (0..DISKS).map(pulled) {
         if store.has(&promised).unwrap() {

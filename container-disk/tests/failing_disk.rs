@@ -1,5 +1,5 @@
-//! Write-back errors: Linux reports each once, and keeps the pages that it could not write in the page cache, where they
-//! read as if they had been written. No blob and no archive may get its name by such pages.
+//! Write-back errors. Linux reports each once, and keeps the pages that it could not write in the page cache,
+//! where they read as if they had been written. No blob and no archive may get its name with such pages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn promised(bytes: &[u8]) -> Descriptor {
     Descriptor { media_type, digest, size: bytes.len() as i64, ..Descriptor::default() }
 }
 
-/// A pull of one blob: its result, and how many of its bytes were taken from an earlier attempt.
+/// A pull of one blob: its result, and the number of bytes from an earlier attempt.
 fn pull(store: &Store, bytes: &[u8]) -> (u64, container_disk::Result<()>) {
     let (have, mut blob) = store.resume(&promised(bytes)).unwrap();
     blob.write_all(&bytes[have as usize..]).unwrap();
@@ -58,7 +58,7 @@ fn nothing_is_resumed_from_a_half_blob_whose_sync_failed() {
     assert_eq!(have, 0);
 }
 
-/// The process that was told of the error was killed before it could remove the file.
+/// The process that received the error was killed before it could remove the file.
 #[test]
 fn a_half_blob_of_another_process_is_judged_by_what_the_disk_holds() {
     let Some(disk) = FailingDisk::new() else { return };
@@ -81,7 +81,7 @@ fn a_half_blob_of_another_process_is_judged_by_what_the_disk_holds() {
     assert!(is_on_the_disk(&path, &bytes));
 }
 
-/// The process was killed before its bytes were written back, and nobody was told that they never will be.
+/// The process was killed before its bytes were written back, and no process received the error.
 #[test]
 fn a_half_blob_that_cannot_be_synced_is_begun_anew() {
     let Some(disk) = FailingDisk::new() else { return };
@@ -95,7 +95,7 @@ fn a_half_blob_that_cannot_be_synced_is_begun_anew() {
     blob.write_all(&bytes).unwrap();
     blob.finish().unwrap();
     assert!(is_on_the_disk(&path, &bytes));
-    // What was written back, or is written back now, is gone on with.
+    // Bytes that were or are now written back are used to resume.
     let bytes = self::bytes(4);
     fs::write(half(&path, &bytes), &bytes[..SIZE / 2 + 7]).unwrap();
     let (have, done) = pull(&store, &bytes);
@@ -126,7 +126,7 @@ fn is_archive(entry: &fs::DirEntry) -> bool {
     entry.file_name().to_string_lossy().starts_with("image.tar")
 }
 
-/// A blob that comes while another one grows at the end of the archive waits in a file without a name.
+/// A blob that is written while another one grows at the end of the archive is buffered in an anonymous file.
 #[test]
 fn a_blob_that_waited_beside_an_archive_and_was_lost_there_is_not_written_into_it() {
     let Some(disk) = FailingDisk::new() else { return };
@@ -138,16 +138,16 @@ fn a_blob_that_waited_beside_an_archive_and_was_lost_there_is_not_written_into_i
     disk.fail();
     waiting.write_all(&second).unwrap();
     waiting.finish().unwrap();
-    let nameless = fs::read_dir(format!("/proc/{}/fd", std::process::id()))
+    let anonymous_file = fs::read_dir(format!("/proc/{}/fd", std::process::id()))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|fd| {
             fs::read_link(fd)
                 .is_ok_and(|to| to.starts_with(disk.path()) && to.to_string_lossy().ends_with("(deleted)"))
         });
-    let nameless = nameless.unwrap();
-    File::open(&nameless).unwrap().sync_all().unwrap_err();
-    evict(&nameless);
+    let anonymous_file = anonymous_file.unwrap();
+    File::open(&anonymous_file).unwrap().sync_all().unwrap_err();
+    evict(&anonymous_file);
     disk.heal();
     growing.write_all(&first).unwrap();
     let e = growing.finish().expect_err("the bytes of the second blob are lost");

@@ -1,6 +1,7 @@
-//! The inputs of the fuzz targets in `container-disk/fuzz/seeds`: seeds, and every input that once broke something.
+//! The inputs in `container-disk/fuzz/seeds`: seeds of the fuzz targets, and every input that once caused a
+//! failure.
 
-// Helpers of tests are not seen as tests by the lint.
+// The lint does not recognise helpers of tests as tests.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../fuzz/src/documents.rs"]
@@ -35,7 +36,7 @@ fn archives_hold() {
     all_hold(&folder("tar"), 12, tar::tar);
 }
 
-/// Makes the seeds anew: `cargo test -p container-disk --test fuzz_seeds -- --ignored`.
+/// Makes the seeds again: `cargo test -p container-disk --test fuzz_seeds -- --ignored`.
 #[test]
 #[ignore = "writes into the source tree; the seeds are committed"]
 fn make_seeds() {

@@ -1,4 +1,4 @@
-//! The program that runs inside users' images: it copies itself, listens, and ends when it is asked to.
+//! The program that runs inside users' images: it copies itself, listens, and ends on a signal.
 
 #![allow(clippy::unwrap_used)]
 
@@ -40,12 +40,12 @@ fn it_copies_itself_and_the_copy_listens_until_it_is_asked_to_end() {
     let copy = place.path().join("container-disk");
     assert_eq!(std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o755);
     let at = place.path().join("disk_3");
-    // One that was killed leaves its socket; the next one takes its place.
+    // A killed process leaves its socket. The next one replaces it.
     let mut killed = listening(&copy, &at);
     killed.kill().unwrap();
     killed.wait().unwrap();
     let mut child = listening(&copy, &at);
-    // Whoever connects and goes away again is no concern of its.
+    // Clients that connect and disconnect do not matter.
     for _ in 0..300 {
         drop(UnixStream::connect(at.with_extension("sock")).unwrap());
     }

@@ -1,5 +1,5 @@
-//! The programs that people use beside us: what we build, they inspect, copy and unpack; what they build, we read.
-//! A tool that is missing is a failure with its name: `make setup` installs it.
+//! Other programs for images: they inspect, copy and unpack our images, and we read theirs. A missing tool is
+//! a failure with its name; `make setup` installs it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use container_disk::layout::Layout;
 use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document, Manifest};
 use container_disk::pack::{Compression, LayerWriter, Options};
-use container_disk::place::{Place, Sink, Which};
+use container_disk::place::{Place, Reference, Sink};
 use container_disk::verify;
 
 use std::fs;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 const ALL: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zstd];
 
-/// A folder that peers may fill, and their state beside it.
+/// A folder for the output of the tools, and their state next to it.
 struct Room {
     folder: TempDir,
 }
@@ -29,7 +29,7 @@ struct Room {
 impl Room {
     fn new() -> Room {
         let room = Room { folder: tempfile::tempdir().unwrap() };
-        // Everything pulled here is our own: nothing is signed, and no state of the host itself is touched.
+        // Everything that is pulled here is our own: nothing is signed, and no state of the host is used.
         fs::write(room.at("policy.json"), r#"{"default":[{"type":"insecureAcceptAnything"}]}"#).unwrap();
         fs::write(
             room.at("storage.conf"),
@@ -51,7 +51,7 @@ impl Room {
         Layout::create(&self.at(name)).unwrap()
     }
 
-    /// Runs a peer in the folder, which must succeed, and returns what it prints.
+    /// Runs a tool in the folder. It must succeed; its output is returned.
     fn run(&self, program: &str, args: &[&str]) -> String {
         let out = Command::new(program)
             .args(args)
@@ -67,19 +67,19 @@ impl Room {
         said
     }
 
-    /// A verb of buildah or podman that wants to know whose signatures count. What it prints is one word.
+    /// A command of buildah or podman that needs a signature policy. Its output is one word.
     fn containers(&self, program: &str, verb: &[&str], args: &[&str]) -> String {
         let policy = self.at("policy.json");
         let policy = ["--signature-policy", policy.to_str().unwrap()];
         self.run(program, &[verb, &policy, args].concat()).trim().to_owned()
     }
 
-    /// What a command mounts and names on its standard output is the disk as we build it.
+    /// Asserts that the disk in the folder that a command mounts and prints is the built one.
     fn check_mounted(&self, program: &str, mount: &str) {
         let look = format!(
             r#"root=$({mount}) && ls -A "$root" "$root/disk" && stat -c '%n %u:%g %a %Y' "$root"/disk/* && cp "$root"/disk/disk.img seen"#
         );
-        // Whoever is not root mounts in a namespace of the program's own.
+        // A user who is not root mounts in a namespace of the program.
         let said = match is_root() {
             true => self.run("sh", &["-c", &look]),
             false => self.run(program, &["unshare", "sh", "-c", &look]),
@@ -125,20 +125,20 @@ fn manifest(document: &Document) -> &Manifest {
 }
 
 fn located(place: &dyn Place, tag: &str) -> Located {
-    located_at(place, &Which::Tag(tag.into()))
+    located_at(place, &Reference::Tag(tag.into()))
 }
 
-fn located_at(place: &dyn Place, which: &Which) -> Located {
-    let document = image::choose::manifest(place, which, "amd64").unwrap();
+fn located_at(place: &dyn Place, reference: &Reference) -> Located {
+    let document = image::choose::manifest(place, reference, "amd64").unwrap();
     locate::disk(place, manifest(&document), &locate::Options::default()).unwrap()
 }
 
 fn all_passed(place: &dyn Place, tag: &str) {
-    all_passed_at(place, &Which::Tag(tag.into()));
+    all_passed_at(place, &Reference::Tag(tag.into()));
 }
 
-fn all_passed_at(place: &dyn Place, which: &Which) {
-    let checks = verify::verify(place, which, &verify::Options::default()).unwrap();
+fn all_passed_at(place: &dyn Place, reference: &Reference) {
+    let checks = verify::verify(place, reference, &verify::Options::default()).unwrap();
     assert!(checks.iter().all(verify::Check::passed), "{checks:#?}");
 }
 
@@ -184,16 +184,16 @@ fn skopeo_copies_what_we_build_and_checks_every_digest() {
         let tag = compression.name();
         let document = build(&layout, compression, image::ManifestFormat::Oci, &[tag]);
         let (from, to) = (format!("oci:image:{tag}"), format!("oci:copy:{tag}"));
-        // Otherwise it compresses what is not.
+        // Otherwise it compresses uncompressed layers.
         room.skopeo(&["copy", "-q", "--preserve-digests", &from, &to]);
         let copy = Layout::open(&room.at("copy")).unwrap();
-        assert_eq!(copy.document(&Which::Tag(tag.into())).unwrap().digest, document.digest);
+        assert_eq!(copy.document(&Reference::Tag(tag.into())).unwrap().digest, document.digest);
         all_passed(&copy, tag);
         if compression == Compression::Zstd {
-            // It does not put zstd into a docker-archive.
+            // It does not write zstd into a docker-archive.
             continue;
         }
-        // Into a docker-archive it unpacks the layer, and compares it with the diff-id.
+        // Into a docker-archive it writes the layer decompressed, and compares the diff-id.
         let (from, to) = (format!("oci:image:{tag}"), format!("docker-archive:{tag}.tar:os:1"));
         room.skopeo(&["copy", "-q", &from, &to]);
     }
@@ -208,7 +208,7 @@ fn an_index_of_ours_is_copied_whole() {
     image::put(&layout, &index, &["many"]).unwrap();
     room.skopeo(&["copy", "-q", "--all", "oci:image:many", "oci:copy:many"]);
     let copy = Layout::open(&room.at("copy")).unwrap();
-    assert_eq!(copy.document(&Which::Tag("many".into())).unwrap().digest, index.digest);
+    assert_eq!(copy.document(&Reference::Tag("many".into())).unwrap().digest, index.digest);
     assert!(bytes(located(&copy, "many")) == disk());
 }
 
@@ -216,7 +216,7 @@ fn an_index_of_ours_is_copied_whole() {
 fn umoci_unpacks_what_we_build() {
     let room = Room::new();
     let layout = room.layout("image");
-    // It does not know zstd.
+    // It does not support zstd.
     for compression in [Compression::None, Compression::Gzip] {
         let tag = compression.name();
         build(&layout, compression, image::ManifestFormat::Oci, &[tag]);
@@ -275,7 +275,7 @@ fn podman_pulls_and_mounts_what_we_build() {
     }
 }
 
-/// A layout holds no manifest of Docker's, so podman gets it as a folder of blobs.
+/// A layout has no Docker manifest, so podman gets it as a folder of blobs.
 #[test]
 fn podman_takes_docker_s_form_too() {
     let room = Room::new();
@@ -299,7 +299,7 @@ fn podman_takes_docker_s_form_too() {
     }
 }
 
-/// What people do today: a Containerfile that copies the disk.
+/// The common way to build containerDisks: a Containerfile that copies the disk.
 #[test]
 fn an_image_that_buildah_built_from_a_containerfile_is_read() {
     let room = Room::new();
@@ -318,7 +318,7 @@ fn an_image_that_buildah_built_from_a_containerfile_is_read() {
         assert!(bytes(found) == disk());
         all_passed(&layout, tag);
     }
-    // Here alone it does not compress.
+    // Only here it does not compress.
     room.containers("buildah", &["push"], &["os", "docker-archive:docker.tar:os:1"]);
     let archive = DockerArchive::open(&room.at("docker.tar")).unwrap();
     assert!(bytes(located(&archive, "os:1")) == disk());
@@ -337,7 +337,7 @@ fn a_layer_over_another_made_by_umoci_is_merged() {
     }
     room.run("umoci", &[args.as_slice(), &["bundle"]].concat());
     let disk = room.at("bundle/rootfs/disk");
-    // The folder is not writable for those who are not root.
+    // The folder is only writable for root.
     let writable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&disk, writable).unwrap();
     fs::remove_file(disk.join("disk.img")).unwrap();
@@ -370,7 +370,7 @@ fn skopeo_reads_the_archives_we_write() {
         let sink = DockerArchiveSink::create(&room.at("docker.tar")).unwrap();
         build(&sink, compression, image::ManifestFormat::Oci, &["os:1"]);
         sink.close().unwrap();
-        // It unpacks and checks the layers on the way.
+        // It unpacks and verifies the layers on the way.
         let to = format!("oci:from-docker:{}", compression.name());
         room.skopeo(&["copy", "-q", "docker-archive:docker.tar:os:1", &to]);
         let layout = Layout::open(&room.at("from-docker")).unwrap();
@@ -390,15 +390,15 @@ fn podman_loads_the_archives_we_write_and_saves_them_so_that_we_read_them() {
 
     room.run("podman", &["save", "-q", "--format", "docker-archive", "-o", "saved.tar", "os:1"]);
     let archive = DockerArchive::open(&room.at("saved.tar")).unwrap();
-    let which = archive.which(None).unwrap();
-    assert!(bytes(located_at(&archive, &which)) == disk());
-    all_passed_at(&archive, &which);
+    let reference = archive.reference(None).unwrap();
+    assert!(bytes(located_at(&archive, &reference)) == disk());
+    all_passed_at(&archive, &reference);
 
     room.run("podman", &["save", "-q", "--format", "oci-archive", "-o", "saved-oci.tar", "os:1"]);
     let archive = OciArchive::open(&room.at("saved-oci.tar")).unwrap();
-    let which = archive.which(None).unwrap();
-    assert!(bytes(located_at(&archive, &which)) == disk());
-    all_passed_at(&archive, &which);
+    let reference = archive.reference(None).unwrap();
+    assert!(bytes(located_at(&archive, &reference)) == disk());
+    all_passed_at(&archive, &reference);
 }
 
 #[test]

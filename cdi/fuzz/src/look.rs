@@ -1,8 +1,8 @@
 //! Invariants for the inspection of any disk: the cost is bounded and counted, and text is safe to print.
 
 use crate::sparse;
-use disk_format::look::{BYTES, READS, look, look_at};
-use disk_format::{Look, ReadAt};
+use disk_format::inspect::{BYTES, READS, inspect, inspect_partial};
+use disk_format::{DiskFacts, ReadAt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Two bytes: how much of the disk can be read. Then a sparse file.
@@ -10,15 +10,15 @@ pub(crate) fn disk(input: &[u8]) {
     let Some((&front, input)) = input.split_first_chunk::<2>() else { return };
     let mut disk = sparse::expand(input);
     let size = disk.len() as u64;
-    held(&disk, |disk| look(disk));
+    held(&disk, |disk| inspect(disk));
     disk.truncate(usize::from(u16::from_be_bytes(front)) * 128);
-    held(&disk, |disk| look_at(disk, Some(size)));
-    held(&disk, |disk| look_at(disk, None));
+    held(&disk, |disk| inspect_partial(disk, Some(size)));
+    held(&disk, |disk| inspect_partial(disk, None));
 }
 
-fn held(disk: &[u8], look: impl Fn(&dyn ReadAt) -> Look) {
+fn held(disk: &[u8], look: impl Fn(&dyn ReadAt) -> DiskFacts) {
     let counted = Counted { disk, reads: AtomicU64::new(0), bytes: AtomicU64::new(0) };
-    let found = look(&counted);
+    let found = inspect(&counted);
     let cost = (counted.reads.into_inner(), counted.bytes.into_inner());
     assert!(
         (found.reads, found.bytes) == cost,

@@ -24,7 +24,7 @@ use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
 use container_disk::open::{Goal, Places};
 use container_disk::pack;
-use container_disk::place::Which;
+use container_disk::place::Reference;
 use container_disk::registry::copy::{Options, Progress, copy};
 use container_disk::tee::Tee;
 use container_disk::{Digest, ErrorKind, Name};
@@ -225,7 +225,7 @@ impl BuiltLayer {
 
 /// Copies the image from the store to a sink that fell behind.
 fn send_again(places: &Places, from: &Name, document: &Document, to: &Goal) -> Result<()> {
-    let (found, which) = (places.find(from)?, Which::Digest(document.digest));
+    let (found, which) = (places.find(from)?, Reference::Digest(document.digest));
     copy(&*found.place, &which, &*to.sink, None, &Options::default(), &Progress::default())?;
     Ok(())
 }
@@ -252,7 +252,7 @@ fn disk_layer(
 /// The index of that name with the image in it; a new one if there is none.
 fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) -> Result<Document> {
     let (arch, variant) = (recipe.architecture.as_str(), recipe.variant.as_deref());
-    let there = places.find(name).and_then(|found| Ok((found.place.document(&found.which)?, found.place)));
+    let there = places.find(name).and_then(|found| Ok((found.place.document(&found.reference)?, found.place)));
     match there {
         Ok((there, place)) => match &there.content {
             Content::Index(_) => Ok(image::join(&there, document, arch, variant)?),

@@ -1,7 +1,7 @@
 //! Execution of a plan: one function for each flow, each a short list of steps.
 
-use super::facts::{Seek, Stream, enter_at, limits};
 use super::partial::Partial;
+use super::facts::{Seek, Stream, enter_at, limits};
 use super::report::Report;
 use super::{Prepared, Request, overlap, plan_output, verify};
 use crate::journal::{Conversion, Journal, Mark, Mode, Position, Tables};
@@ -26,7 +26,7 @@ use crate::target::{
     Target,
 };
 use crate::{Detail, Error, ErrorKind, Result};
-use container_disk::{Name, apart};
+use container_disk::{Name, run_confined};
 use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Format, Image, ReadAt};
 use std::path::Path;
@@ -123,7 +123,7 @@ pub(super) fn execute(
         length_unknown,
         verified: request.convert_options.verify,
         registries: matches!(request.source, SourceSpec::Image(Name::Registry(_)))
-            .then(|| request.options.places.counted()),
+            .then(|| request.options.places.transfer_counts()),
         seconds: start.elapsed().as_secs_f64(),
     })
 }
@@ -248,12 +248,7 @@ impl Run<'_> {
 
     /// A device target. Beside it are only other devices, so temporary files and the journal have their own
     /// folders.
-    fn to_block(
-        &self,
-        path: &Path,
-        flow: Flow<Seek, Stream>,
-        temp: &Path,
-    ) -> Result<(TransferResult, Finished)> {
+    fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>, temp: &Path) -> Result<(TransferResult, Finished)> {
         let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
         overlap::refuse(self.request, &**flow.source(), &target.storage()?)?;
@@ -373,7 +368,7 @@ impl Run<'_> {
         let mut standings = Standings::wanted(has_tables && journal.is_some());
         if let Some((front, tables)) = standing {
             let gone_on =
-                apart(|| image.push(0, &front, false).and_then(|_| image.go_on(&tables.standing())))?;
+                run_confined(|| image.push(0, &front, false).and_then(|_| image.resume_from(&tables.position())))?;
             gone_on.map_err(|e| Error::from(e).of_another_version())?;
             standings = standings.later(tables.front, tables.digest);
         }

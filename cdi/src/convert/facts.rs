@@ -4,12 +4,12 @@
 //! nothing.
 
 use super::{Keep, Request};
+use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::holes::{Dense, HoleRead};
+use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::plain::Plain;
 use crate::filter::progress::{Count, CountingReader};
-use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::stack::{self, Stack};
-use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::verify::{SumAt, Sums, Verify};
 use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::journal::Tables;
@@ -19,8 +19,8 @@ use crate::run::stream::digest_of;
 use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::{Error, Result};
-use container_disk::apart;
-use disk_format::{Format, Image, Limits, ReadAt, Standing};
+use container_disk::run_confined;
+use disk_format::{Format, Image, Limits, ReadAt, StreamPosition};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,7 +45,7 @@ pub(crate) struct Stream {
     /// Position in the decoded bytes where it begins.
     pub(crate) from: u64,
     /// For an image with tables that is resumed: its first bytes, and the state of its reader.
-    pub(crate) standing: Option<(Vec<u8>, Tables)>,
+    pub(crate) position: Option<(Vec<u8>, Tables)>,
 }
 
 impl Flow<Seek, Stream> {
@@ -112,7 +112,7 @@ pub(super) fn enter_at(
     };
     let (sums, boundaries, counted) = (Sums::default(), Boundaries::default(), Count::default());
     if source.facts().reentry {
-        let standing = match tables {
+        let position = match tables {
             Some(tables) => Some((front(source, tables)?, tables.clone())),
             None => None,
         };
@@ -120,7 +120,7 @@ pub(super) fn enter_at(
         let input = CountingReader::new(source.enter(boundary, boundaries.note())?, counted.clone());
         let reader = Box::new(ReadAhead::new("source", input, Shape::DEFAULT)?);
         let (source, from) = (source.clone(), boundary.output);
-        return Ok(Stream { source, reader, counted, boundaries, sums, from, standing });
+        return Ok(Stream { source, reader, counted, boundaries, sums, from, position });
     }
     let begin = match (&request.convert_options.checksum, sum) {
         (None, _) => boundary.input,
@@ -128,14 +128,13 @@ pub(super) fn enter_at(
         (Some(_), _) => return Err(Error::failed("the journal has no sum of what was read before")),
     };
     counted.add(begin);
-    let mut input: Box<dyn Read + Send> =
-        Box::new(CountingReader::new(source.stream(begin)?, counted.clone()));
+    let mut input: Box<dyn Read + Send> = Box::new(CountingReader::new(source.stream(begin)?, counted.clone()));
     if let (Some(checksum), Some(sum)) = (request.convert_options.checksum, sum) {
         input = Box::new(Verify::after(input, checksum, sum)?.knowing(behind).noting(&sums));
     }
     let peeling = peeling(request, &boundaries);
     let name = &opened.source.name;
-    let reader = apart(|| {
+    let reader = run_confined(|| {
         let between = boundary.input - begin;
         let skipped = std::io::copy(&mut input.by_ref().take(between), &mut std::io::sink());
         let skipped = skipped.map_err(|e| Error::reading("cannot read what an earlier run has read", e))?;
@@ -157,7 +156,7 @@ pub(super) fn enter_at(
         }
     })??;
     let (source, from) = (source.clone(), boundary.output);
-    Ok(Stream { source, reader, counted, boundaries, sums, from, standing: None })
+    Ok(Stream { source, reader, counted, boundaries, sums, from, position: None })
 }
 
 /// The first bytes of a source, which hold its tables. This reading ends behind them, so no checksum covers
@@ -167,7 +166,7 @@ fn front(source: &Arc<dyn Source>, tables: &Tables) -> Result<Vec<u8>> {
     let stream = source.stream(0)?;
     let mut front = Vec::new();
     let bytes = tables.front;
-    let read = apart(|| stream.take(bytes.min(Standing::FRONT)).read_to_end(&mut front))?;
+    let read = run_confined(|| stream.take(bytes.min(StreamPosition::FRONT)).read_to_end(&mut front))?;
     read.map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
     if front.len() as u64 == bytes && digest_of(&front) == tables.digest {
         return Ok(front);
@@ -234,7 +233,7 @@ fn by_offset(
         true => Arc::new(Fetched::new(bytes.clone())?),
         false => bytes.clone(),
     };
-    let (format, mut image) = apart(|| look(request, tables, head))??;
+    let (format, mut image) = run_confined(|| look(request, tables, head))??;
     if matches!(format, Format::Raw | Format::Iso) && source.data_map().is_some() {
         let (holes, size) = (source.clone(), bytes.size());
         image = Box::new(Sparse::new(format, size, move || {
@@ -251,7 +250,7 @@ fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
         true => source.stream_noting(boundaries.note())?,
         false => source.stream(0)?,
     };
-    apart(|| peel(request, source, stream, boundaries))?
+    run_confined(|| peel(request, source, stream, boundaries))?
 }
 
 /// Removes the layers, and detects the format inside.
@@ -295,7 +294,7 @@ fn peel(
         false => Box::new(reader),
     };
     let source = source.clone();
-    let stream = Stream { source, reader, counted, boundaries, sums, from: 0, standing: None };
+    let stream = Stream { source, reader, counted, boundaries, sums, from: 0, position: None };
     Ok((SourceAccess::Stream(stream), layers, format, size))
 }
 
@@ -314,8 +313,7 @@ fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
     let beside = (48 << 20).min(convert_options.memory / 2);
     let budget = Budget { threads: convert_options.threads, memory: convert_options.memory - beside, beside };
     // An image of the largest disk is a little larger than the disk.
-    let limit =
-        convert_options.max_size.saturating_add(convert_options.max_size / 64).saturating_add(64 << 20);
+    let limit = convert_options.max_size.saturating_add(convert_options.max_size / 64).saturating_add(64 << 20);
     let decoded = request.options.decoded.clone();
     stack::Options { budget, limit, on_boundary: Some(boundaries.note()), decoded }
 }
@@ -390,8 +388,8 @@ mod tests {
     #[test]
     fn tables_that_are_asked_for_once_more_are_those_that_the_first_run_has_read() {
         let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
-        let standing = Standing { front: 100_000, at: 150_000, pending: vec![] };
-        let tables = Tables::new(standing, digest_of(&bytes[..100_000]));
+        let position = StreamPosition { front: 100_000, at: 150_000, pending: vec![] };
+        let tables = Tables::new(position, digest_of(&bytes[..100_000]));
         assert_eq!(front(&given(&bytes), &tables).unwrap(), &bytes[..100_000]);
         let mut behind = bytes.clone();
         behind[100_000] ^= 1;

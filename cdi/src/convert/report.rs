@@ -1,7 +1,7 @@
 //! The report of a finished conversion; its JSON is documented in `docs/reference/convert-json.md`.
 
 use crate::size::human;
-use container_disk::registry::Counted;
+use container_disk::registry::TransferCounts;
 use serde::Serialize;
 
 /// The report of a conversion.
@@ -42,7 +42,7 @@ pub struct Report {
     pub verified: bool,
     /// Totals of all transfers with registries, if the source is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub registries: Option<Counted>,
+    pub registries: Option<TransferCounts>,
     /// Duration in seconds.
     pub seconds: f64,
 }

@@ -12,7 +12,7 @@ use crate::run::watch::Phase;
 use crate::source::{FileSource, Source};
 use crate::target::NullTarget;
 use crate::{Error, ErrorKind, Result};
-use container_disk::behind;
+use container_disk::write_behind;
 use disk_format::{Format, Image, Limits};
 use std::fs::File;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, siz
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
     // Compares the device, and not the page cache.
     match File::open(path) {
-        Ok(file) => behind::write_out(&file),
+        Ok(file) => write_behind::write_out(&file),
         Err(e) => tracing::debug!("{} stays in the page cache: {e}", path.display()),
     }
     let bytes =

@@ -1,6 +1,6 @@
 //! Sinks for a layer: one that only hashes, and one that announces a known digest.
 
-use container_disk::digest::Counted;
+use container_disk::digest::HashingWriter;
 use container_disk::manifest::{Descriptor, Document};
 use container_disk::place::{BlobWriter, Sink};
 use container_disk::{Digest, Error, Result};
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 /// A sink that hashes blobs and keeps none.
 pub(super) struct Hashed;
 
-struct Hashing(Counted<io::Sink>);
+struct Hashing(HashingWriter<io::Sink>);
 
 impl Sink for Hashed {
     fn has(&self, _: &Descriptor) -> Result<bool> {
@@ -17,7 +17,7 @@ impl Sink for Hashed {
     }
 
     fn begin(&self, _: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
-        Ok(Box::new(Hashing(Counted::new(io::sink()))))
+        Ok(Box::new(Hashing(HashingWriter::new(io::sink()))))
     }
 
     fn put(&self, _: &Document, _: Option<&str>) -> Result<()> {

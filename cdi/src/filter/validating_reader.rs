@@ -3,19 +3,19 @@
 use super::holes::HoleRead;
 use crate::{Error, Result};
 use disk_format::Limits;
-use disk_format::judge::{Judge, Verdict};
+use disk_format::validate::{Validator, Verdict};
 use std::io::{self, Read};
 
 /// A reader that returns the same bytes, and an error before their end if they are not a valid image.
 pub(crate) struct ValidatingReader<R> {
     inner: R,
     name: String,
-    judge: Option<Judge>,
+    judge: Option<Validator>,
 }
 
 impl<R: Read> ValidatingReader<R> {
     pub(crate) fn new(inner: R, name: &str, limits: Limits) -> Self {
-        ValidatingReader { inner, name: name.to_owned(), judge: Some(Judge::new(limits)) }
+        ValidatingReader { inner, name: name.to_owned(), judge: Some(Validator::new(limits)) }
     }
 
     fn judge(&mut self, bytes: &[u8]) -> Result<()> {
@@ -23,7 +23,7 @@ impl<R: Read> ValidatingReader<R> {
         if !bytes.is_empty() {
             return self.judge.as_mut().map_or(Ok(()), |judge| judge.push(bytes)).map_err(refused);
         }
-        match self.judge.take().map(Judge::finish).transpose().map_err(refused)? {
+        match self.judge.take().map(Validator::finish).transpose().map_err(refused)? {
             Some(Verdict::Unknown(format)) => Err(Error::refused(format!(
                 "{}: the tables of this {} come too late in the stream to be checked; give it as a file, or let it be \
                  written anew: --format qcow2",

@@ -8,8 +8,8 @@
 //! virt-controller names versions in the same way in its own polls. Other sources have no version.
 
 use super::{JobSource, job_source};
-use crate::permissions::Permissions;
 use crate::plan::ConvertOptions;
+use crate::permissions::Permissions;
 use crate::source::{SourceSpec, http};
 use crate::{Error, Result};
 use api::job::{Import, Source, Target};
@@ -40,7 +40,7 @@ pub fn version(
     match &named {
         SourceSpec::Image(name) => {
             let found = options.places.find(name)?;
-            Ok(found.place.document(&found.which)?.digest.to_string())
+            Ok(found.place.document(&found.reference)?.digest.to_string())
         }
         SourceSpec::Web(url) => {
             let said = http::version(url, &options)?.ok_or_else(|| {
@@ -52,9 +52,7 @@ pub fn version(
             })?;
             Ok(format!("sha256:{}", hex::encode(Sha256::digest(said.as_bytes()))))
         }
-        SourceSpec::Stdin | SourceSpec::Path(_) | SourceSpec::Blank(_) | SourceSpec::Upload(_) => {
-            Err(nameless())
-        }
+        SourceSpec::Stdin | SourceSpec::Path(_) | SourceSpec::Blank(_) | SourceSpec::Upload(_) => Err(nameless()),
     }
 }
 

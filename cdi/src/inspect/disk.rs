@@ -4,10 +4,10 @@ use super::report::{
     Boot, BootEntry, Content, Disk, Filesystem, Optical, Partition, PartitionTable, Reference, Seed, System,
     Udf,
 };
-use disk_format::look;
+use disk_format::inspect;
 
-impl From<&look::Look> for Disk {
-    fn from(found: &look::Look) -> Disk {
+impl From<&inspect::DiskFacts> for Disk {
+    fn from(found: &inspect::DiskFacts) -> Disk {
         Disk {
             partition_table: found.table.as_ref().map(Into::into),
             content: found.table.is_none().then(|| (&found.whole).into()),
@@ -21,13 +21,13 @@ impl From<&look::Look> for Disk {
     }
 }
 
-impl From<&look::PartitionTable> for PartitionTable {
-    fn from(table: &look::PartitionTable) -> PartitionTable {
+impl From<&inspect::PartitionTable> for PartitionTable {
+    fn from(table: &inspect::PartitionTable) -> PartitionTable {
         PartitionTable {
             kind: match table.kind {
-                look::TableKind::Mbr => "mbr",
-                look::TableKind::Gpt => "gpt",
-                look::TableKind::Hybrid => "hybrid",
+                inspect::TableKind::Mbr => "mbr",
+                inspect::TableKind::Gpt => "gpt",
+                inspect::TableKind::Hybrid => "hybrid",
             },
             id: table.id.clone(),
             sector_size: table.sector,
@@ -38,8 +38,8 @@ impl From<&look::PartitionTable> for PartitionTable {
     }
 }
 
-impl From<&look::Partition> for Partition {
-    fn from(p: &look::Partition) -> Partition {
+impl From<&inspect::Partition> for Partition {
+    fn from(p: &inspect::Partition) -> Partition {
         Partition {
             number: p.number,
             start: p.start,
@@ -54,23 +54,23 @@ impl From<&look::Partition> for Partition {
     }
 }
 
-impl From<&look::Content> for Content {
-    fn from(content: &look::Content) -> Content {
+impl From<&inspect::Content> for Content {
+    fn from(content: &inspect::Content) -> Content {
         match content {
-            look::Content::Known(found) => Content::Known(Box::new((&**found).into())),
-            look::Content::Blank => Content::Blank,
-            look::Content::Unknown => Content::Unknown,
-            look::Content::Unread(why) => Content::Unread { why: why.clone() },
+            inspect::Content::Known(found) => Content::Known(Box::new((&**found).into())),
+            inspect::Content::Blank => Content::Blank,
+            inspect::Content::Unknown => Content::Unknown,
+            inspect::Content::Unread(why) => Content::Unread { why: why.clone() },
         }
     }
 }
 
-impl From<&look::Filesystem> for Filesystem {
-    fn from(found: &look::Filesystem) -> Filesystem {
+impl From<&inspect::Filesystem> for Filesystem {
+    fn from(found: &inspect::Filesystem) -> Filesystem {
         let (system, uefi, seed) = match &found.inside {
-            look::Inside::NotLookedInto => (None, vec![], None),
-            look::Inside::System(system) => (Some(system.into()), vec![], None),
-            look::Inside::Files { uefi, seed } => (None, uefi.clone(), seed.as_ref().map(Into::into)),
+            inspect::Inside::NotLookedInto => (None, vec![], None),
+            inspect::Inside::System(system) => (Some(system.into()), vec![], None),
+            inspect::Inside::Files { uefi, seed } => (None, uefi.clone(), seed.as_ref().map(Into::into)),
         };
         Filesystem {
             kind: found.kind,
@@ -79,7 +79,7 @@ impl From<&look::Filesystem> for Filesystem {
             uuid: found.uuid.clone(),
             size: found.size,
             free: found.free,
-            looked_into: found.inside != look::Inside::NotLookedInto,
+            looked_into: found.inside != inspect::Inside::NotLookedInto,
             system,
             uefi,
             seed,
@@ -87,8 +87,8 @@ impl From<&look::Filesystem> for Filesystem {
     }
 }
 
-impl From<&look::System> for System {
-    fn from(system: &look::System) -> System {
+impl From<&inspect::System> for System {
+    fn from(system: &inspect::System) -> System {
         let os = system.os.clone().unwrap_or_default();
         System {
             os: os.id,
@@ -100,14 +100,14 @@ impl From<&look::System> for System {
     }
 }
 
-impl From<&look::Seed> for Seed {
-    fn from(seed: &look::Seed) -> Seed {
+impl From<&inspect::Seed> for Seed {
+    fn from(seed: &inspect::Seed) -> Seed {
         Seed { source: seed.source, files: seed.files.clone() }
     }
 }
 
-impl From<&look::Optical> for Optical {
-    fn from(disc: &look::Optical) -> Optical {
+impl From<&inspect::Optical> for Optical {
+    fn from(disc: &inspect::Optical) -> Optical {
         let medium = disc.medium.clone().unwrap_or_default();
         Optical {
             iso9660: disc.iso9660,
@@ -131,15 +131,15 @@ impl From<&look::Optical> for Optical {
     }
 }
 
-impl From<&look::BootEntry> for BootEntry {
-    fn from(entry: &look::BootEntry) -> BootEntry {
+impl From<&inspect::BootEntry> for BootEntry {
+    fn from(entry: &inspect::BootEntry) -> BootEntry {
         BootEntry {
             platform: match entry.platform {
-                look::Platform::Bios => "bios".into(),
-                look::Platform::Uefi => "uefi".into(),
-                look::Platform::PowerPc => "powerpc".into(),
-                look::Platform::Mac => "mac".into(),
-                look::Platform::Other(id) => format!("platform-{id}"),
+                inspect::Platform::Bios => "bios".into(),
+                inspect::Platform::Uefi => "uefi".into(),
+                inspect::Platform::PowerPc => "powerpc".into(),
+                inspect::Platform::Mac => "mac".into(),
+                inspect::Platform::Other(id) => format!("platform-{id}"),
             },
             bootable: entry.bootable,
             emulation: entry.emulation,
@@ -150,11 +150,11 @@ impl From<&look::BootEntry> for BootEntry {
     }
 }
 
-impl From<look::Reference> for Reference {
-    fn from(reference: look::Reference) -> Reference {
+impl From<inspect::Reference> for Reference {
+    fn from(reference: inspect::Reference) -> Reference {
         let kind = match reference.kind {
-            look::ReferenceKind::BackingFile => "backing-file",
-            look::ReferenceKind::DataFile => "data-file",
+            inspect::ReferenceKind::BackingFile => "backing-file",
+            inspect::ReferenceKind::DataFile => "data-file",
         };
         Reference { kind, name: reference.name, format: reference.format }
     }

@@ -33,7 +33,7 @@ pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> 
         }
         Err(e) => return Err(e),
     };
-    let registries = remote.then(|| source.places.counted());
+    let registries = remote.then(|| source.places.transfer_counts());
     report.image = Some(ContainerImage { facts, file, registries });
     Ok(report)
 }

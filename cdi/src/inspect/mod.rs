@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!              ┌─ seekable ─► blocks (few, kept) ─► format ─► Image ─► GuestView ─┐
-//!   source ────┤                                                                  ├─► disk_format::look ─► Report
+//!   source ────┤                                                                  ├─► disk_format::inspect ─► Report
 //!              └─ compressed, or a stream ─► front: the first MiB, decoded ───────┘        text(&Report)
 //! ```
 //!
@@ -32,8 +32,8 @@ use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::{Error, Result, plan};
 use blocks::{Blocks, Meter};
-use container_disk::apart;
-use disk_format::look::{look_at, outside};
+use container_disk::run_confined;
+use disk_format::inspect::{inspect_partial, outside};
 use disk_format::{ErrorKind, Format, GuestView, Image, Limits, PrefixView, ReadAt, qcow2};
 use front::Front;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub fn inspect_front(name: &str, size: u64, front: Vec<u8>) -> Result<Report> {
     let whole = u64::try_from(front.len()).is_ok_and(|length| length >= size);
     let options = InspectOptions { front: front.len(), ..InspectOptions::default() };
     report.read = Read { requests: 1, bytes: front.len() as u64 };
-    apart(|| front_only(front, whole, options, &mut report))?.map_err(|e| e.of(name))?;
+    run_confined(|| front_only(front, whole, options, &mut report))?.map_err(|e| e.of(name))?;
     Ok(report)
 }
 
@@ -109,7 +109,7 @@ fn seekable(
         false => bytes,
     };
     let meter = Arc::new(Meter::new(bytes));
-    apart(|| look(source, &meter, options, report))??;
+    run_confined(|| look(source, &meter, options, report))??;
     if options.digest {
         let reader = source.stream(0)?;
         let (digest, read) = digest::of(&[], reader, &source.facts().name)?;
@@ -140,7 +140,7 @@ fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report
             report.virtual_size = Some(image.virtual_size());
             report.facts = image.facts().into_iter().map(|(name, value)| (name.to_string(), value)).collect();
             let guest = GuestView::new(image, blocks);
-            report.disk = Some((&look_at(&guest, Some(guest.size()))).into());
+            report.disk = Some((&inspect_partial(&guest, Some(guest.size()))).into());
             if options.usage {
                 let usage = usage::count(source, format, meter.clone(), limits);
                 report.usage = accepted(usage, report)?.flatten();
@@ -170,7 +170,7 @@ fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -
         report.size = Some(read);
     }
     report.read = Read { requests: 1, bytes: read };
-    apart(|| front_only(head, whole, options, report))?
+    run_confined(|| front_only(head, whole, options, report))?
 }
 
 fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut Report) -> Result<()> {
@@ -203,7 +203,7 @@ fn layered(front: Front, options: InspectOptions, report: &mut Report) -> Result
     match PrefixView::new(format, front.bytes, front.whole, limits) {
         Ok(view) => {
             report.virtual_size = view.virtual_size();
-            report.disk = Some((&look_at(&view, view.virtual_size())).into());
+            report.disk = Some((&inspect_partial(&view, view.virtual_size())).into());
         }
         Err(e) => report.refuse(&e),
     }

@@ -96,7 +96,7 @@ pub struct ContainerImage {
     pub file: Option<ImageFile>,
     /// Totals of the transfers with registries.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub registries: Option<container_disk::registry::Counted>,
+    pub registries: Option<container_disk::registry::TransferCounts>,
 }
 
 /// A reference to another file.

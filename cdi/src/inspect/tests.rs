@@ -456,7 +456,7 @@ fn image() -> ContainerImage {
             gid: 107,
             mode: word(),
         }),
-        registries: Some(container_disk::registry::Counted::default()),
+        registries: Some(container_disk::registry::TransferCounts::default()),
     }
 }
 

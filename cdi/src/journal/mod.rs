@@ -32,7 +32,7 @@ use crate::source::Identity;
 use crate::target::Target;
 use crate::target::disk::{Folder, Handle};
 use crate::{Error, Result};
-use disk_format::Standing;
+use disk_format::StreamPosition;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -115,7 +115,7 @@ pub enum Position {
     },
 }
 
-/// [`disk_format::Standing`] in its stored form.
+/// [`disk_format::StreamPosition`] in its stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tables {
@@ -132,14 +132,14 @@ pub struct Tables {
 
 impl Tables {
     /// `digest`: that of the bytes at the front.
-    pub fn new(standing: Standing, digest: String) -> Tables {
-        let Standing { front, at, pending } = standing;
+    pub fn new(position: StreamPosition, digest: String) -> Tables {
+        let StreamPosition { front, at, pending } = position;
         Tables { front, digest, at, pending }
     }
 
     /// The state of the reader.
-    pub fn standing(&self) -> Standing {
-        Standing { front: self.front, at: self.at, pending: self.pending.clone() }
+    pub fn position(&self) -> StreamPosition {
+        StreamPosition { front: self.front, at: self.at, pending: self.pending.clone() }
     }
 }
 
@@ -343,9 +343,9 @@ mod tests {
 
     #[test]
     fn a_mark_whose_tables_have_no_digest_is_not_gone_on_with() {
-        let standing = Standing { front: 262_144, at: 4 << 20, pending: vec![(0, 65536, 4 << 20)] };
-        let tables = Tables::new(standing.clone(), "00ff".to_owned());
-        assert_eq!(tables.standing(), standing);
+        let position = StreamPosition { front: 262_144, at: 4 << 20, pending: vec![(0, 65536, 4 << 20)] };
+        let tables = Tables::new(position.clone(), "00ff".to_owned());
+        assert_eq!(tables.position(), position);
         let text = serde_json::to_string(&tables).unwrap();
         assert_eq!(serde_json::from_str::<Tables>(&text).unwrap(), tables);
         let older = text.replace(r#""digest":"00ff","#, "");

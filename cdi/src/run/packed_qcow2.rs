@@ -4,7 +4,7 @@ use super::sink::{Ordered, Packed, Packer, Part, PartKind};
 use super::watch::Watch;
 use crate::target::Target;
 use crate::{Error, Result};
-use disk_format::qcow2::write::{self, Options, WriteAt, Writer, Written};
+use disk_format::qcow2::write::{self, Options, WriteAt, Writer, FileSummary};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ impl<'a, W: WriteAt> PackedQcow2<'a, W> {
     }
 
     /// Writes the tables and the header.
-    pub(crate) fn finish(self) -> Result<Written> {
+    pub(crate) fn finish(self) -> Result<FileSummary> {
         self.writer.into_inner().unwrap_or_else(PoisonError::into_inner).finish().map_err(of_target)
     }
 }

@@ -7,7 +7,7 @@ use crate::source::data_map;
 use crate::spool::lost;
 use crate::target::{Finished, Order, Target};
 use crate::{Error, Result, sys};
-use container_disk::{Nameless, nameless};
+use container_disk::{AnonymousFile, anonymous_file};
 use disk_format::{Format, read_at::FileAt};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The temporary disk.
 pub(crate) struct Scratch {
-    file: Nameless,
+    file: AnonymousFile,
     folder: PathBuf,
     written: AtomicU64,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Creates it in `folder`; it is gone when it is dropped.
     pub(crate) fn beside(folder: &Path) -> Result<Self> {
-        let file = nameless(folder)
+        let file = anonymous_file(folder)
             .map_err(|e| Error::io(format!("cannot make a temporary file in {}", folder.display()), e))?;
         Ok(Scratch { file, folder: folder.to_owned(), written: AtomicU64::new(0) })
     }

@@ -9,7 +9,7 @@ use super::job::{Cut, Job, Reached, Span, cut};
 use crate::filter::holes::HoleRead;
 use crate::spool::Spool;
 use crate::{Error, Result};
-use disk_format::{Data, ReadAt, Standing, StreamImage};
+use disk_format::{Data, ReadAt, StreamPosition, StreamImage};
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
 use std::io::Read;
@@ -32,7 +32,7 @@ pub(crate) struct Arrived {
 #[derive(Debug, Default)]
 pub(crate) struct Standings {
     is_wanted: bool,
-    list: Mutex<VecDeque<Standing>>,
+    list: Mutex<VecDeque<StreamPosition>>,
     front: Mutex<Front>,
     /// True if an earlier run began the image.
     is_later: bool,
@@ -70,7 +70,7 @@ impl Standings {
 
     /// Hashes the part of a piece that is at the front. `front`: the number of bytes at the front.
     fn pass(&self, front: Option<u64>, base: u64, bytes: &[u8]) {
-        let Some(front) = front.filter(|&front| self.is_wanted && front <= Standing::FRONT) else { return };
+        let Some(front) = front.filter(|&front| self.is_wanted && front <= StreamPosition::FRONT) else { return };
         let mut sum = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         let end = base.saturating_add(bytes.len() as u64).min(front);
         let index = |at: u64| at.checked_sub(base).and_then(|at| usize::try_from(at).ok());
@@ -105,7 +105,7 @@ impl Standings {
         if !self.is_wanted || !is_far {
             return;
         }
-        let Some(standing) = image.standing() else { return };
+        let Some(position) = image.position() else { return };
         if list.len() >= MOST {
             let mut is_kept = false;
             list.retain(|_| {
@@ -113,11 +113,11 @@ impl Standings {
                 is_kept
             });
         }
-        list.push_back(standing);
+        list.push_back(position);
     }
 
     /// The last state of which everything is done; older ones are dropped.
-    pub(crate) fn last_before(&self, done: u64) -> Option<Standing> {
+    pub(crate) fn last_before(&self, done: u64) -> Option<StreamPosition> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         while list.get(1).is_some_and(|next| next.at <= done) {
             list.pop_front();

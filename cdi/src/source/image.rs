@@ -106,7 +106,7 @@ impl ImageDisk {
     }
 
     fn find(found: FoundImage, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
-        let document = image::choose::manifest(&*found.place, &found.which, &options.arch)?;
+        let document = image::choose::manifest(&*found.place, &found.reference, &options.arch)?;
         let reentry = matches!(name, Name::Registry(_)) && !anywhere;
         let located = locate(&found, &document, options, reentry).or_else(|e| {
             if e.kind() != ErrorKind::Refused || !is_elsewhere(&found, &document) {

@@ -24,7 +24,7 @@ use super::sync_guard::SyncGuard;
 use super::{Finished, Order, Target};
 use crate::size::Human;
 use crate::{Detail, Error, Result, sys};
-use container_disk::behind::WriteBehind;
+use container_disk::write_behind::WriteBehind;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
@@ -79,7 +79,7 @@ impl BlockTarget {
         }
         let capacity =
             (&file).seek(SeekFrom::End(0)).map_err(|e| Error::io(format!("cannot measure {shown}"), e))?;
-        let behind = WriteBehind::of(&file).map_err(cannot)?;
+        let behind = WriteBehind::for_file(&file).map_err(cannot)?;
         let (path, how, syncs) = (path.to_owned(), AtomicU8::new(PUNCH), SyncGuard::default());
         let target = BlockTarget { behind, file, path, capacity, how, syncs };
         target.fits(size.unwrap_or(0))?;

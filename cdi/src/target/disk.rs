@@ -5,7 +5,7 @@
 //! (`crash.rs`).
 
 use crate::Result;
-use container_disk::publish::Standing;
+use container_disk::publish::ExistingFile;
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) trait Folder: Send + Sync {
 
     /// Renames a complete disk to its final name, and replaces `over` only: `AlreadyExists` if another file
     /// has that name.
-    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()>;
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()>;
 
     /// Removes a name. True if it existed.
     fn remove(&self, name: &OsStr) -> io::Result<bool>;
@@ -111,7 +111,7 @@ pub(crate) trait Handle: Send + Sync {
 
 /// The file that the new disk replaces.
 pub(crate) struct Replaced {
-    pub(crate) standing: Standing,
+    pub(crate) standing: ExistingFile,
     pub(crate) kept: Option<OldAttributes>,
 }
 

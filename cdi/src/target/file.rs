@@ -34,7 +34,7 @@ use super::{Finished, Order, Target};
 use crate::journal::{self, Mode};
 use crate::size::Human;
 use crate::{Detail, Error, Result};
-use container_disk::behind::WriteBehind;
+use container_disk::write_behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -285,8 +285,8 @@ fn is_full(e: &io::Error) -> bool {
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod unwritable;
+#[cfg(test)]
 mod foreign_files;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod unwritable;

@@ -11,7 +11,7 @@
 //! ```text
 //!  Destination::from_name(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to continue from
 //!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real.rs; sim.rs in tests)
-//!                   ├─ Device ─► BlockTarget::open ─► start (with a folder for its journal) │ container_disk::behind: write-behind
+//!                   ├─ Device ─► BlockTarget::open ─► start (with a folder for its journal) │ container_disk::write_behind: write-behind
 //!                   └─ Stdout ─► StdoutTarget::new                      ▼
 //!                                                       write, zero, mark … finish
 //! ```

@@ -4,8 +4,8 @@
 use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes};
 use super::in_use;
 use crate::{Error, ErrorKind, Result};
-use container_disk::publish::{Standing, publish, sync_folder};
-use container_disk::{behind, ours};
+use container_disk::publish::{ExistingFile, publish, sync_folder};
+use container_disk::{own_file, write_behind};
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -171,7 +171,7 @@ impl Folder for RealFolder {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()> {
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
         publish(&self.fd, from, to, over)
     }
 
@@ -342,7 +342,7 @@ impl Handle for RealFile {
     }
 
     fn write_out(&self) {
-        behind::write_out(&self.0);
+        write_behind::write_out(&self.0);
     }
 
     fn drop_cache(&self) {
@@ -358,7 +358,7 @@ impl Handle for RealFile {
     }
 
     fn strange(&self) -> io::Result<Option<String>> {
-        ours::strange(&self.0, &*self.1)
+        own_file::foreign_reason(&self.0, &*self.1)
     }
 
     fn doubt(&self) -> io::Result<Option<String>> {
@@ -390,7 +390,7 @@ pub(super) fn drop_cache(file: &File) {
         tracing::info!("an earlier run could not write all that it left: {e}");
     }
     // All pages are clean now, written or lost.
-    behind::write_out(file);
+    write_behind::write_out(file);
 }
 
 /// Locks a file. A held lock is tried again for a moment: the kernel may need a while to release the locks of

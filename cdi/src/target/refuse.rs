@@ -5,7 +5,7 @@ use super::disk::{OldAttributes, Replaced};
 use super::in_use;
 use super::real::RealFolder;
 use crate::{Error, Result};
-use container_disk::publish::Standing;
+use container_disk::publish::ExistingFile;
 use rustix::fs::{FileType, IFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// The file that the new disk replaces, and its attributes to take over; `None` if the name is free.
 pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result<Option<Replaced>> {
     let shown = path.display();
-    let standing = match Standing::look(folder.fd(), name) {
+    let standing = match ExistingFile::examine(folder.fd(), name) {
         Ok(Some(standing)) => standing,
         Ok(None) if path.starts_with("/dev") && !path.starts_with("/dev/shm") => {
             let what = format!("there is no device {shown}; a file of that name would be in memory only");

@@ -10,9 +10,9 @@
 //! them. A later sync does not write them either after they were written again: ext4 takes the block of a
 //! cached page for allocated, and a read from the device returns zeros.
 
-use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes, Replaced};
+use super::disk::{Claimed, Folder, Handle, OldAttributes, Replaced, ForeignFile};
 use crate::{Error, Result};
-use container_disk::publish::Standing;
+use container_disk::publish::ExistingFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -125,7 +125,7 @@ impl SimFolder {
     pub(super) fn replaced(&self, name: &str) -> Option<Replaced> {
         self.contents(name)?;
         // Any file will do: this folder checks only if there is one.
-        let standing = Standing::of(tempfile::tempfile().unwrap().into()).unwrap();
+        let standing = ExistingFile::from_fd(tempfile::tempfile().unwrap().into()).unwrap();
         Some(Replaced { standing, kept: None })
     }
 
@@ -174,6 +174,15 @@ impl SimFolder {
 
     /// The folder after a power cut.
     pub(super) fn after_power_cut(&self, rng: &mut Rng) -> Self {
+        self.after_cut(rng, true)
+    }
+
+    /// The same on a device that leaves each sector at some moment of its history, and no junk in it.
+    pub(super) fn after_power_cut_without_junk(&self, rng: &mut Rng) -> Self {
+        self.after_cut(rng, false)
+    }
+
+    fn after_cut(&self, rng: &mut Rng, with_junk: bool) -> Self {
         let s = self.lock().clone();
         let mut names = s.durable_names;
         let (prefix, upto) = (rng.coin(), rng.below(s.unsynced_names.len() + 1));
@@ -182,7 +191,7 @@ impl SimFolder {
                 apply(&mut names, change);
             }
         }
-        let inodes = s.inodes.iter().map(|inode| inode.after_power_cut(rng)).collect();
+        let inodes = s.inodes.iter().map(|inode| inode.after_cut(rng, with_junk)).collect();
         let state =
             State { inodes, durable_names: names.clone(), names, stop_at: usize::MAX, ..State::default() };
         SimFolder(Arc::new(Mutex::new(state)))
@@ -279,7 +288,7 @@ impl Inode {
         }
     }
 
-    fn after_power_cut(&self, rng: &mut Rng) -> Inode {
+    fn after_cut(&self, rng: &mut Rng, with_junk: bool) -> Inode {
         let states: Vec<&Vec<u8>> = std::iter::once(&self.durable).chain(&self.history).collect();
         let any = |rng: &mut Rng| states[rng.below(states.len())];
         let mut left = vec![0; any(rng).len()];
@@ -290,7 +299,7 @@ impl Inode {
             sector[..bytes.len()].copy_from_slice(bytes);
             // A block that was allocated to the file and not yet written may show another file's old data.
             let written = states.iter().any(|h| h.get(from..from + bytes.len()) != Some(bytes));
-            if written && rng.below(4) == 0 {
+            if with_junk && written && rng.below(4) == 0 {
                 sector.fill(0xEE);
             }
         }
@@ -328,7 +337,7 @@ impl Folder for SimFolder {
         })
     }
 
-    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()> {
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
         match over.is_none() && self.lock().names.contains_key(to) {
             true => Err(io::ErrorKind::AlreadyExists.into()),
             false => self.rename(from, to),

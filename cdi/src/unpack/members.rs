@@ -134,7 +134,7 @@ fn hand_on(archive: &mut Archive, member: &Member, watch: &Watch, steps: &SyncSe
         while at < segment.end {
             watch.check()?;
             let most = usize::try_from(segment.end - at).unwrap_or(usize::MAX).min(PIECE);
-            let bytes = archive.look(most).map_err(error)?;
+            let bytes = archive.peek(most).map_err(error)?;
             if bytes.is_empty() {
                 return Err(error(Fault::Truncated { at: archive.offset(), inside: "a file" }));
             }

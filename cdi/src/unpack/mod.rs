@@ -35,13 +35,13 @@ use crate::filter::progress::{Count, CountingReader};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::Verify;
 use crate::filter::{Budget, Layer, looks_like_tar};
-use crate::permissions::Permissions;
 use crate::plan::ConvertOptions;
+use crate::permissions::Permissions;
 use crate::run::watch::{Phase, Watch};
 use crate::size::human;
-use crate::source::{self, Options, Source, SourceSpec};
+use crate::source::{self, SourceSpec, Options, Source};
 use crate::{Error, Result};
-use container_disk::apart;
+use container_disk::run_confined;
 use folder::Folder;
 use staging::Staging;
 use std::io::Read;
@@ -128,7 +128,7 @@ pub fn prepare(request: &Request, watch: &Watch) -> Result<Prepared> {
     let room = folder.room()?.min(request.convert_options.resize.unwrap_or(u64::MAX));
     let name = source.facts().name.clone();
     let stream = source.stream(0)?;
-    let archive = apart(|| peel(request, source, stream, room))?.map_err(|e| e.of(&name))?;
+    let archive = run_confined(|| peel(request, source, stream, room))?.map_err(|e| e.of(&name))?;
     Ok(Prepared { folder, archive: Some(archive) })
 }
 
@@ -227,7 +227,7 @@ impl Archive {
         let (read, written) = thread::scope(|scope| {
             let writer = thread::Builder::new().name("files".into());
             let writer = writer.spawn_scoped(scope, || staging.take_all(taken, watch)).map_err(cannot)?;
-            let read = apart(move || members::read(reader, members::Bounds { room, most }, watch, &steps));
+            let read = run_confined(move || members::read(reader, members::Bounds { room, most }, watch, &steps));
             let read = read.map_err(Error::from).and_then(|read| read);
             let written = writer.join().map_err(|_| Error::failed("the thread that writes files has failed"));
             Ok::<_, Error>((read, written.and_then(|written| written)))

@@ -9,7 +9,7 @@ use super::folder::Folder;
 use super::members::Step;
 use crate::run::watch::Watch;
 use crate::{Error, Result};
-use container_disk::behind::{WriteBehind, write_out};
+use container_disk::write_behind::{WriteBehind, write_out};
 use container_disk::tar::quoted;
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{Mode, OFlags};
@@ -123,7 +123,7 @@ impl<'a> Staging<'a> {
                 _ => failed(e),
             })?;
         }
-        let behind = WriteBehind::of(&file).map_err(failed)?;
+        let behind = WriteBehind::for_file(&file).map_err(failed)?;
         self.open = Some(Open { name, file, mode, bytes: 0, behind });
         Ok(())
     }

@@ -76,7 +76,7 @@ fn tar(at: &Path) {
 
 fn look(at: &Path) {
     let front = [0x10, 0];
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib/disk-format/src/look/fixtures");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lib/disk-format/src/inspect/fixtures");
     for entry in fs::read_dir(fixtures).unwrap() {
         let path = entry.unwrap().path();
         let disk = fixture(&fs::read_to_string(&path).unwrap());
@@ -147,7 +147,7 @@ fn shell(at: &Path, script: &str) -> Vec<u8> {
     out.stdout
 }
 
-/// The disk of a fixture (see its readers in `lib/disk-format/src/look/tests/kit.rs`), as far as a sparse file reaches.
+/// The disk of a fixture (see its readers in `lib/disk-format/src/inspect/tests/kit.rs`), as far as a sparse file reaches.
 fn fixture(text: &str) -> Vec<u8> {
     let mut disk = vec![];
     for line in text.lines().filter(|l| !l.starts_with('#')) {

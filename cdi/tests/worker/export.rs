@@ -5,14 +5,14 @@ use api::job::export::{Compression, Disk, Format};
 use api::job::{Confidential, Export, Files, Import, Registry, Report, SecretFiles, Source, Stage, Target};
 use cdi::build;
 use cdi::convert::{Keep, Request};
-use cdi::plan::{ConvertOptions, Output};
+use cdi::plan::{Output, ConvertOptions};
 use cdi::run::watch::Watch;
-use cdi::source::{Options, SourceSpec};
+use cdi::source::{SourceSpec, Options};
 use cdi::target::Destination;
 use container_disk::image::{Recipe, hints};
 use container_disk::manifest::Content;
 use container_disk::open::Places;
-use container_disk::place::Which;
+use container_disk::place::Reference;
 use container_disk::{Name, pack};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ fn imported(address: &str) -> Vec<u8> {
 
 fn is_exported(address: &str) -> bool {
     let found = Places::new(None).find(&name(address)).unwrap();
-    found.place.document(&found.which).is_ok()
+    found.place.document(&found.reference).is_ok()
 }
 
 /// The image that `coracle build` makes of the same disk.
@@ -101,8 +101,7 @@ fn built(
 ) -> String {
     let folder = tempfile::tempdir().unwrap();
     let source = SourceSpec::Path(volume.disk());
-    let request =
-        Request::new(source, Destination::Null, Options::default(), ConvertOptions::with_threads(2));
+    let request = Request::new(source, Destination::Null, Options::default(), ConvertOptions::with_threads(2));
     let recipe = Recipe { labels: labels.clone(), env: hints(labels), ..Recipe::new("amd64", vec![]) };
     let order = build::Order {
         disk: Some(Request { keep: Keep::UnlessRaw(output), ..request }),
@@ -353,7 +352,7 @@ fn a_block_device_is_exported_as_a_file_is() {
 /// The layers of the image: one, whose tar has the one disk.
 fn layers(address: &str) -> Vec<u64> {
     let found = Places::new(None).find(&name(address)).unwrap();
-    let document = found.place.document(&Which::Tag("1".into())).unwrap();
+    let document = found.place.document(&Reference::Tag("1".into())).unwrap();
     let Content::Manifest(manifest) = &document.content else { panic!("no manifest") };
     manifest.layers.iter().map(|layer| layer.size as u64).collect()
 }

@@ -6,7 +6,7 @@ use api::job::{Confidential, Files, Import, MountedImage, Registry, SecretFiles,
 use base64::Engine as _;
 use container_disk::Name;
 use container_disk::open::Places;
-use container_disk::registry::config::{Login, Own};
+use container_disk::registry::config::{Login, UserSettings};
 use container_disk::registry::copy::{Options, Progress, copy};
 use fetch::Secret;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Guarded {
     /// Images, as its user finds them.
     fn places(&self) -> Places {
         let login = Some(Login::Basic(USER.0.to_owned(), Secret::new(USER.1)));
-        let own = Own { login, ca: vec![self.ca.path().join("ca.crt")], insecure: false };
+        let own = UserSettings { login, ca: vec![self.ca.path().join("ca.crt")], insecure: false };
         Places::new(None).for_user_of(&self.server.address(), own)
     }
 
@@ -94,7 +94,7 @@ pub(super) fn push_layer(server: &Server, places: &Places, media_type: &str, lay
     let from = places.find(&name(format!("oci:{}", layout.display()))).expect("a layout");
     let goal = places.goal(&name(format!("docker://{}/os:1", server.address()))).expect("a registry");
     let (options, progress) = (Options::default(), Arc::new(Progress::default()));
-    copy(&*from.place, &from.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)
+    copy(&*from.place, &from.reference, &*goal.sink, goal.tag.as_deref(), &options, &progress)
         .expect("it is pushed");
 }
 
@@ -149,7 +149,7 @@ fn a_poll_says_the_digest_of_an_image_behind_a_login_and_of_a_mirror() {
     let registry = Guarded::start(&pattern(1 << 20));
     let name = Name::of_image(&format!("docker://{}/os:1", registry.server.address())).unwrap();
     let found = registry.places().find(&name).unwrap();
-    let digest = found.place.document(&found.which).unwrap().digest.to_string();
+    let digest = found.place.document(&found.reference).unwrap().digest.to_string();
     let (volume, ca) = (Path::new("/nowhere"), Some(registry.ca.path().to_owned()));
     let login = [("accessKeyId", USER.0.to_owned()), ("secretKey", USER.1.to_owned())];
     let ended = poll(registry.job(volume, &login, ca.clone()).source);

@@ -1,4 +1,4 @@
-//! Hostile documents and names are read or refused.
+//! Hostile documents and names are either read or refused.
 #![no_main]
 
 #[path = "../src/documents.rs"]

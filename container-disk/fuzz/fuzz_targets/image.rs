@@ -1,4 +1,4 @@
-//! Hostile layers tell one disk, whichever way they are read, or are refused.
+//! Hostile layers have the same disk, whichever way they are read, or are refused.
 #![no_main]
 
 #[path = "../src/image.rs"]

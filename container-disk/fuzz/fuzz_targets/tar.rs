@@ -1,4 +1,4 @@
-//! A hostile archive tells the same members, however its bytes arrive, or is refused.
+//! A hostile archive has the same members, however its bytes arrive, or is refused.
 #![no_main]
 
 #[path = "../src/tar.rs"]

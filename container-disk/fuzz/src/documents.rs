@@ -1,14 +1,14 @@
-//! What must hold for any document and any name.
+//! Invariants of any document and any name.
 
 use container_disk::Name;
 use container_disk::image::Config;
 use container_disk::manifest::{Content, Document};
 
-/// A manifest, an index, a config or a name.
+/// Input of the target: a manifest, an index, a config or a name.
 pub(crate) fn documents(input: &[u8]) {
     if let Ok(document) = Document::parse("fuzz", input.to_vec(), None) {
         assert!(document.bytes == input, "a document keeps its bytes");
-        // What is promised has been checked, so it can be used.
+        // The descriptors have been checked, so they can be used.
         if let Content::Manifest(manifest) = &document.content {
             assert!(manifest.config.size >= 0 && manifest.layers.iter().all(|layer| layer.size >= 0));
         }

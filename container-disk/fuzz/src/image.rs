@@ -1,20 +1,20 @@
-//! What must hold for any layers of an image.
+//! Invariants of any layers of an image.
 
 use container_disk::image::{self, Recipe};
 use container_disk::locate::{self, Options};
 use container_disk::manifest::{Content, Descriptor, Document};
 use container_disk::pack::{Compression, Layer};
-use container_disk::place::{Blob, Place, Which};
+use container_disk::place::{Blob, Place, Reference};
 use container_disk::verify::{self, verify};
 use container_disk::{Digest, Error, Result};
 use disk_format::ReadAt;
 use std::io::{Cursor, Read};
 use std::sync::Arc;
 
-/// Bytes that a layer may unpack to.
+/// Limit of bytes that a layer may decompress to.
 const LIMIT: u64 = 4 << 20;
 
-/// A byte of options and two bytes that tell where the first layer ends; then one or two layers.
+/// Input of the target: a byte of options, two bytes for the end of the first layer, then one or two layers.
 pub(crate) fn image(input: &[u8]) {
     let Some((&[options, cut @ ..], input)) = input.split_first_chunk::<3>() else { return };
     let mut input = input.to_vec();
@@ -38,12 +38,12 @@ pub(crate) fn image(input: &[u8]) {
             (one, other) => panic!("taken one way and refused another: {one:?}, {other:?}"),
         }
     }
-    // Whatever they hold, it is told; wrong digests of the tars are among it.
+    // The verification must end with a result. Wrong digests of the tars are among the failures.
     let options = verify::Options { limit: LIMIT, path, ..verify::Options::default() };
-    let _ = verify(&Memory::new(&layers, false), &Which::Tag("x".into()), &options);
+    let _ = verify(&Memory::new(&layers, false), &Reference::Tag("x".into()), &options);
 }
 
-/// The disk's name and bytes.
+/// Path and bytes of the disk.
 fn read(place: &Memory, path: Option<String>, one_pass: bool) -> Result<(String, Vec<u8>)> {
     let Content::Manifest(manifest) = &place.document.content else { unreachable!("it is a manifest") };
     let options = Options { path, one_pass, reentry: one_pass, limit: LIMIT };
@@ -59,7 +59,7 @@ fn read(place: &Memory, path: Option<String>, one_pass: bool) -> Result<(String,
     Ok((found.path.clone(), bytes))
 }
 
-/// Sets the checksum of a tar header right, which would keep a fuzzer out.
+/// Corrects the checksum of a tar header, which would otherwise stop a fuzzer.
 fn repair(block: &mut [u8]) {
     if block[257..].starts_with(b"ustar") {
         block[148..156].fill(b' ');
@@ -68,7 +68,7 @@ fn repair(block: &mut [u8]) {
     }
 }
 
-/// One image in memory.
+/// An image in memory.
 struct Memory {
     document: Document,
     blobs: Vec<(String, Arc<Vec<u8>>)>,
@@ -101,7 +101,7 @@ impl Place for Memory {
         "memory"
     }
 
-    fn document(&self, _: &Which) -> Result<Document> {
+    fn document(&self, _: &Reference) -> Result<Document> {
         Ok(self.document.clone())
     }
 

@@ -1,4 +1,4 @@
-//! What must hold for any archive, whatever it is read for.
+//! Invariants of any archive, whatever it is read for.
 
 use container_disk::tar::{Archive, End, Fault, Member, Rules, Seekable, Source, Streamed, What};
 use std::io::{Cursor, Read};
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 const HEADERS: u64 = 5000;
 
-/// A byte of options and two bytes that tell where the archive is cut; then the archive.
+/// Input of the target: a byte of options, two bytes for the length to which the archive is cut, then the
+/// archive.
 pub(crate) fn tar(input: &[u8]) {
     let Some((&[options, cut @ ..], input)) = input.split_first_chunk::<3>() else { return };
     let mut bytes = input.to_vec();
@@ -17,7 +18,7 @@ pub(crate) fn tar(input: &[u8]) {
     let marked = read(&bytes, End::Mark);
     let sized = read(&bytes, End::Bytes);
     match (&marked, &sized) {
-        // Who needs no mark takes the same, and more: what is only without its end.
+        // The rule without an end mark accepts the same archives, and those that only lack the mark.
         (Ok(marked), sized) => assert!(Ok(marked) == sized.as_ref(), "another end tells other members"),
         (Err(one), Err(other)) => assert!(one.contains("end") || one == other, "{one}, or {other}"),
         (Err(one), Ok(_)) => assert!(one.contains("end mark"), "{one}"),
@@ -30,7 +31,7 @@ pub(crate) fn tar(input: &[u8]) {
     }
 }
 
-/// The members with their data: in large pieces, in small ones, and by offset, which must agree.
+/// The members with their data: in large pieces, in small ones, and by offset. All must agree.
 fn read(bytes: &[u8], end: End) -> Result<Vec<(Member, Vec<u8>)>, String> {
     let whole = members(Streamed::new(Cursor::new(bytes.to_vec())), end, bytes.len());
     let pieces = members(Streamed::new(Pieces(Cursor::new(bytes.to_vec()))), end, bytes.len());
@@ -44,7 +45,7 @@ fn members(source: impl Source + 'static, end: End, most: usize) -> Result<Vec<(
     let mut archive = Archive::new(source, Rules { end, headers: HEADERS });
     let mut all = vec![];
     while let Some(member) = archive.next_member().map_err(told)? {
-        let data = archive.look(most).map_err(told)?;
+        let data = archive.peek(most).map_err(told)?;
         let parts = member.name.split('/');
         assert!(member.name.is_empty() || parts.clone().all(|part| !matches!(part, "" | "." | "..")));
         match &member.map {
@@ -69,7 +70,7 @@ fn told(fault: Fault) -> String {
     }
 }
 
-/// Sets the checksum of a header right, which would keep a fuzzer out.
+/// Corrects the checksum of a header, which would otherwise stop a fuzzer.
 fn repair(block: &mut [u8]) {
     if block[257..].starts_with(b"ustar") {
         block[148..156].fill(b' ');
@@ -78,7 +79,7 @@ fn repair(block: &mut [u8]) {
     }
 }
 
-/// Seven bytes at a time.
+/// A reader of seven bytes at a time.
 struct Pieces(Cursor<Vec<u8>>);
 
 impl Read for Pieces {

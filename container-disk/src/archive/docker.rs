@@ -5,18 +5,18 @@
 //! compressed layer (some tools write them) is read once to compute its digest.
 
 use super::contents::Contents;
-use crate::aside::Aside;
+use crate::background_hash::BackgroundHash;
 use crate::digest::Hasher;
 use crate::image::Config;
-use crate::layout::blobs::Held;
+use crate::layout::blobs::OpenBlob;
 use crate::manifest::{
     self, Descriptor, Document, IMAGE_CONFIG_MEDIA_TYPE, Manifest, OCI_IMAGE_MEDIA_TYPE, descriptor,
 };
 use crate::pack::Compression;
-use crate::place::{Blob, Place, Which};
+use crate::place::{Blob, Place, Reference};
 use crate::section::Cursor;
 use crate::tar::{BLOCK, quoted};
-use crate::{Digest, Error, ErrorKind, Result, peel};
+use crate::{Digest, Error, ErrorKind, Result, layer_decoder};
 use disk_format::ReadAt;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The archive's list of images.
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// One image in `manifest.json`.
+/// An image in `manifest.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Item {
@@ -53,10 +53,10 @@ struct Image {
 impl DockerArchive {
     /// Opens the archive and reads its member headers, `manifest.json` and the configs.
     pub fn open(path: &Path) -> Result<DockerArchive> {
-        DockerArchive::of(&Contents::open("docker-archive", path)?)
+        DockerArchive::from_contents(&Contents::open("docker-archive", path)?)
     }
 
-    pub(super) fn of(contents: &Contents) -> Result<DockerArchive> {
+    pub(super) fn from_contents(contents: &Contents) -> Result<DockerArchive> {
         let name = contents.name.clone();
         let list = contents.document(MANIFEST).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
@@ -76,10 +76,10 @@ impl DockerArchive {
 
     /// The reference for a tag that the user gave (`NAME:TAG`, or `TAG` alone). Without a tag the archive
     /// must hold exactly one image.
-    pub fn which(&self, tag: Option<&str>) -> Result<Which> {
+    pub fn reference(&self, tag: Option<&str>) -> Result<Reference> {
         match (tag, self.images.as_slice()) {
-            (Some(tag), _) => Ok(Which::Tag(tag.to_owned())),
-            (None, [one]) => Ok(Which::Digest(one.document.digest)),
+            (Some(tag), _) => Ok(Reference::Tag(tag.to_owned())),
+            (None, [one]) => Ok(Reference::Digest(one.document.digest)),
             (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{} holds no image", self.name))),
             (None, _) => Err(Error::usage(format!(
                 "{} holds several images; choose one of the tags: {}",
@@ -130,11 +130,11 @@ impl DockerArchive {
         let cannot = |e| Error::io(format!("cannot read {name}"), e);
         let mut head = vec![0; bytes.size().min(BLOCK as u64) as usize];
         bytes.read_exact_at(&mut head, 0).map_err(cannot)?;
-        let compression = peel::seen(&name, &head)?;
+        let compression = layer_decoder::from_head(&name, &head)?;
         let digest = match compression {
             Compression::None => diff_id,
             _ => {
-                let mut hash = Aside::new(Hasher::new());
+                let mut hash = BackgroundHash::new(Hasher::new());
                 let mut cursor = Cursor::new(Arc::clone(&bytes), 0);
                 let mut piece = vec![0; 256 << 10];
                 loop {
@@ -169,10 +169,10 @@ impl Place for DockerArchive {
         &self.name
     }
 
-    fn document(&self, which: &Which) -> Result<Document> {
-        let fits = |image: &&Image| match which {
-            Which::Digest(digest) => image.document.digest == *digest,
-            Which::Tag(tag) => image
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        let fits = |image: &&Image| match reference {
+            Reference::Digest(digest) => image.document.digest == *digest,
+            Reference::Tag(tag) => image
                 .tags
                 .iter()
                 .any(|t| short(t) == short(tag) || t.rsplit_once(':').is_some_and(|t| t.1 == tag)),
@@ -201,6 +201,6 @@ impl Place for DockerArchive {
                 descriptor.size
             )));
         }
-        Ok(Arc::new(Held { name, digest, bytes: Arc::clone(bytes) }))
+        Ok(Arc::new(OpenBlob { name, digest, bytes: Arc::clone(bytes) }))
     }
 }

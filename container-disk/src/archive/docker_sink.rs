@@ -3,15 +3,15 @@
 
 use super::docker::{Item, MANIFEST};
 use super::growing::{Growing, Growth};
-use crate::aside::Aside;
+use crate::background_hash::BackgroundHash;
 use crate::digest::Hasher;
+use crate::expected_blob::ExpectedBlob;
 use crate::image::Config;
 use crate::manifest::{self, Content, Descriptor, Document, Manifest};
 use crate::pack::Compression;
 use crate::place::{BlobWriter, Sink};
-use crate::promise::Promise;
 use crate::tar::{BLOCK, begins_as_tar};
-use crate::{Digest, Error, Result, peel};
+use crate::{Digest, Error, Result, layer_decoder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
@@ -21,11 +21,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct DockerArchiveSink {
     name: String,
     file: Growing,
-    known: Mutex<Known>,
+    state: Mutex<SinkState>,
 }
 
 #[derive(Default)]
-struct Known {
+struct SinkState {
     /// Blobs by the digest under which they were added.
     blobs: BTreeMap<Digest, Stored>,
     /// Names of the members in the archive.
@@ -48,17 +48,17 @@ impl DockerArchiveSink {
     /// Creates `FILE.partial`. `close` renames it to `FILE`.
     pub fn create(file: &Path) -> Result<DockerArchiveSink> {
         let name = format!("docker-archive:{}", file.display());
-        Ok(DockerArchiveSink { name, file: Growing::create(file)?, known: Mutex::default() })
+        Ok(DockerArchiveSink { name, file: Growing::create(file)?, state: Mutex::default() })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn item(&self, manifest: &Manifest) -> Result<Item> {
-        let known = self.known();
+        let state = self.state();
         let find = |d: &Descriptor| -> Result<Stored> {
-            let stored = known.blobs.get(&d.digest.parse()?).cloned();
+            let stored = state.blobs.get(&d.digest.parse()?).cloned();
             stored.ok_or_else(|| {
                 Error::failed(format!(
                     "the image needs the blob {}, but {} does not contain it",
@@ -94,15 +94,15 @@ impl DockerArchiveSink {
 impl Sink for DockerArchiveSink {
     fn has(&self, descriptor: &Descriptor) -> Result<bool> {
         let size = manifest::size(&self.name, descriptor.size)?;
-        Ok(self.known().blobs.get(&descriptor.digest.parse()?).is_some_and(|stored| stored.size == size))
+        Ok(self.state().blobs.get(&descriptor.digest.parse()?).is_some_and(|stored| stored.size == size))
     }
 
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
-        let promised = promised.map(|d| Promise::of(&self.name, d)).transpose()?;
+        let promised = promised.map(|d| ExpectedBlob::from_descriptor(&self.name, d)).transpose()?;
         Ok(Box::new(Blob {
             sink: self,
             size: 0,
-            hash: Aside::new(Promise::hasher(promised.as_ref())),
+            hash: BackgroundHash::new(ExpectedBlob::hasher(promised.as_ref())),
             promised,
             head: vec![],
             body: Body::Undecided,
@@ -116,25 +116,25 @@ impl Sink for DockerArchiveSink {
             return Err(Error::usage(what));
         };
         let item = self.item(manifest)?;
-        let mut known = self.known();
+        let mut state = self.state();
         let at =
-            known.items.iter().position(|other| other.config == item.config && other.layers == item.layers);
+            state.items.iter().position(|other| other.config == item.config && other.layers == item.layers);
         let at = at.unwrap_or_else(|| {
-            known.items.push(item);
-            known.items.len() - 1
+            state.items.push(item);
+            state.items.len() - 1
         });
         if let Some(tag) = tag {
             let tag = full_name(&self.name, tag);
-            for item in &mut known.items {
+            for item in &mut state.items {
                 item.repo_tags.iter_mut().for_each(|tags| tags.retain(|other| *other != tag));
             }
-            known.items[at].repo_tags.get_or_insert_default().push(tag);
+            state.items[at].repo_tags.get_or_insert_default().push(tag);
         }
         Ok(())
     }
 
     fn close(&self) -> Result<()> {
-        let list = serde_json::to_vec(&self.known().items).expect("text keys and values can be written");
+        let list = serde_json::to_vec(&self.state().items).expect("text keys and values can be written");
         self.file.close(&[(MANIFEST, &list)])
     }
 }
@@ -154,10 +154,10 @@ fn full_name(archive: &str, tag: &str) -> String {
 /// A blob that is being written. Its first bytes tell whether it is a layer or a config.
 struct Blob<'a> {
     sink: &'a DockerArchiveSink,
-    promised: Option<Promise>,
+    promised: Option<ExpectedBlob>,
     size: u64,
     /// Hash of the blob as it was added.
-    hash: Aside,
+    hash: BackgroundHash,
     head: Vec<u8>,
     body: Body<'a>,
 }
@@ -175,9 +175,9 @@ impl<'a> Blob<'a> {
     fn decide(&mut self) -> Result<()> {
         let head = std::mem::take(&mut self.head);
         let is_tar = begins_as_tar(&head);
-        let compression = if is_tar { None } else { peel::seen("the blob", &head).ok() };
+        let compression = if is_tar { None } else { layer_decoder::from_head("the blob", &head).ok() };
         let layer = || -> Result<Layer<'a>> {
-            Ok(Layer { growth: self.sink.file.begin()?, hash: Aside::new(Hasher::new()) })
+            Ok(Layer { growth: self.sink.file.begin()?, hash: BackgroundHash::new(Hasher::new()) })
         };
         self.body = match compression {
             _ if is_tar => Body::Plain(Box::new(layer()?)),
@@ -254,7 +254,7 @@ impl BlobWriter for Blob<'_> {
                     sink.file.add(&name, &config)?;
                 }
                 let stored = Stored { size, name, diff_id: digest, config: Some(config) };
-                sink.known().blobs.insert(digest, stored);
+                sink.state().blobs.insert(digest, stored);
                 return Ok((digest, size));
             }
             Body::Plain(layer) => *layer,
@@ -269,7 +269,7 @@ impl BlobWriter for Blob<'_> {
         if sink.is_new(&name) {
             layer.growth.finish(&name, diff_id)?;
         }
-        sink.known().blobs.insert(digest, Stored { size, name, diff_id, config: None });
+        sink.state().blobs.insert(digest, Stored { size, name, diff_id, config: None });
         Ok((digest, size))
     }
 }
@@ -277,14 +277,14 @@ impl BlobWriter for Blob<'_> {
 impl DockerArchiveSink {
     /// Records the member name. True if the archive did not have it before.
     fn is_new(&self, name: &str) -> bool {
-        self.known().names.insert(name.to_owned())
+        self.state().names.insert(name.to_owned())
     }
 }
 
 /// A layer's uncompressed tar, on its way into the archive.
 struct Layer<'a> {
     growth: Growth<'a>,
-    hash: Aside,
+    hash: BackgroundHash,
 }
 
 impl Write for Layer<'_> {

@@ -5,12 +5,12 @@
 //! time grows at the end of the file. Members that are written at the same time go to anonymous files and are
 //! appended later.
 
-use crate::behind::WriteBehind;
 use crate::digest::Hasher;
 use crate::layout::folder::Folder;
 use crate::layout::lock::Locked;
-use crate::publish::Standing;
+use crate::publish::ExistingFile;
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
+use crate::write_behind::WriteBehind;
 use crate::{Digest, Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) struct Growing {
     behind: WriteBehind,
     file: Locked,
     /// The file that the archive replaces.
-    over: Option<Standing>,
+    over: Option<ExistingFile>,
     state: Mutex<State>,
 }
 
@@ -77,9 +77,9 @@ impl Growing {
         if path.is_dir() {
             return Err(Error::usage(format!("{} is a folder; name a file", path.display())));
         }
-        let over = folder.standing(name)?;
+        let over = folder.existing_file(name)?;
         let file = begun(&folder, &partial(name))?;
-        let behind = WriteBehind::of(&file)
+        let behind = WriteBehind::for_file(&file)
             .map_err(|e| Error::io(format!("cannot write {}", folder.shown(&partial(name))), e))?;
         let state = Mutex::new(State {
             end: 0,
@@ -99,7 +99,7 @@ impl Growing {
             return Err(Error::failed(format!("{} is closed already", self.name)));
         }
         let at = if state.busy {
-            Err(self.nameless()?)
+            Err(self.anonymous_file()?)
         } else {
             state.busy = true;
             Ok(state.end)
@@ -198,7 +198,7 @@ impl Growing {
     }
 
     /// A file without a name. It disappears when it is closed.
-    fn nameless(&self) -> Result<File> {
+    fn anonymous_file(&self) -> Result<File> {
         for n in 0..10_000 {
             let name = format!("{}.{n}", partial(&self.name));
             if let Some(file) = self.folder.new_file(&name)? {

@@ -1,11 +1,11 @@
 //! Reader for `oci-archive:FILE[:TAG]`.
 
 use super::contents::Contents;
-use crate::layout::blobs::Held;
+use crate::layout::blobs::OpenBlob;
 use crate::layout::index::{INDEX, Index};
 use crate::layout::{OCI_LAYOUT, check_version, checked};
 use crate::manifest::{self, Descriptor, Document};
-use crate::place::{Blob, Place, Which};
+use crate::place::{Blob, Place, Reference};
 use crate::tar::quoted;
 use crate::{Digest, Error, ErrorKind, Result};
 use std::path::Path;
@@ -20,10 +20,10 @@ pub struct OciArchive {
 impl OciArchive {
     /// Opens the archive and reads its member headers and its index.
     pub fn open(path: &Path) -> Result<OciArchive> {
-        OciArchive::of(Contents::open("oci-archive", path)?)
+        OciArchive::from_contents(Contents::open("oci-archive", path)?)
     }
 
-    pub(super) fn of(contents: Contents) -> Result<OciArchive> {
+    pub(super) fn from_contents(contents: Contents) -> Result<OciArchive> {
         let name = &contents.name;
         let said = contents.document(OCI_LAYOUT).map_err(|e| no_archive(name, e))?;
         check_version(name, &said)?;
@@ -33,8 +33,8 @@ impl OciArchive {
     }
 
     /// The reference for a tag that the user gave. Without a tag the archive must hold exactly one image.
-    pub fn which(&self, tag: Option<&str>) -> Result<Which> {
-        self.index.which(self.name(), tag)
+    pub fn reference(&self, tag: Option<&str>) -> Result<Reference> {
+        self.index.reference(self.name(), tag)
     }
 }
 
@@ -43,10 +43,10 @@ impl Place for OciArchive {
         &self.contents.name
     }
 
-    fn document(&self, which: &Which) -> Result<Document> {
-        let (digest, said) = match which {
-            Which::Digest(digest) => (*digest, None),
-            Which::Tag(tag) => {
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        let (digest, said) = match reference {
+            Reference::Digest(digest) => (*digest, None),
+            Reference::Tag(tag) => {
                 let entry = self.index.find(self.name(), tag)?;
                 (entry.digest.parse()?, entry.media_type.as_deref())
             }
@@ -66,7 +66,7 @@ impl Place for OciArchive {
             let what = format!("{name} has {} bytes, not the {promised} its manifest promises", bytes.size());
             return Err(Error::refused(what));
         }
-        Ok(Arc::new(Held { name, digest, bytes }))
+        Ok(Arc::new(OpenBlob { name, digest, bytes }))
     }
 }
 

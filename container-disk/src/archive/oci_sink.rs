@@ -2,12 +2,12 @@
 
 use super::growing::{Growing, Growth};
 use super::oci::path;
-use crate::aside::Aside;
+use crate::background_hash::BackgroundHash;
+use crate::expected_blob::ExpectedBlob;
 use crate::layout::index::{INDEX, Index};
 use crate::layout::{LAYOUT_VERSION, OCI_LAYOUT, needs};
 use crate::manifest::{self, Descriptor, Document};
 use crate::place::{BlobWriter, Sink};
-use crate::promise::Promise;
 use crate::{Digest, Error, Result};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct OciArchiveSink {
     name: String,
     file: Growing,
-    known: Mutex<Known>,
+    state: Mutex<SinkState>,
 }
 
-struct Known {
+struct SinkState {
     blobs: BTreeMap<Digest, u64>,
     index: Index,
 }
@@ -29,36 +29,36 @@ struct Known {
 impl OciArchiveSink {
     /// Creates `FILE.partial`. `close` renames it to `FILE`.
     pub fn create(file: &Path) -> Result<OciArchiveSink> {
-        let known = Mutex::new(Known { blobs: BTreeMap::new(), index: Index::new() });
+        let state = Mutex::new(SinkState { blobs: BTreeMap::new(), index: Index::new() });
         let name = format!("oci-archive:{}", file.display());
         let file = Growing::create(file)?;
         file.add("blobs/", b"")?;
         file.add("blobs/sha256/", b"")?;
-        Ok(OciArchiveSink { name, file, known })
+        Ok(OciArchiveSink { name, file, state })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sink for OciArchiveSink {
     fn has(&self, descriptor: &Descriptor) -> Result<bool> {
         let size = manifest::size(&self.name, descriptor.size)?;
-        Ok(self.known().blobs.get(&descriptor.digest.parse()?) == Some(&size))
+        Ok(self.state().blobs.get(&descriptor.digest.parse()?) == Some(&size))
     }
 
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
-        let promised = promised.map(|d| Promise::of(&self.name, d)).transpose()?;
-        let hash = Aside::new(Promise::hasher(promised.as_ref()));
+        let promised = promised.map(|d| ExpectedBlob::from_descriptor(&self.name, d)).transpose()?;
+        let hash = BackgroundHash::new(ExpectedBlob::hasher(promised.as_ref()));
         Ok(Box::new(Blob { sink: self, growth: self.file.begin()?, hash, promised }))
     }
 
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
         let is_here = {
-            let known = self.known();
+            let state = self.state();
             for (digest, size) in needs(document) {
-                let here = known.blobs.get(&digest.parse()?);
+                let here = state.blobs.get(&digest.parse()?);
                 if here.is_none_or(|here| i64::try_from(*here) != Ok(size)) {
                     let what = format!(
                         "{} needs the blob {digest}, but {} does not contain it",
@@ -67,7 +67,7 @@ impl Sink for OciArchiveSink {
                     return Err(Error::failed(what));
                 }
             }
-            known.blobs.contains_key(&document.digest)
+            state.blobs.contains_key(&document.digest)
         };
         if !is_here {
             let mut blob = self.begin(None)?;
@@ -76,13 +76,13 @@ impl Sink for OciArchiveSink {
             blob.finish()?;
         }
         if let Some(tag) = tag {
-            self.known().index.set(tag, document);
+            self.state().index.set(tag, document);
         }
         Ok(())
     }
 
     fn close(&self) -> Result<()> {
-        let index = self.known().index.bytes();
+        let index = self.state().index.bytes();
         self.file.close(&[(INDEX, &index), (OCI_LAYOUT, LAYOUT_VERSION)])
     }
 }
@@ -91,8 +91,8 @@ impl Sink for OciArchiveSink {
 struct Blob<'a> {
     sink: &'a OciArchiveSink,
     growth: Growth<'a>,
-    hash: Aside,
-    promised: Option<Promise>,
+    hash: BackgroundHash,
+    promised: Option<ExpectedBlob>,
 }
 
 impl Write for Blob<'_> {
@@ -122,7 +122,7 @@ impl BlobWriter for Blob<'_> {
             promised.check(&digest, size)?;
         }
         // A blob that was added twice is stored once.
-        if sink.known().blobs.insert(digest, size).is_none() {
+        if sink.state().blobs.insert(digest, size).is_none() {
             growth.finish(&path(&digest), digest)?;
         }
         Ok((digest, size))

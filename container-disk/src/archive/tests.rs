@@ -1,4 +1,4 @@
-//! Archives: written and read again, several blobs at once, and as an attacker would make them.
+//! Archives that are written and read again, several blobs at once, and archives of an attacker.
 
 use super::contents::Contents;
 use super::*;
@@ -7,7 +7,7 @@ use crate::layout::tests::{descriptor, image_of, store};
 use crate::locate;
 use crate::manifest::{Content, Document, IMAGE_LAYER_GZIP_MEDIA_TYPE, Manifest};
 use crate::pack::{Compression, LayerWriter, Options};
-use crate::place::{Place, Sink, Which};
+use crate::place::{Place, Reference, Sink};
 use crate::tar::tests::Tarball;
 use crate::{Error, ErrorKind, Result};
 use std::fs;
@@ -24,8 +24,8 @@ fn build(sink: &dyn Sink, compression: Compression, tag: &str) -> Document {
     image::write(sink, &Recipe::new("amd64", vec![layer.finish().unwrap()]), &[tag]).unwrap()
 }
 
-fn disk(place: &dyn Place, which: &Which) -> Result<Vec<u8>> {
-    let Content::Manifest(manifest) = place.document(which)?.content else { panic!("an index") };
+fn disk(place: &dyn Place, reference: &Reference) -> Result<Vec<u8>> {
+    let Content::Manifest(manifest) = place.document(reference)?.content else { panic!("an index") };
     let mut bytes = vec![];
     let mut located = locate::disk(place, &manifest, &locate::Options::default())?;
     located.stream()?.read_to_end(&mut bytes).map_err(|e| Error::io("reading", e))?;
@@ -56,10 +56,10 @@ fn an_oci_archive_is_read_as_it_was_written_and_is_the_same_each_time() {
         drop(sink);
         assert_eq!(names(&folder), ["x.tar"]);
         let archive = OciArchive::open(&path).unwrap();
-        assert_eq!(archive.document(&archive.which(Some("1")).unwrap()).unwrap().digest, one.digest);
-        assert_eq!(archive.which(None).unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(archive.document(&archive.reference(Some("1")).unwrap()).unwrap().digest, one.digest);
+        assert_eq!(archive.reference(None).unwrap_err().kind(), ErrorKind::Usage);
         for tag in ["1", "2"] {
-            assert_eq!(disk(&archive, &Which::Tag(tag.into())).unwrap(), DISK);
+            assert_eq!(disk(&archive, &Reference::Tag(tag.into())).unwrap(), DISK);
         }
         files.push(fs::read(&path).unwrap());
     }
@@ -75,13 +75,14 @@ fn a_docker_archive_holds_plain_layers_whatever_came() {
     }
     sink.close().unwrap();
     let archive = DockerArchive::open(&path).unwrap();
-    let tags = ["1", "os:1", "docker.io/library/os:1", "localhost/os:1"].map(|tag| Which::Tag(tag.into()));
-    for which in [archive.which(None).unwrap()].into_iter().chain(tags) {
-        assert_eq!(disk(&archive, &which).unwrap(), DISK);
+    let tags =
+        ["1", "os:1", "docker.io/library/os:1", "localhost/os:1"].map(|tag| Reference::Tag(tag.into()));
+    for reference in [archive.reference(None).unwrap()].into_iter().chain(tags) {
+        assert_eq!(disk(&archive, &reference).unwrap(), DISK);
     }
     for tag in ["2", "os", "docker.io/os/os:1", "library/os:1"] {
         assert_eq!(
-            archive.document(&Which::Tag(tag.into())).unwrap_err().kind(),
+            archive.document(&Reference::Tag(tag.into())).unwrap_err().kind(),
             ErrorKind::NotFound,
             "{tag}"
         );
@@ -107,7 +108,7 @@ fn nothing_is_left_of_an_archive_that_is_not_closed_and_an_old_one_stays() {
     let sink = OciArchiveSink::create(&path).unwrap();
     build(&sink, Compression::None, "1");
     sink.close().unwrap();
-    assert_eq!(disk(&OciArchive::open(&path).unwrap(), &Which::Tag("1".into())).unwrap(), DISK);
+    assert_eq!(disk(&OciArchive::open(&path).unwrap(), &Reference::Tag("1".into())).unwrap(), DISK);
 }
 
 #[test]
@@ -164,13 +165,13 @@ fn a_file_that_another_program_made_meanwhile_is_not_replaced() {
 #[test]
 fn an_archive_is_written_into_a_new_file() {
     let (folder, path) = room();
-    // By its owner and its mode it is ours; on SMB every file is.
+    // Owner and mode look like this user's. On SMB every file does.
     let partial = folder.path().join("x.tar.partial");
     fs::write(&partial, "found").unwrap();
     is_made_beside(&partial, &path);
 }
 
-/// Whoever had the half file open does not write into the archive that is made meanwhile.
+/// A program that has the partial file open cannot write into the archive that is made meanwhile.
 fn is_made_beside(partial: &Path, path: &Path) {
     use std::os::unix::fs::FileExt;
     let theirs = fs::File::options().write(true).open(partial).unwrap();
@@ -252,7 +253,7 @@ fn contents(tar: Vec<u8>) -> Result<Contents> {
     Contents::index("docker-archive:x".into(), Arc::new(tar))
 }
 
-/// What the Go library behind crane writes: compressed layers; and what old Docker wrote: links to layers.
+/// Archives of the Go library behind crane (compressed layers), and of old Docker (links to layers).
 #[test]
 fn docker_archives_of_others_are_read() {
     let layer = Tarball::default().with("disk/disk.img", DISK).end();
@@ -267,10 +268,10 @@ fn docker_archives_of_others_are_read() {
         .raw(b'2', b"old/layer.tar", b"../real/layer.tar", 0, b"")
         .with("real/layer.tar", &layer)
         .with("manifest.json", list);
-    let archive = DockerArchive::of(&contents(tar.end()).unwrap()).unwrap();
-    let which = archive.which(None).unwrap();
-    assert_eq!(disk(&archive, &which).unwrap(), DISK);
-    let Content::Manifest(manifest) = archive.document(&which).unwrap().content else { panic!() };
+    let archive = DockerArchive::from_contents(&contents(tar.end()).unwrap()).unwrap();
+    let reference = archive.reference(None).unwrap();
+    assert_eq!(disk(&archive, &reference).unwrap(), DISK);
+    let Content::Manifest(manifest) = archive.document(&reference).unwrap().content else { panic!() };
     assert_eq!(manifest.layers[0].media_type, IMAGE_LAYER_GZIP_MEDIA_TYPE);
     assert_eq!(manifest.layers[1].digest, diff_id.to_string());
 }
@@ -280,9 +281,10 @@ fn hostile_archives_are_refused_with_the_reason() {
     let t = Tarball::default;
     let config = br#"{"rootfs":{"diff_ids":["sha256:00"]}}"#;
     let with = |list: &[u8]| t().with("c.json", config).with("manifest.json", list).end();
-    let docker =
-        |tar: Vec<u8>| contents(tar).and_then(|contents| DockerArchive::of(&contents)).err().unwrap();
-    let oci = |tar: Vec<u8>| contents(tar).and_then(OciArchive::of).err().unwrap();
+    let docker = |tar: Vec<u8>| {
+        contents(tar).and_then(|contents| DockerArchive::from_contents(&contents)).err().unwrap()
+    };
+    let oci = |tar: Vec<u8>| contents(tar).and_then(OciArchive::from_contents).err().unwrap();
     let layout = |index: &[u8]| {
         t().with("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).with("index.json", index).end()
     };
@@ -326,6 +328,6 @@ fn an_oci_archive_whose_blob_was_changed_is_refused() {
     let at = bytes.windows(DISK.len()).position(|window| window == DISK).unwrap();
     bytes[at] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let e = disk(&OciArchive::open(&path).unwrap(), &Which::Tag("1".into())).unwrap_err();
+    let e = disk(&OciArchive::open(&path).unwrap(), &Reference::Tag("1".into())).unwrap_err();
     assert!(e.to_string().contains("has the digest"), "{e}");
 }

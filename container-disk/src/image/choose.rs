@@ -1,7 +1,7 @@
 //! Choice of one image from an index, by architecture.
 
 use crate::manifest::{Content, Document, Index, IndexEntry};
-use crate::place::{Place, Which};
+use crate::place::{Place, Reference};
 use crate::{Error, ErrorKind, Result};
 
 /// Maximum nesting of indexes.
@@ -9,12 +9,12 @@ const DEPTH: usize = 4;
 
 /// The manifest of the image for `architecture` (`amd64`, or `arm64/v8`). A reference to a single image
 /// returns that image, whatever its architecture.
-pub fn manifest(place: &dyn Place, which: &Which, architecture: &str) -> Result<Document> {
-    let mut document = place.document(which)?;
+pub fn manifest(place: &dyn Place, reference: &Reference, architecture: &str) -> Result<Document> {
+    let mut document = place.document(reference)?;
     for _ in 0..DEPTH {
         let Content::Index(index) = &document.content else { return Ok(document) };
         let entry = fitting(place.name(), index, architecture)?;
-        let next = place.document(&Which::Digest(entry.digest.parse()?))?;
+        let next = place.document(&Reference::Digest(entry.digest.parse()?))?;
         if next.bytes.len() as u64 != crate::manifest::size(place.name(), entry.size)? {
             let what =
                 format!("an index of {} promises {} bytes for {}", place.name(), entry.size, entry.digest);

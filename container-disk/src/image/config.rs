@@ -51,7 +51,7 @@ pub struct Runtime {
 /// Digests of the uncompressed layers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RootFs {
-    /// Always `layers`.
+    /// The value `layers`, which the specification requires.
     #[serde(rename = "type", default)]
     pub kind: String,
     /// The digest of each layer's tar, lowest first.
@@ -62,7 +62,7 @@ pub struct RootFs {
 /// Origin of one layer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// Date, RFC 3339.
+    /// Date of the layer, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// Command that made the layer.
@@ -75,7 +75,7 @@ pub struct History {
 
 impl Config {
     /// The config for the image of a recipe.
-    pub fn of(recipe: &Recipe) -> Config {
+    pub fn from_recipe(recipe: &Recipe) -> Config {
         // Docker requires a date. The epoch stands for an unknown one.
         let seconds = recipe.created.or((recipe.kind == ManifestFormat::Docker).then_some(0));
         let created = seconds.map(time::rfc3339);

@@ -30,7 +30,7 @@ pub fn manifest(recipe: &Recipe) -> Result<(Vec<u8>, Document)> {
     if recipe.kind == ManifestFormat::Docker && !recipe.annotations.is_empty() {
         return Err(Error::usage("a Docker manifest has no annotations; use labels, or an OCI manifest"));
     }
-    let config = Config::of(recipe).bytes();
+    let config = Config::from_recipe(recipe).bytes();
     let mut layers = vec![];
     for layer in &recipe.layers {
         let media_type = layer_type(recipe.kind, layer.compression)?;

@@ -1,4 +1,4 @@
-//! Documents, golden: what is written here is what registries and clusters have seen.
+//! Golden documents: registries and clusters have stored documents like these.
 
 use super::*;
 use crate::Digest;
@@ -123,7 +123,7 @@ mod choosing {
     use super::super::choose::manifest as choose;
     use super::*;
     use crate::layout::Layout;
-    use crate::place::Which;
+    use crate::place::Reference;
 
     fn write_one(layout: &Layout, arch: &str) -> Document {
         write(layout, &Recipe::new(arch, vec![]), &[]).unwrap()
@@ -137,7 +137,7 @@ mod choosing {
         let both = join(&index(&amd, "amd64", None).unwrap(), &arm, "arm64", Some("v8")).unwrap();
         put(&layout, &both, &["both"]).unwrap();
         put(&layout, &arm, &["one", "another"]).unwrap();
-        let tag = |tag: &str| Which::Tag(tag.into());
+        let tag = |tag: &str| Reference::Tag(tag.into());
         for (name, arch, want) in [
             ("both", "amd64", &amd),
             ("both", "arm64", &arm),
@@ -169,7 +169,7 @@ mod choosing {
                 serde_json::json!({"schemaVersion": 2, "mediaType": media_type, "manifests": [entry]});
             inner = Document::parse("x", index.to_string().into_bytes(), None).unwrap();
             layout.put(&inner, None).unwrap();
-            let chosen = choose(&layout, &Which::Digest(inner.digest), "amd64");
+            let chosen = choose(&layout, &Reference::Digest(inner.digest), "amd64");
             assert_eq!(chosen.is_ok(), depth < 4, "{depth}");
         }
     }

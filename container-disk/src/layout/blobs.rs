@@ -3,13 +3,13 @@
 
 use super::folder::Folder;
 use super::ingest::{PART, Temp};
-use crate::aside::Aside;
-use crate::behind::WriteBehind;
-use crate::checked::Checked;
+use crate::background_hash::BackgroundHash;
+use crate::expected_blob::ExpectedBlob;
 use crate::manifest::{self, Descriptor};
-use crate::place::{Blob, BlobWriter, Named, Reading};
-use crate::promise::Promise;
+use crate::place::{Blob, BlobWriter, NamedReader, Reading};
 use crate::section::Cursor;
+use crate::verifying_reader::VerifyingReader;
+use crate::write_behind::WriteBehind;
 use crate::{Digest, Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use disk_format::read_at::FileAt;
@@ -43,38 +43,38 @@ pub(crate) fn blob(top: &Folder, name: &str, descriptor: &Descriptor) -> Result<
         return Err(Error::refused(what));
     }
     let name = format!("the blob {digest} of {name}");
-    Ok(Arc::new(Held { name, digest, bytes: Arc::new(FileAt::new(file, size)) }))
+    Ok(Arc::new(OpenBlob { name, digest, bytes: Arc::new(FileAt::new(file, size)) }))
 }
 
 /// An open blob in a layout or an archive.
-pub(crate) struct Held {
+pub(crate) struct OpenBlob {
     pub(crate) name: String,
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<dyn ReadAt>,
 }
 
-impl Held {
-    fn named(&self, from: u64) -> Named<Cursor> {
+impl OpenBlob {
+    fn named_reader(&self, from: u64) -> NamedReader<Cursor> {
         let inner = Cursor::new(Arc::clone(&self.bytes), from);
-        Named { inner, name: self.name.clone(), expected: self.digest }
+        NamedReader { inner, name: self.name.clone(), expected: self.digest }
     }
 }
 
-impl Blob for Held {
+impl Blob for OpenBlob {
     fn size(&self) -> u64 {
         self.bytes.size()
     }
 
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
-        let reading = self.named(from);
+        let reading = self.named_reader(from);
         Ok(match from {
-            0 => Box::new(Checked::new(reading, self.name.clone(), self.digest, self.size())),
+            0 => Box::new(VerifyingReader::new(reading, self.name.clone(), self.digest, self.size())),
             _ => Box::new(reading),
         })
     }
 
     fn reading(&self, from: u64) -> Result<Box<dyn Reading>> {
-        Ok(Box::new(self.named(from)))
+        Ok(Box::new(self.named_reader(from)))
     }
 
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
@@ -88,9 +88,9 @@ pub(crate) struct Writer<'a> {
     // Before the file: its thread holds the file, and with it the lock on it.
     behind: WriteBehind,
     temp: Temp,
-    hash: Aside,
+    hash: BackgroundHash,
     size: u64,
-    promised: Option<Promise>,
+    promised: Option<ExpectedBlob>,
     /// Bytes from an earlier attempt.
     found: u64,
 }
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
     /// Starts a new blob.
     pub(crate) fn new(top: &'a Folder, promised: Option<&Descriptor>) -> Result<Writer<'a>> {
         let promised = promised.map(|d| promise(top, d)).transpose()?;
-        let hash = Aside::new(Promise::hasher(promised.as_ref()));
+        let hash = BackgroundHash::new(ExpectedBlob::hasher(promised.as_ref()));
         let temp = Temp::new(top)?;
         Ok(Writer { top, behind: behind(&temp)?, temp, hash, size: 0, promised, found: 0 })
     }
@@ -131,9 +131,9 @@ impl<'a> Writer<'a> {
 }
 
 /// The size of a partial blob from an earlier attempt, and the hash of the bytes that the disk holds.
-fn hash_half(temp: &Temp, promise: &Promise) -> Result<(u64, Aside)> {
+fn hash_half(temp: &Temp, promise: &ExpectedBlob) -> Result<(u64, BackgroundHash)> {
     let cannot = |e| Error::io(format!("cannot go on with {}", temp.path()), e);
-    let mut hash = Aside::new(Promise::hasher(Some(promise)));
+    let mut hash = BackgroundHash::new(ExpectedBlob::hasher(Some(promise)));
     let (have, mut disk) = temp.settle()?;
     if have > promise.size {
         temp.file.set_len(0).map_err(cannot)?;
@@ -210,7 +210,7 @@ impl BlobWriter for Writer<'_> {
 }
 
 fn behind(temp: &Temp) -> Result<WriteBehind> {
-    WriteBehind::of(&temp.file).map_err(|e| Error::io(format!("cannot write {}", temp.path()), e))
+    WriteBehind::for_file(&temp.file).map_err(|e| Error::io(format!("cannot write {}", temp.path()), e))
 }
 
 /// File name of a partial blob.
@@ -218,6 +218,6 @@ pub(crate) fn half_name(digest: &Digest) -> String {
     format!("{PART}{}-{}", digest.algorithm(), digest.hex())
 }
 
-fn promise(top: &Folder, descriptor: &Descriptor) -> Result<Promise> {
-    Promise::of(&top.path().display().to_string(), descriptor)
+fn promise(top: &Folder, descriptor: &Descriptor) -> Result<ExpectedBlob> {
+    ExpectedBlob::from_descriptor(&top.path().display().to_string(), descriptor)
 }

@@ -4,8 +4,8 @@
 
 use super::lock::{Keeps, Locked};
 use super::owner::Owner;
-use crate::publish::{Standing, publish, sync_folder};
-use crate::{Error, Result, ours};
+use crate::publish::{ExistingFile, publish, sync_folder};
+use crate::{Error, Result, own_file};
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
@@ -55,7 +55,7 @@ impl Folder {
     /// Opens the folder of a store, in which files of other users are not trusted.
     pub(crate) fn open_owned(path: &Path) -> Result<Folder> {
         let folder = Folder::open(path)?;
-        let owner = Some(Owner::of(&folder.fd, path)?);
+        let owner = Some(Owner::of_folder(&folder.fd, path)?);
         Ok(Folder { owner, ..folder })
     }
 
@@ -71,7 +71,7 @@ impl Folder {
         &self.path
     }
 
-    /// Opens a subfolder.
+    /// Opens a subfolder. `None` if it does not exist.
     pub(crate) fn sub(&self, name: &str) -> Result<Option<Folder>> {
         let path = self.path.join(name);
         match rustix::fs::openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
@@ -190,7 +190,7 @@ impl Folder {
             let why = if is_made {
                 None
             } else {
-                ours::strange(&file, &self.fd).map_err(|e| cannot("examine", e))?
+                own_file::foreign_reason(&file, &self.fd).map_err(|e| cannot("examine", e))?
             };
             let Some(why) = why else {
                 return Ok(Some(file));
@@ -237,7 +237,7 @@ impl Folder {
     }
 
     /// Gives a complete file its final name. Only the file `over`, seen there at the start, is replaced.
-    pub(crate) fn publish(&self, from: &str, name: &str, over: Option<&Standing>) -> Result<()> {
+    pub(crate) fn publish(&self, from: &str, name: &str, over: Option<&ExistingFile>) -> Result<()> {
         publish(&self.fd, from.as_ref(), name.as_ref(), over).map_err(|e| match e.kind() {
             io::ErrorKind::AlreadyExists => {
                 let (shown, partial) = (self.shown(name), self.shown(from));
@@ -256,8 +256,9 @@ impl Folder {
     }
 
     /// The file that has this name now, and which the new one may replace.
-    pub(crate) fn standing(&self, name: &str) -> Result<Option<Standing>> {
-        Standing::look(&self.fd, name.as_ref()).map_err(|e| cannot("examine", &self.path.join(name), e))
+    pub(crate) fn existing_file(&self, name: &str) -> Result<Option<ExistingFile>> {
+        ExistingFile::examine(&self.fd, name.as_ref())
+            .map_err(|e| cannot("examine", &self.path.join(name), e))
     }
 
     /// Removes a file. True if it existed.

@@ -4,7 +4,7 @@
 use super::folder::Folder;
 use super::ingest::Temp;
 use crate::manifest::{self, Document};
-use crate::place::Which;
+use crate::place::Reference;
 use crate::{Digest, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) struct Index {
     other: BTreeMap<String, Value>,
 }
 
-/// One document in the index.
+/// A document in the index.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Entry {
@@ -48,7 +48,7 @@ impl Entry {
 }
 
 impl Index {
-    /// An empty index.
+    /// An index without documents.
     pub(crate) fn new() -> Index {
         Index { schema_version: 2, manifests: vec![], other: BTreeMap::new() }
     }
@@ -69,10 +69,10 @@ impl Index {
     }
 
     /// The reference for a tag that the user gave. Without a tag the index must hold exactly one image.
-    pub(crate) fn which(&self, name: &str, tag: Option<&str>) -> Result<Which> {
+    pub(crate) fn reference(&self, name: &str, tag: Option<&str>) -> Result<Reference> {
         match (tag, self.manifests.as_slice()) {
-            (Some(tag), _) => Ok(Which::Tag(tag.to_owned())),
-            (None, [one]) => Ok(Which::Digest(one.digest.parse()?)),
+            (Some(tag), _) => Ok(Reference::Tag(tag.to_owned())),
+            (None, [one]) => Ok(Reference::Digest(one.digest.parse()?)),
             (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{name} holds no image"))),
             (None, _) => {
                 let what = format!("{name} holds several images; choose one of the tags: {}", self.known());

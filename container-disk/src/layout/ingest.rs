@@ -14,7 +14,7 @@
 
 use super::folder::Folder;
 use super::lock::{Keeps, Locked};
-use crate::behind::write_out;
+use crate::write_behind::write_out;
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;

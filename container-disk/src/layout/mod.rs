@@ -28,7 +28,7 @@ pub(crate) mod tests;
 
 use crate::digest::Hasher;
 use crate::manifest::{self, Content, Descriptor, Document};
-use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
 use crate::{Digest, Error, ErrorKind, Result};
 use folder::Folder;
 use guard::folder::FolderError;
@@ -103,8 +103,8 @@ impl Layout {
     }
 
     /// The reference for a tag that the user gave. Without a tag the layout must hold exactly one image.
-    pub fn which(&self, tag: Option<&str>) -> Result<Which> {
-        index::read(&self.top)?.which(&self.name, tag)
+    pub fn reference(&self, tag: Option<&str>) -> Result<Reference> {
+        index::read(&self.top)?.reference(&self.name, tag)
     }
 
     /// All tags, in the order of the index.
@@ -144,10 +144,10 @@ impl Place for Layout {
         &self.name
     }
 
-    fn document(&self, which: &Which) -> Result<Document> {
-        match which {
-            Which::Digest(digest) => self.by_digest(digest, None),
-            Which::Tag(tag) => {
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        match reference {
+            Reference::Digest(digest) => self.by_digest(digest, None),
+            Reference::Tag(tag) => {
                 let index = index::read(&self.top)?;
                 let entry = index.find(&self.name, tag)?;
                 let document = self.by_digest(&entry.digest.parse()?, entry.media_type.as_deref())?;

@@ -16,7 +16,7 @@ pub(crate) struct Owner(u32);
 
 impl Owner {
     /// The owner of `folder`.
-    pub(crate) fn of(folder: impl AsFd, path: &Path) -> Result<Owner> {
+    pub(crate) fn of_folder(folder: impl AsFd, path: &Path) -> Result<Owner> {
         uid(folder, path).map(Owner)
     }
 

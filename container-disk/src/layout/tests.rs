@@ -1,4 +1,4 @@
-//! Layouts: as we write them, as others change them, and as several processes write at once.
+//! Layouts that this program writes, that others have changed, and that several processes write at once.
 
 use super::*;
 use crate::manifest::IMAGE_LAYER_MEDIA_TYPE;
@@ -18,7 +18,7 @@ pub(crate) fn store(sink: &dyn Sink, media_type: &str, bytes: &[u8]) -> Descript
     descriptor(media_type, bytes)
 }
 
-/// An image of these layers, whatever they hold, under the tag `t`.
+/// An image of these layers, whatever their content is, under the tag `t`.
 pub(crate) fn image_of(sink: &dyn Sink, layers: &[(&str, &[u8])]) -> Document {
     let config = store(sink, manifest::IMAGE_CONFIG_MEDIA_TYPE, br#"{"architecture":"amd64","os":"linux"}"#);
     let layers = layers.iter().map(|(media_type, bytes)| store(sink, media_type, bytes)).collect();
@@ -50,8 +50,10 @@ fn what_is_written_is_read_by_tag_and_by_digest() {
     let put = image_of(&layout, &[(IMAGE_LAYER_MEDIA_TYPE, b"layer")]);
     drop(layout);
     let layout = Layout::open(folder.path()).unwrap();
-    for which in [Which::Tag("t".into()), Which::Digest(put.digest), layout.which(None).unwrap()] {
-        assert_eq!(layout.document(&which).unwrap().bytes, put.bytes);
+    for reference in
+        [Reference::Tag("t".into()), Reference::Digest(put.digest), layout.reference(None).unwrap()]
+    {
+        assert_eq!(layout.document(&reference).unwrap().bytes, put.bytes);
     }
     let Content::Manifest(manifest) = &put.content else { panic!() };
     assert_eq!(read(&layout, &manifest.layers[0]).unwrap(), b"layer");
@@ -89,7 +91,7 @@ fn a_document_without_its_blobs_gets_no_name() {
     let document = Document::parse("x", serde_json::to_vec(&manifest).unwrap(), None).unwrap();
     let e = layout.put(&document, Some("t")).unwrap_err();
     assert!(e.to_string().contains("does not contain it"), "{e}");
-    assert_eq!(layout.document(&Which::Tag("t".into())).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(layout.document(&Reference::Tag("t".into())).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -113,12 +115,12 @@ fn a_tag_moves_and_several_images_want_a_name() {
     let (_folder, layout) = new();
     let first = image_of(&layout, &[(IMAGE_LAYER_MEDIA_TYPE, b"1")]);
     let second = image_of(&layout, &[(IMAGE_LAYER_MEDIA_TYPE, b"2")]);
-    assert_eq!(layout.document(&Which::Tag("t".into())).unwrap().digest, second.digest);
+    assert_eq!(layout.document(&Reference::Tag("t".into())).unwrap().digest, second.digest);
     layout.put(&first, Some("u")).unwrap();
     assert_eq!(layout.tags().unwrap(), ["t", "u"]);
-    let e = layout.which(None).unwrap_err();
+    let e = layout.reference(None).unwrap_err();
     assert_eq!((e.kind(), e.to_string().contains("t, u")), (ErrorKind::Usage, true), "{e}");
-    let e = layout.document(&Which::Tag("v".into())).unwrap_err();
+    let e = layout.document(&Reference::Tag("v".into())).unwrap_err();
     assert_eq!((e.kind(), e.to_string().contains("t, u")), (ErrorKind::NotFound, true), "{e}");
 }
 
@@ -155,7 +157,7 @@ fn a_layout_that_was_tampered_with_is_refused_with_the_reason() {
         let layer: Digest = manifest.layers[0].digest.parse().unwrap();
         tamper(folder.path(), &hex(&put.digest), &hex(&layer));
         let result =
-            layout.document(&Which::Tag("t".into())).and_then(|_| read(&layout, &manifest.layers[0]));
+            layout.document(&Reference::Tag("t".into())).and_then(|_| read(&layout, &manifest.layers[0]));
         let e = result.unwrap_err();
         assert!(e.to_string().contains(why), "{why}: {e}");
     }

@@ -44,7 +44,7 @@ pub(super) struct Detours<'a> {
     /// Further places of links that are reached over other links, with the targets.
     placed: BTreeMap<String, BTreeSet<&'a str>>,
     steps: usize,
-    /// Bytes of `placed`.
+    /// Bytes that `placed` takes.
     kept: usize,
     /// Bytes of the folders found in the current round.
     found: usize,

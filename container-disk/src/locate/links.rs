@@ -18,24 +18,24 @@ use std::hash::{DefaultHasher, Hasher as _};
 
 /// Limits for all layers of an image together. The base of an operating system has a few thousand links and
 /// folders.
-const ROOM: Room = Room { links: 1 << 15, bytes: 2 << 20, hashes: 1 << 17 };
+const CAPACITY: LinkCapacity = LinkCapacity { links: 1 << 15, bytes: 2 << 20, hashes: 1 << 17 };
 
 /// The remaining capacity for links and folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct LinkCapacity {
     links: usize,
     /// Bytes of link names and targets.
     bytes: usize,
     hashes: usize,
 }
 
-impl Room {
+impl LinkCapacity {
     /// The capacity that other layers of the image leave.
-    pub(super) fn beside<'a>(others: impl Iterator<Item = &'a Links>) -> Room {
-        others.fold(ROOM, |room, other| Room {
-            links: room.links.saturating_sub(other.spans.len()),
-            bytes: room.bytes.saturating_sub(other.text.len()),
-            hashes: room.hashes.saturating_sub(other.folders.len() + other.names.len()),
+    pub(super) fn remaining<'a>(others: impl Iterator<Item = &'a Links>) -> LinkCapacity {
+        others.fold(CAPACITY, |capacity, other| LinkCapacity {
+            links: capacity.links.saturating_sub(other.spans.len()),
+            bytes: capacity.bytes.saturating_sub(other.text.len()),
+            hashes: capacity.hashes.saturating_sub(other.folders.len() + other.names.len()),
         })
     }
 }
@@ -46,7 +46,7 @@ pub(super) type Owner = (u64, u64, u64);
 /// The links of a layer, and the folders of its members.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Links {
-    room: Room,
+    capacity: LinkCapacity,
     /// Concatenated names and targets of all links.
     text: String,
     spans: Vec<Span>,
@@ -73,9 +73,9 @@ pub(super) struct Link<'a> {
 }
 
 impl Links {
-    pub(super) fn within(room: Room) -> Links {
+    pub(super) fn within(capacity: LinkCapacity) -> Links {
         Links {
-            room,
+            capacity,
             text: String::new(),
             spans: Vec::new(),
             folders: BTreeSet::new(),
@@ -114,10 +114,10 @@ impl Links {
     }
 
     fn fits(&self, layer: usize) -> Result<()> {
-        let room = &self.room;
-        let is_full = self.spans.len() > room.links
-            || self.text.len() > room.bytes
-            || self.folders.len() + self.names.len() > room.hashes;
+        let capacity = &self.capacity;
+        let is_full = self.spans.len() > capacity.links
+            || self.text.len() > capacity.bytes
+            || self.folders.len() + self.names.len() > capacity.hashes;
         if !is_full {
             return Ok(());
         }
@@ -125,9 +125,9 @@ impl Links {
             "layer {} has too many links and folders: an image may have at most {} links of {} bytes, and {} folders; \
                  put the disk into an image without them",
             layer + 1,
-            ROOM.links,
-            ROOM.bytes,
-            ROOM.hashes
+            CAPACITY.links,
+            CAPACITY.bytes,
+            CAPACITY.hashes
         );
         Err(Error::refused(what))
     }

@@ -48,12 +48,12 @@ pub(crate) mod tree;
 
 pub use boot::{Boot, boot};
 
-use crate::apart::apart;
+use crate::confined::run_confined;
 use crate::image::Config;
+use crate::layer_decoder::{self, ResumableLayer};
 use crate::manifest::{Descriptor, Manifest};
 use crate::members::Members;
 use crate::pack::Compression;
-use crate::peel::{self, Peeled};
 use crate::place::{Blob, Place};
 use crate::reentry::{self, Notes, OnReentry, Reentry};
 use crate::section::Section;
@@ -61,7 +61,7 @@ use crate::tar::{BLOCK, Seekable, Streamed, quoted};
 use crate::{Digest, Error, Result};
 use detour::Detours;
 use disk_format::{Format, Limits, ReadAt};
-use links::Room;
+use links::LinkCapacity;
 use scan::{Changes, Interest};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -101,11 +101,8 @@ pub struct Located {
     pub path: String,
     /// Bytes of the disk's file.
     pub size: u64,
-    /// User ID of the owner.
     pub uid: u64,
-    /// Group ID.
     pub gid: u64,
-    /// Permission bits.
     pub mode: u64,
     /// Offset of the file in the layer's tar.
     pub offset: u64,
@@ -141,7 +138,7 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
         let source = &sources[at];
         let notes = options.reentry.then(Notes::default);
         let members = source.in_order(notes.as_ref())?;
-        match source.apart(|| Stream::search(members, at, &image))?? {
+        match source.run_confined(|| Stream::search(members, at, &image))?? {
             Rest::Paused(stream, path) => {
                 let entry = stream.entry().clone();
                 let located = located(source.clone(), at, path, &entry, Arc::new(image), Some(stream));
@@ -161,7 +158,9 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
 /// a root file system layer (such as a builder's attestation) is not an image and passes.
 pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     let mut layers = manifest.layers.iter();
-    if !manifest.layers.is_empty() && layers.all(|layer| peel::told("", &layer.media_type).is_err()) {
+    if !manifest.layers.is_empty()
+        && layers.all(|layer| layer_decoder::from_media_type("", &layer.media_type).is_err())
+    {
         return Ok(());
     }
     let boot = boot(&Config::read(place, manifest)?);
@@ -177,8 +176,8 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
         let is_apart = !source.is_seekable();
         let changes = source.scan(&image, at, |path, file| {
             let head = head_of(file)?;
-            let judged = || disk_format::judge::head(&head, Limits::default());
-            if let Err(e) = if is_apart { judged() } else { apart(judged)? } {
+            let judged = || disk_format::validate::head(&head, Limits::default());
+            if let Err(e) = if is_apart { judged() } else { run_confined(judged)? } {
                 refused.insert((at, path.to_owned()), e);
             }
             Ok(())
@@ -248,7 +247,7 @@ impl Located {
         notes.tell(self.range(), to);
         let tar = self.offset.checked_add(place.disk).filter(|_| place.disk <= self.size);
         let tar = tar.ok_or_else(|| reentry::odd(&self.source.name))?;
-        let bytes = self.source.peeled(&notes).enter(self.compression, place, tar)?;
+        let bytes = self.source.resumable(&notes).enter(self.compression, place, tar)?;
         stream.enter(Streamed::new(bytes), tar)?;
         Ok(stream)
     }
@@ -264,7 +263,7 @@ impl Located {
             None => {
                 let notes = is_noted.then(Notes::default);
                 let members = self.source.in_order(notes.as_ref())?;
-                let again = apart(|| Stream::again(members, self.layer, &self.image, &self.path))??;
+                let again = run_confined(|| Stream::again(members, self.layer, &self.image, &self.path))??;
                 (Box::new(again), notes)
             }
         };
@@ -367,9 +366,9 @@ impl Image {
     }
 
     /// The capacity for links that the other layers leave for one layer.
-    pub(crate) fn room_of(&self, layer: usize) -> Room {
+    pub(crate) fn link_capacity(&self, layer: usize) -> LinkCapacity {
         let others = self.layers.iter().enumerate().filter(|(at, _)| *at != layer);
-        Room::beside(others.filter_map(|(_, known)| known.as_ref()).map(|changes| &changes.links))
+        LinkCapacity::remaining(others.filter_map(|(_, known)| known.as_ref()).map(|changes| &changes.links))
     }
 }
 
@@ -405,10 +404,12 @@ impl Source {
                 let mut head = vec![0; bytes.size().min(BLOCK as u64) as usize];
                 let read = bytes.read_exact_at(&mut head, 0);
                 read.map_err(|e| Error::io(format!("cannot read {}", source.name), e))?;
-                source.compression = peel::compression(&source.name, &descriptor.media_type, &head)?;
+                source.compression = layer_decoder::compression(&source.name, &descriptor.media_type, &head)?;
                 source.seekable = (source.compression == Compression::None).then_some(bytes);
             }
-            None => source.compression = peel::told(&source.name, &descriptor.media_type)?,
+            None => {
+                source.compression = layer_decoder::from_media_type(&source.name, &descriptor.media_type)?
+            }
         }
         Ok(source)
     }
@@ -425,14 +426,14 @@ impl Source {
         file: impl FnMut(&str, &mut Members) -> Result<()> + Send,
     ) -> Result<Changes> {
         let members = self.members()?;
-        self.apart(|| scan::all(members, &image.interest, at, image.room_of(at), file))?
+        self.run_confined(|| scan::all(members, &image.interest, at, image.link_capacity(at), file))?
     }
 
     /// Runs `work` on a confined thread if the layer must be decoded. An uncompressed layer is read in this
     /// thread, since reading it may need a server. Callers that parse more of it than headers use a confined
     /// thread for that part.
-    fn apart<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        if self.is_seekable() { Ok(work()) } else { apart(work) }
+    fn run_confined<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        if self.is_seekable() { Ok(work()) } else { run_confined(work) }
     }
 
     /// The members, read in the cheapest way.
@@ -446,14 +447,14 @@ impl Source {
     /// The members, read from the blob's start with all checks. `notes` record positions for a later run.
     fn in_order(&self, notes: Option<&Notes>) -> Result<Members> {
         let tar = match notes {
-            Some(notes) => self.peeled(notes).open()?,
-            None => peel::open(&self.name, &self.descriptor, &*self.blob, self.limit)?,
+            Some(notes) => self.resumable(notes).open()?,
+            None => layer_decoder::open(&self.name, &self.descriptor, &*self.blob, self.limit)?,
         };
         Ok(Members::new(self.name.clone(), Streamed::new(tar)))
     }
 
-    fn peeled<'a>(&'a self, notes: &'a Notes) -> Peeled<'a> {
+    fn resumable<'a>(&'a self, notes: &'a Notes) -> ResumableLayer<'a> {
         let Source { name, descriptor, digest, limit, .. } = self;
-        Peeled { name, descriptor, digest: *digest, blob: &*self.blob, limit: *limit, notes }
+        ResumableLayer { name, descriptor, digest: *digest, blob: &*self.blob, limit: *limit, notes }
     }
 }

@@ -17,12 +17,11 @@ use std::path::{Path, PathBuf};
 const MOST: usize = 1 << 12;
 const DEEPEST: usize = 8;
 
-/// One entry of the list.
+/// An entry of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listed {
     /// A regular file, with its size in bytes.
     File(u64),
-    /// A folder.
     Folder,
     /// Any other type, in words: "a link", "a device".
     Other(String),

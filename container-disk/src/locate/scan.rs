@@ -1,7 +1,7 @@
 //! The relevant changes of one layer: entries near the disk, whiteouts and links.
 
 use super::is_disk_path;
-use super::links::{Links, Room};
+use super::links::{LinkCapacity, Links};
 use super::tree::{Entry, EntryKind};
 use crate::members::Members;
 use crate::tar::{Member, What, quoted};
@@ -114,13 +114,13 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// No changes yet. `room` limits the links.
-    pub(crate) fn within(room: Room) -> Changes {
+    /// No changes yet. `capacity` limits the links.
+    pub(crate) fn within(capacity: LinkCapacity) -> Changes {
         Changes {
             entries: BTreeMap::new(),
             deleted: vec![],
             opaque: vec![],
-            links: Links::within(room),
+            links: Links::within(capacity),
             members: 0,
             kept: 0,
             bytes: 0,
@@ -128,7 +128,7 @@ impl Changes {
         }
     }
 
-    /// Adds one member.
+    /// Adds the changes of one member.
     pub(crate) fn take(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
         self.count(interest, layer, member)?;
         let (folder, name) = member.name.rsplit_once('/').unwrap_or(("", &member.name));
@@ -218,10 +218,10 @@ pub(crate) fn all(
     mut members: Members,
     interest: &Interest,
     layer: usize,
-    room: Room,
+    capacity: LinkCapacity,
     mut file: impl FnMut(&str, &mut Members) -> Result<()>,
 ) -> Result<Changes> {
-    let mut changes = Changes::within(room);
+    let mut changes = Changes::within(capacity);
     while let Some(member) = members.next()? {
         changes.take(interest, layer, &member)?;
         if interest.could_hold_the_disk(&member) {

@@ -1,4 +1,4 @@
-//! Which file is the disk, of good images and of bad ones, read in every way there is.
+//! The choice of the disk in good and bad images, read in every possible way.
 
 mod detours;
 
@@ -8,13 +8,13 @@ use crate::layout::tests::image_of;
 use crate::manifest::{
     Content, Document, IMAGE_LAYER_GZIP_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, IMAGE_LAYER_ZSTD_MEDIA_TYPE,
 };
-use crate::place::Which;
+use crate::place::Reference;
 use crate::tar::tests::Tarball;
 use crate::{Error, ErrorKind};
 use std::io::Write as _;
 use std::sync::Mutex;
 
-/// A place whose blobs cannot be read at an offset, as some registries are.
+/// A place whose blobs cannot be read at an offset, like some registries.
 struct InOrder(Layout);
 
 struct BlobInOrder(Arc<dyn Blob>);
@@ -23,8 +23,8 @@ impl Place for InOrder {
     fn name(&self) -> &str {
         self.0.name()
     }
-    fn document(&self, which: &Which) -> Result<Document> {
-        self.0.document(which)
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        self.0.document(reference)
     }
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
         Ok(Arc::new(BlobInOrder(self.0.blob(descriptor)?)))
@@ -66,7 +66,7 @@ fn whole(located: &mut Located) -> Result<Vec<u8>> {
 /// Path, layer and bytes of the disk.
 type Found = (String, usize, Vec<u8>);
 
-/// The disk of these layers, found in every way, which must agree.
+/// The disk of these layers, found in every possible way. All must agree.
 fn find(layers: &[Vec<u8>], path: Option<&str>) -> Result<Found> {
     let mut results: Vec<(String, Result<Found>)> = vec![];
     for packed in ["plain", "gzip", "zstd"] {
@@ -134,7 +134,7 @@ fn the_disk_is_found_by_the_rules() {
     for (layers, path, want) in [
         (vec![disk("disk/disk.img")], None, ("disk/disk.img", 0, "1")),
         (vec![t().with("./disk/x.qcow2", b"1").end()], None, ("disk/x.qcow2", 0, "1")),
-        // The base of somebody's operating system, and the disk on top of it; and the other way round.
+        // The base of an operating system with the disk on top of it, and the reverse.
         (vec![other(), disk("disk/a")], None, ("disk/a", 1, "1")),
         (vec![disk("disk/a"), other()], None, ("disk/a", 0, "1")),
         (vec![disk("disk/a"), t().with("disk/a", b"22").end()], None, ("disk/a", 1, "22")),
@@ -159,7 +159,7 @@ fn the_disk_is_found_by_the_rules() {
             None,
             ("disk/a", 0, "1"),
         ),
-        // Two of them, and the upper layer deletes one.
+        // Two files, of which the upper layer deletes one.
         (
             vec![t().with("disk/a", b"1").with("disk/b", b"2").end(), t().with("disk/.wh.b", b"").end()],
             None,
@@ -272,7 +272,7 @@ fn in_one_pass_what_follows_the_disk_ends_its_stream() {
 fn a_wrong_digest_ends_the_stream_too() {
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::create(folder.path()).unwrap();
-    // Noise is stored as it is, so that a changed byte is a changed disk and nothing but the digest tells.
+    // Noise is stored uncompressed, so that a changed byte changes the disk and only the digest reveals it.
     let noise: Vec<u8> = (0..200u32).flat_map(|i| Digest::of(&i.to_be_bytes()).hex().into_bytes()).collect();
     let noise: Vec<u8> = noise
         .chunks(2)
@@ -360,7 +360,7 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
     manifest.layers = vec![layer; 129];
     let e = find_one(&layout, &manifest, false, None).unwrap_err();
     assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("has 129 layers"), "{e}");
-    // The names of a layer, by their number and by their length.
+    // The limits of names per layer: their number and their length.
     for (count, len) in [(4098, 5), (75, 3900)] {
         let name = |at: usize| {
             let mut parts = vec!["x".repeat(250); len / 250];
@@ -374,7 +374,10 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
             tar.pax(format!("{}{record}", record.len() + digits).as_bytes()).with("a", b"")
         });
         let e = find(&[tar.end()], None).unwrap_err();
-        assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("too large for a containerDisk"), "{e}");
+        assert!(
+            e.kind() == ErrorKind::Refused && e.to_string().contains("too large for a containerDisk"),
+            "{e}"
+        );
     }
 }
 
@@ -410,7 +413,7 @@ fn a_disk_is_read_on_from_each_place_that_was_told_and_both_readings_are_judged(
         for reentry in &told {
             let from = usize::try_from(reentry.disk).unwrap();
             assert!(rest(reentry).unwrap() == bytes[from..], "{media_type} from {from}");
-            // What an earlier run has hashed was something else.
+            // The earlier run has hashed other bytes.
             let mut other = reentry.clone();
             let digit = if other.before.state.starts_with('0') { "1" } else { "0" };
             other.before.state.replace_range(..1, digit);

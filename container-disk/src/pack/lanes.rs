@@ -11,7 +11,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// The compressing threads.
+/// The compressing threads of a layer.
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     /// Number of pieces added.

@@ -3,14 +3,14 @@
 use super::lanes::{DEPTH, Lanes};
 use super::packer::{Compression, PIECE};
 use super::{BOOT, DISK, OWNER, OWNER_NAME, Options};
-use crate::aside::Aside;
+use crate::background_hash::BackgroundHash;
 use crate::digest::Hasher;
 use crate::place::{BlobWriter, Sink};
 use crate::tar::{END, Item, head, rest};
 use crate::{Digest, Error, Result};
 use std::io::{self, Write};
 
-/// A finished layer.
+/// Digests and sizes of a finished layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
     /// Digest of the blob.
@@ -138,7 +138,7 @@ struct Tar<'a> {
 }
 
 struct Packing {
-    diff_id: Aside,
+    diff_id: BackgroundHash,
     lanes: Lanes,
     /// Bytes of the unfinished piece.
     plain: Vec<u8>,
@@ -151,7 +151,12 @@ impl<'a> Tar<'a> {
             Compression::None => None,
             how => {
                 let lanes = Lanes::new(how, lane_count(how, options))?;
-                Some(Packing { diff_id: Aside::new(Hasher::new()), lanes, plain: vec![], spare: vec![] })
+                Some(Packing {
+                    diff_id: BackgroundHash::new(Hasher::new()),
+                    lanes,
+                    plain: vec![],
+                    spare: vec![],
+                })
             }
         };
         Ok(Tar { blob, compression: options.compression, packing, size: 0 })
@@ -204,7 +209,7 @@ impl Packing {
         self.lanes.bring(std::mem::replace(&mut self.plain, next))
     }
 
-    /// Stores the next compressed piece. False if there is none.
+    /// Stores the next compressed piece. False if all are stored.
     fn take(&mut self, blob: &mut dyn BlobWriter) -> Result<bool> {
         let Some(mut packed) = self.lanes.take()? else { return Ok(false) };
         blob.write_all(&packed).map_err(cannot_store)?;

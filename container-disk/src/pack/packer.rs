@@ -7,7 +7,6 @@ use std::io;
 /// Compression of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Uncompressed.
     None,
     /// gzip, which every client reads.
     Gzip,
@@ -42,12 +41,12 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// The compressor of one thread.
 pub(super) struct Packer {
-    how: How,
+    method: Method,
     /// The compressed form of a piece of zeros, which disks are full of.
     zeros: Vec<u8>,
 }
 
-enum How {
+enum Method {
     None,
     Gzip(Compressor),
     Zstd(Option<zstd::bulk::Compressor<'static>>),
@@ -55,41 +54,41 @@ enum How {
 
 impl Packer {
     pub(super) fn new(compression: Compression) -> Packer {
-        let how = match compression {
-            Compression::None => How::None,
+        let method = match compression {
+            Compression::None => Method::None,
             Compression::Gzip => {
-                How::Gzip(Compressor::new(CompressionLvl::new(GZIP_LEVEL).unwrap_or_default()))
+                Method::Gzip(Compressor::new(CompressionLvl::new(GZIP_LEVEL).unwrap_or_default()))
             }
-            Compression::Zstd => How::Zstd(None),
+            Compression::Zstd => Method::Zstd(None),
         };
-        Packer { how, zeros: Vec::new() }
+        Packer { method, zeros: Vec::new() }
     }
 
     pub(super) fn pack(&mut self, plain: &[u8], packed: &mut Vec<u8>) -> io::Result<()> {
         if plain.len() != PIECE || plain.iter().any(|&b| b != 0) {
-            return self.how.pack(plain, packed);
+            return self.method.pack(plain, packed);
         }
         if self.zeros.is_empty() {
-            self.how.pack(plain, &mut self.zeros)?;
+            self.method.pack(plain, &mut self.zeros)?;
         }
         packed.clone_from(&self.zeros);
         Ok(())
     }
 }
 
-impl How {
+impl Method {
     fn pack(&mut self, plain: &[u8], packed: &mut Vec<u8>) -> io::Result<()> {
         match self {
-            How::None => {
+            Method::None => {
                 packed.clear();
                 packed.extend_from_slice(plain);
             }
-            How::Gzip(compressor) => {
+            Method::Gzip(compressor) => {
                 packed.resize(compressor.gzip_compress_bound(plain.len()), 0);
                 let n = compressor.gzip_compress(plain, packed).map_err(io::Error::other)?;
                 packed.truncate(n);
             }
-            How::Zstd(compressor) => {
+            Method::Zstd(compressor) => {
                 let compressor = match compressor {
                     Some(compressor) => compressor,
                     None => compressor.insert(zstd::bulk::Compressor::new(ZSTD_LEVEL)?),

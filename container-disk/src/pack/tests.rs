@@ -1,4 +1,4 @@
-//! Layers: the same for any number of threads, readable by any tool.
+//! Layers are the same for any number of threads, and readable by any tool.
 
 use super::*;
 use crate::layout::Layout;
@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// Zeros, text and noise, as disks hold; a little more than 5 pieces.
+/// Zeros, text and noise, as disks have them, a little more than 5 pieces.
 fn disk() -> Vec<u8> {
     let mut seed = 7u32;
     let mut noise = || {
@@ -72,7 +72,7 @@ fn the_same_disk_gives_the_same_layer_with_any_number_of_threads() {
     }
 }
 
-/// The digests are part of the promise: a change here changes the digest of every image that is built again.
+/// The digests are part of the contract: a change here changes the digest of every image that is built again.
 #[test]
 fn layers_have_the_digests_they_always_had() {
     let (_folder, sink) = sink();

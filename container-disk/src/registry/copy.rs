@@ -17,8 +17,8 @@
 use crate::image;
 use crate::locate;
 use crate::manifest::{self, Content, Descriptor, Document};
-use crate::place::{Blob, BlobWriter, Place, Sink, Which};
-pub use crate::watched::Progress;
+use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
+pub use crate::progress::Progress;
 use crate::{Digest, Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
@@ -67,15 +67,15 @@ impl Default for Options {
 /// Copies an image, or all images of an index, and sets a tag on it.
 pub fn copy(
     from: &dyn Place,
-    which: &Which,
+    reference: &Reference,
     to: &dyn Sink,
     tag: Option<&str>,
     options: &Options,
     progress: &Progress,
 ) -> Result<Copied> {
     let top = match &options.arch {
-        Some(arch) => image::choose::manifest(from, which, arch)?,
-        None => from.document(which)?,
+        Some(arch) => image::choose::manifest(from, reference, arch)?,
+        None => from.document(reference)?,
     };
     let mut found = Contents::default();
     found.add(from, top, 0)?;
@@ -115,8 +115,8 @@ impl Place for Copy<'_> {
         self.name
     }
 
-    fn document(&self, which: &Which) -> Result<Document> {
-        self.place.document(which)
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        self.place.document(reference)
     }
 
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
@@ -160,7 +160,7 @@ impl Contents {
             Content::Index(index) => {
                 for entry in &index.manifests {
                     let digest: Digest = entry.digest.parse()?;
-                    let inner = from.document(&Which::Digest(digest))?;
+                    let inner = from.document(&Reference::Digest(digest))?;
                     if inner.bytes.len() as u64 != manifest::size(name, entry.size)? {
                         let (is, said) = (inner.bytes.len(), entry.size);
                         let what = format!(
@@ -302,7 +302,7 @@ impl Work<'_> {
                 // The writer's digest serves both for storing and for verifying the read.
                 let actual = writer.digest().map_err(Broken::Writing)?;
                 if actual.to_string() != descriptor.digest {
-                    return Err(Broken::Reading(reader.wrong(&actual)));
+                    return Err(Broken::Reading(reader.digest_mismatch(&actual)));
                 }
             }
             let written = match n {

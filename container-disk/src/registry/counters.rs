@@ -17,7 +17,7 @@ pub struct Counters {
 
 /// Values of the counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Counted {
+pub struct TransferCounts {
     /// Number of changes to another registry.
     pub switches: u64,
     /// Number of requests that were repeated at the same registry.
@@ -35,9 +35,9 @@ pub struct Counted {
 }
 
 impl Counters {
-    /// The current values.
-    pub fn now(&self) -> Counted {
-        Counted {
+    /// The values at this moment.
+    pub fn now(&self) -> TransferCounts {
+        TransferCounts {
             switches: self.switches.load(Relaxed),
             retries: self.retries.load(Relaxed),
             received: self.received.load(Relaxed),

@@ -1,15 +1,15 @@
 //! Download of manifests and indexes. Each is read completely and verified before it is used. A wrong one
 //! counts as a failure of the mirror, and the next is asked.
 
-use super::config::Asks;
-use super::journey::Journey;
+use super::config::MirrorUse;
+use super::mirror_session::MirrorSession;
 use super::repository::{Mirror, Repository};
-use super::server_connection::{Ask, Where};
+use super::server_connection::{RequestTarget, ServerRequest};
 use crate::manifest::{
     DOCUMENT_MAX, Document, IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE,
     OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE,
 };
-use crate::place::Which;
+use crate::place::Reference;
 use crate::{Digest, Error, Result};
 use fetch::authorize::Scopes;
 use fetch::body::{self, Wait};
@@ -29,51 +29,61 @@ const KINDS: [&str; 4] = [
 pub(super) const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 
 /// Fetches a document. A tag is resolved once; later requests use the digest from then.
-pub(super) async fn get(repository: &Arc<Repository>, which: &Which) -> Result<Document> {
-    let known = match which {
-        Which::Digest(_) => None,
-        Which::Tag(tag) => repository.tags.lock().unwrap_or_else(PoisonError::into_inner).get(tag).copied(),
+pub(super) async fn get(repository: &Arc<Repository>, reference: &Reference) -> Result<Document> {
+    let known = match reference {
+        Reference::Digest(_) => None,
+        Reference::Tag(tag) => {
+            repository.tags.lock().unwrap_or_else(PoisonError::into_inner).get(tag).copied()
+        }
     };
-    let by = known.map_or_else(|| which.clone(), Which::Digest);
-    let name = name(repository, which);
-    let mut journey = Journey::new(repository, name.clone(), None).only(|mirror| {
+    let by = known.map_or_else(|| reference.clone(), Reference::Digest);
+    let name = name(repository, reference);
+    let mut mirror_session = MirrorSession::new(repository, name.clone(), None).only(|mirror| {
         let asks = repository.mirrors.get(mirror).map(|mirror| mirror.asks);
-        !matches!((asks, &by), (Some(Asks::Digests), Which::Tag(_)) | (Some(Asks::Tags), Which::Digest(_)))
+        !matches!(
+            (asks, &by),
+            (Some(MirrorUse::Digests), Reference::Tag(_)) | (Some(MirrorUse::Tags), Reference::Digest(_))
+        )
     });
-    let mut at = journey.start().await?;
+    let mut at = mirror_session.start().await?;
     loop {
         let Some(mirror) = repository.mirrors.get(at) else { return Err(Error::failed(name)) };
         match once(repository, mirror, &by, &name).await {
             Ok(document) => {
-                journey.well_done();
-                if let Which::Tag(tag) = which {
+                mirror_session.well_done();
+                if let Reference::Tag(tag) = reference {
                     let mut tags = repository.tags.lock().unwrap_or_else(PoisonError::into_inner);
                     tags.entry(tag.clone()).or_insert(document.digest);
                 }
                 return Ok(document);
             }
-            Err(fault) => at = journey.failed(fault, 0, 0).await?,
+            Err(fault) => at = mirror_session.failed(fault, 0, 0).await?,
         }
     }
 }
 
 /// The document's name for messages: `docker://h/r:t`, `docker://h/r@sha256:…`.
-pub(super) fn name(repository: &Repository, which: &Which) -> String {
-    match which {
-        Which::Tag(tag) => format!("{}:{tag}", repository.name),
-        Which::Digest(digest) => format!("{}@{digest}", repository.name),
+pub(super) fn name(repository: &Repository, reference: &Reference) -> String {
+    match reference {
+        Reference::Tag(tag) => format!("{}:{tag}", repository.name),
+        Reference::Digest(digest) => format!("{}@{digest}", repository.name),
     }
 }
 
-async fn once(repository: &Repository, mirror: &Mirror, by: &Which, name: &str) -> Result<Document, Fault> {
+async fn once(
+    repository: &Repository,
+    mirror: &Mirror,
+    by: &Reference,
+    name: &str,
+) -> Result<Document, Fault> {
     let idle = repository.terms.idle;
     let reference = match by {
-        Which::Tag(tag) => tag.clone(),
-        Which::Digest(digest) => digest.to_string(),
+        Reference::Tag(tag) => tag.clone(),
+        Reference::Digest(digest) => digest.to_string(),
     };
     let (path, scopes) = (mirror.path(&format!("manifests/{reference}")), Scopes::pull(&mirror.repository));
-    let ask =
-        Ask::new(Method::GET, Where::Path(&path), &scopes, &[200], idle).header(ACCEPT, &KINDS.join(", "))?;
+    let ask = ServerRequest::new(Method::GET, RequestTarget::Path(&path), &scopes, &[200], idle)
+        .header(ACCEPT, &KINDS.join(", "))?;
     let mut answer = mirror.server.request(ask).await?;
     let from = format!("{name} from {}", mirror.server.address);
     let body = body::short(&mut answer.response, DOCUMENT_MAX as usize, Wait::with_idle(idle), &from).await?;
@@ -84,7 +94,7 @@ async fn once(repository: &Repository, mirror: &Mirror, by: &Which, name: &str) 
     };
     let document =
         Document::parse(&from, body, header(&CONTENT_TYPE)).map_err(|e| Fault::new(FaultKind::Wrong, e))?;
-    if let Which::Digest(wanted) = by
+    if let Reference::Digest(wanted) = by
         && !matches(wanted, &document)
     {
         return Err(wrong(&document.digest, &wanted.to_string()));

@@ -10,6 +10,7 @@
 //!                                                                ├─ another that has not been asked this round
 //!                                                                ├─ a pause, and the next round of those that may recover
 //!                                                                └─ give up, with the reasons of all
+//! ```
 //!
 //! A mirror that is down is still asked if no other is left: a late answer is better than none.
 
@@ -104,7 +105,7 @@ struct Rung {
     /// Not asked any more.
     out: bool,
     asked: bool,
-    /// Its Retry-After was obeyed, or its connection reopened, since it was chosen.
+    /// Set after a Retry-After was obeyed, or the connection reopened, since the mirror was chosen.
     forgiven: bool,
     /// The pause that it requested.
     asked_for: Duration,
@@ -164,7 +165,8 @@ impl Walk {
             }
             _ => None,
         };
-        let too_long = fault.kind == FaultKind::Busy && fault.retry_after.is_some_and(|asked| asked > LONGEST_PAUSE);
+        let too_long =
+            fault.kind == FaultKind::Busy && fault.retry_after.is_some_and(|asked| asked > LONGEST_PAUSE);
         rung.out = rung.out || !fault.kind.is_transient() || fault.kind == FaultKind::Slow || too_long;
         rung.asked_for = fault.retry_after.unwrap_or_default();
         rung.reason = Some(fault.error);
@@ -181,7 +183,7 @@ impl Walk {
         rungs.any(|(i, (rung, well))| Some(i) != self.at && !rung.out && !rung.last && !rung.asked && *well)
     }
 
-    /// The current mirror.
+    /// The mirror that is used now.
     pub(super) fn at(&self) -> Option<usize> {
         self.at
     }

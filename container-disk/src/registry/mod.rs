@@ -33,23 +33,23 @@ pub mod copy;
 mod counters;
 mod credentials;
 mod document;
-mod doubt;
-mod journey;
 mod mirror;
+mod mirror_session;
 mod push;
 mod rate;
 mod repository;
 mod server_connection;
+mod suspect_mirrors;
 
 pub use config::Config;
-pub use counters::{Counted, Counters};
+pub use counters::{Counters, TransferCounts};
 pub use push::UPLOAD_MEMORY;
 
 use crate::Result;
 use crate::manifest::{Descriptor, Document};
-use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
 use crate::reference::Remote;
-use config::{Access, Manner};
+use config::{Access, UploadMethod};
 use fetch::runtime;
 use repository::{Mirror, Repository};
 use server_connection::ServerConnection;
@@ -64,7 +64,7 @@ pub struct Registries {
     servers: Mutex<HashMap<(String, Access), Arc<ServerConnection>>>,
 }
 
-/// One repository of a registry, with its mirrors.
+/// A repository of a registry, with its mirrors.
 pub struct Registry(Arc<Repository>);
 
 impl Registries {
@@ -91,10 +91,10 @@ impl Registries {
             name: format!("docker://{}/{}", remote.host, remote.repository),
             host: remote.host.clone(),
             mirrors: mirrors.collect(),
-            manner: Mutex::new(route.terms.upload),
+            upload_method: Mutex::new(route.terms.upload),
             terms: route.terms,
             counters: Arc::clone(&self.counters),
-            doubts: doubt::Doubts::default(),
+            suspects: suspect_mirrors::SuspectMirrors::default(),
             tags: Mutex::default(),
             siblings: Mutex::default(),
         })))
@@ -123,7 +123,7 @@ impl Registries {
 impl Registry {
     /// True if the registry accepts a blob only if its digest is known before the first byte.
     pub fn wants_digest_first(&self) -> bool {
-        self.0.manner() == Manner::Whole
+        self.0.upload_method() == UploadMethod::Whole
     }
 
     /// Allows mounting blobs from another repository of the same host.
@@ -141,8 +141,8 @@ impl Place for Registry {
         &self.0.name
     }
 
-    fn document(&self, which: &Which) -> Result<Document> {
-        runtime()?.block_on(document::get(&self.0, which))
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        runtime()?.block_on(document::get(&self.0, reference))
     }
 
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {

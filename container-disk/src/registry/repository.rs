@@ -1,9 +1,9 @@
-//! One repository with its mirrors.
+//! A repository with its mirrors.
 
-use super::config::{Asks, Manner, Terms};
+use super::config::{MirrorUse, Terms, UploadMethod};
 use super::counters::Counters;
-use super::doubt::Doubts;
 use super::server_connection::ServerConnection;
+use super::suspect_mirrors::SuspectMirrors;
 use crate::{Digest, Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,20 +18,20 @@ pub(super) struct Repository {
     pub(super) mirrors: Vec<Mirror>,
     pub(super) terms: Terms,
     pub(super) counters: Arc<Counters>,
-    pub(super) doubts: Doubts,
+    pub(super) suspects: SuspectMirrors,
     /// Digests of the tags that were resolved.
     pub(super) tags: Mutex<HashMap<String, Digest>>,
     /// Repositories of the same host from which blobs may be mounted.
     pub(super) siblings: Mutex<Vec<String>>,
     /// The upload method for blobs. Changed if the registry rejects it.
-    pub(super) manner: Mutex<Manner>,
+    pub(super) upload_method: Mutex<UploadMethod>,
 }
 
 /// The repository at one server.
 pub(super) struct Mirror {
     pub(super) server: Arc<ServerConnection>,
     pub(super) repository: String,
-    pub(super) asks: Asks,
+    pub(super) asks: MirrorUse,
     pub(super) origin: bool,
 }
 
@@ -52,11 +52,11 @@ impl Repository {
         })
     }
 
-    pub(super) fn manner(&self) -> Manner {
-        *self.manner.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn upload_method(&self) -> UploadMethod {
+        *self.upload_method.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_manner(&self, manner: Manner) {
-        *self.manner.lock().unwrap_or_else(PoisonError::into_inner) = manner;
+    pub(super) fn set_upload_method(&self, upload_method: UploadMethod) {
+        *self.upload_method.lock().unwrap_or_else(PoisonError::into_inner) = upload_method;
     }
 }

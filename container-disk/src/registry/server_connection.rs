@@ -3,14 +3,14 @@
 //! A request is made once. `mirror.rs` decides whether and where it is repeated.
 
 use super::config::{Access, Advice, Scheme};
-use super::credentials::Known;
+use super::credentials::ServerCredentials;
 use super::mirror::State;
 use crate::Error;
 use fetch::authorize::{RegistryToken, Scopes};
 use fetch::retry::{self, seconds};
 use fetch::{
-    Addresses, Client, Connect, Fault, Fetched, Location, UnfollowedRedirect, Messages, Payload, Rejected, Request,
-    Resolved, Silence, Unchecked, FaultKind, is_loopback, redirect,
+    Addresses, Client, Connect, Fault, FaultKind, Fetched, Location, Messages, Payload, Rejected, Request,
+    Resolved, Silence, Unchecked, UnfollowedRedirect, is_loopback, redirect,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -36,10 +36,10 @@ pub(super) struct ServerConnection {
     state: Mutex<State>,
 }
 
-/// One request to a server.
-pub(super) struct Ask<'a> {
+/// A request to a server.
+pub(super) struct ServerRequest<'a> {
     pub(super) method: Method,
-    pub(super) to: Where<'a>,
+    pub(super) to: RequestTarget<'a>,
     /// The target of the last redirect for the same resource.
     pub(super) resolved: Option<&'a Resolved>,
     pub(super) headers: HeaderMap,
@@ -54,24 +54,24 @@ pub(super) struct Ask<'a> {
 }
 
 /// The target of a request.
-pub(super) enum Where<'a> {
+pub(super) enum RequestTarget<'a> {
     /// A path on the server.
     Path(&'a str),
     /// A location from an earlier response.
     Known(&'a Location),
 }
 
-impl<'a> Ask<'a> {
+impl<'a> ServerRequest<'a> {
     pub(super) fn new(
         method: Method,
-        to: Where<'a>,
+        to: RequestTarget<'a>,
         scopes: &'a Scopes,
         fine: &'a [u16],
         idle: Duration,
     ) -> Self {
         let headers = HeaderMap::new();
         let (resolved, payload) = (None, Payload::Nothing);
-        Ask { method, to, resolved, headers, payload, scopes, fine, idle, wait: idle }
+        ServerRequest { method, to, resolved, headers, payload, scopes, fine, idle, wait: idle }
     }
 
     /// Sets the timeout of the response header.
@@ -80,7 +80,6 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Adds a header.
     pub(super) fn header(mut self, name: HeaderName, value: &str) -> Result<Self, Fault> {
         let value = HeaderValue::try_from(value);
         let value = value.map_err(|_| {
@@ -105,8 +104,8 @@ impl ServerConnection {
             client: Client::new(
                 connect(access),
                 REDIRECTS,
-                RegistryToken::new(address, Arc::new(Known::new(access, address))),
-                Words { address: address.to_owned(), advice: access.advice },
+                RegistryToken::new(address, Arc::new(ServerCredentials::new(access, address))),
+                RegistryMessages { address: address.to_owned(), advice: access.advice },
             ),
             state: Mutex::default(),
         }
@@ -129,13 +128,13 @@ impl ServerConnection {
     }
 
     /// Sends a request and returns the response, if its status is one of `fine`.
-    pub(super) async fn request(&self, ask: Ask<'_>) -> Result<Fetched, Fault> {
+    pub(super) async fn request(&self, ask: ServerRequest<'_>) -> Result<Fetched, Fault> {
         let base = self.base(ask.idle).await?;
         let to = match ask.to {
-            Where::Path(path) => base.at(path),
-            Where::Known(location) => location.clone(),
+            RequestTarget::Path(path) => base.at(path),
+            RequestTarget::Known(location) => location.clone(),
         };
-        let Ask { method, resolved, headers, payload, scopes: scope, fine, idle, wait, .. } = ask;
+        let ServerRequest { method, resolved, headers, payload, scopes: scope, fine, idle, wait, .. } = ask;
         let request = Request { method, to, headers, payload, scope, fine, idle, excerpt: LONGEST_DETAIL };
         let mut silence = Silence::new(wait);
         match resolved {
@@ -150,7 +149,9 @@ impl ServerConnection {
     }
 
     async fn find_base(&self, wait: Duration) -> Result<Location, Fault> {
-        let bad = || Fault::from_kind(FaultKind::Odd, format!("{} is not a valid address of a server", self.address));
+        let bad = || {
+            Fault::from_kind(FaultKind::Odd, format!("{} is not a valid address of a server", self.address))
+        };
         let tls = Location::base("https", &self.address).ok_or_else(bad)?;
         let plain = Location::base("http", &self.address).ok_or_else(bad)?;
         match self.access.scheme {
@@ -164,12 +165,12 @@ impl ServerConnection {
 }
 
 /// The messages for errors of a registry.
-struct Words {
+struct RegistryMessages {
     address: String,
     advice: Advice,
 }
 
-impl Messages for Words {
+impl Messages for RegistryMessages {
     fn unreachable(&self, place: &Location, why: FaultKind, e: reqwest::Error) -> Error {
         let error = Error::failed(format!("{} cannot be reached", self.address)).because(e);
         if why != FaultKind::Tls {

@@ -2,14 +2,14 @@
 
 use crate::layout::{Layout, index};
 use crate::manifest::{self, Content, Document};
-use crate::place::{Place as _, Which};
+use crate::place::{Place as _, Reference};
 use crate::{Digest, Result, image};
 use std::collections::BTreeMap;
 
-/// One named image in the store.
+/// A named image in the store.
 #[derive(Debug)]
 pub struct Listed {
-    /// The name, `NAME:TAG`.
+    /// The image's name, as `NAME:TAG`.
     pub name: String,
     /// Digest of its manifest or index.
     pub digest: Digest,
@@ -58,11 +58,11 @@ fn facts(layout: &Layout, digest: &Digest) -> Result<ListedFacts> {
 
 /// A document and the documents that it lists.
 fn documents(layout: &Layout, digest: &Digest) -> Result<Vec<Document>> {
-    let top = layout.document(&Which::Digest(*digest))?;
+    let top = layout.document(&Reference::Digest(*digest))?;
     let mut all = vec![];
     if let Content::Index(index) = &top.content {
         for entry in &index.manifests {
-            all.push(layout.document(&Which::Digest(entry.digest.parse()?))?);
+            all.push(layout.document(&Reference::Digest(entry.digest.parse()?))?);
         }
     }
     all.insert(0, top);

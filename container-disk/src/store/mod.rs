@@ -40,7 +40,7 @@ use crate::layout::folder::Folder;
 use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{self, Layout, index};
 use crate::manifest::{Descriptor, Document};
-use crate::place::{Blob, BlobWriter, Place, Sink, Which};
+use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
 use crate::reference::Local;
 use crate::{Digest, Error, ErrorKind, Result};
 use std::fs::File;
@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 const LOCK: &str = "lock";
 
-/// An open store. As a place and as a sink its tags are `NAME:TAG` (see [`Local::which`]).
+/// An open store. As a place and as a sink its tags are `NAME:TAG` (see [`Local::reference`]).
 pub struct Store {
     layout: Layout,
     /// The lock. Released when the store is dropped.
@@ -127,8 +127,8 @@ impl Place for Store {
         self.layout.name()
     }
 
-    fn document(&self, which: &Which) -> Result<Document> {
-        self.layout.document(which)
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        self.layout.document(reference)
     }
 
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {

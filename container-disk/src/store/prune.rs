@@ -5,7 +5,7 @@ use super::{LOCK, closed, lock_file};
 use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{Layout, blobs, index, ingest};
 use crate::manifest::Content;
-use crate::place::{Place as _, Which};
+use crate::place::{Place as _, Reference};
 use crate::{Digest, Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn walk(layout: &Layout, digest: Digest, depth: usize, needed: &mut BTreeSet<Dig
     if !needed.insert(digest) {
         return Ok(());
     }
-    let document = match layout.document(&Which::Digest(digest)) {
+    let document = match layout.document(&Reference::Digest(digest)) {
         Ok(document) => document,
         // An index may be incomplete if only some architectures were pulled.
         Err(e) if e.kind() == ErrorKind::NotFound && depth < DEPTH => return Ok(()),

@@ -1,4 +1,4 @@
-//! The store's own verbs. That it survives a kill is shown in `tests/crash.rs`.
+//! The store's own commands. `tests/crash.rs` shows that it survives a kill.
 
 use super::*;
 use crate::image::{Recipe, write};
@@ -159,7 +159,7 @@ fn a_half_blob_that_others_may_write_to_is_not_gone_on_with() {
         if owner.is_some() && !root {
             continue;
         }
-        // What they put there is right, and they can still change it.
+        // The file has the right bytes, but its owner can still change it.
         fs::create_dir_all(half.parent().unwrap()).unwrap();
         fs::write(&half, &blob[..50_000]).unwrap();
         fs::set_permissions(&half, fs::Permissions::from_mode(mode)).unwrap();
@@ -221,13 +221,13 @@ fn a_store_that_is_read_is_not_changed_and_keeps_prune_out() {
     fs::create_dir_all(path(&folder).join("ingest")).unwrap();
     fs::write(&left, "what a dead process left").unwrap();
     let store = Store::read(&path(&folder)).unwrap();
-    assert_eq!(store.document(&local("os:1").which()).unwrap().digest, document.digest);
+    assert_eq!(store.document(&local("os:1").reference()).unwrap().digest, document.digest);
     assert!(left.exists());
     let exclusive = Locked::at_once(lock_file(&path(&folder)).unwrap(), Keeps::All).unwrap();
     assert!(exclusive.is_none(), "what is read does not vanish");
 }
 
-/// Whoever may write to one of its folders chooses the images in it.
+/// A user who may write to one of the store's folders could choose the images in it.
 #[test]
 fn a_store_that_anybody_may_write_to_is_refused() {
     use fs::Permissions;
@@ -251,12 +251,13 @@ fn a_store_that_anybody_may_write_to_is_refused() {
         fs::set_permissions(&open, before).unwrap();
         Store::read(&path).unwrap();
     }
-    // A place that the user has named is in a folder of theirs; in /tmp, too.
+    // A path that the user gives is in a folder of that user, also in /tmp.
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
     Store::open(&path).unwrap();
 }
 
-/// Of a store that others could write to for a while, the mode is mended with one command; what they put there stays.
+/// The mode of a store that others could write to is corrected with one command. Files that others added
+/// stay.
 #[test]
 fn what_another_user_has_put_into_a_store_is_refused() {
     use std::os::unix::fs::chown;
@@ -273,7 +274,7 @@ fn what_another_user_has_put_into_a_store_is_refused() {
     let of_document = format!("blobs/sha256/{}", document.digest.hex());
     let read = || -> Result<()> {
         let store = Store::read(&path(&folder))?;
-        let found = store.document(&local("os:1").which())?;
+        let found = store.document(&local("os:1").reference())?;
         let crate::manifest::Content::Manifest(manifest) = &found.content else { panic!() };
         store.blob(&manifest.layers[0]).map(drop)
     };
@@ -286,7 +287,7 @@ fn what_another_user_has_put_into_a_store_is_refused() {
             chown(blob.unwrap().path(), Some(owner), None).unwrap();
         }
     };
-    // Of an ordinary user's store, and of root's own.
+    // A store of an ordinary user, and root's own.
     for owner in [1000, 0] {
         own(owner);
         read().unwrap();
@@ -308,14 +309,12 @@ fn what_another_user_has_put_into_a_store_is_refused() {
                 let said = e.map(|e| e.to_string());
                 assert_eq!(said.is_some(), is_refused, "{name}: {said:?}");
                 let Some(said) = said else { continue };
-                let facts = format!(
-                    "{} belongs to user 1234, but its store to user {owner}",
-                    planted.display()
-                );
+                let facts =
+                    format!("{} belongs to user 1234, but its store to user {owner}", planted.display());
                 assert!(said.contains(&facts), "{said}");
                 assert!(said.contains(&format!("(chown {owner} {})", planted.display())), "{said}");
             }
-            // As where somebody has become root for one command.
+            // The situation of a user who has become root for one command.
             chown(&planted, Some(0), None).unwrap();
             read().unwrap();
             assert!(write().unwrap(), "{name}");
@@ -342,7 +341,7 @@ fn what_another_user_has_put_into_a_store_goes_with_prune_where_no_name_needs_it
     assert_eq!((blobs(&folder), fs::read_dir(path(&folder).join("ingest")).unwrap().count()), (0, 0));
 }
 
-/// Whoever can open a lock can hold it.
+/// A user who can open a lock can hold it.
 #[test]
 fn a_new_store_is_its_owners_alone_and_an_open_lock_of_an_older_one_is_closed() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -4,7 +4,7 @@ use super::header::Header;
 use super::quoted;
 use super::sparse::Map;
 
-/// One member of an archive.
+/// A member of an archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Path of parts joined by single slashes, none of them `.` or `..`. Empty for the root.
@@ -15,11 +15,8 @@ pub struct Member {
     pub size: u64,
     /// Offset of its data in the tar.
     pub at: u64,
-    /// User ID of the owner.
     pub uid: u64,
-    /// Group ID.
     pub gid: u64,
-    /// Permission bits.
     pub mode: u64,
     /// Positions of the data in the file, if it is sparse.
     pub map: Option<Map>,

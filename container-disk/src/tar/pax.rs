@@ -136,7 +136,7 @@ fn text(value: &[u8]) -> Option<Vec<u8>> {
     (!value.is_empty() && !value.contains(&0)).then(|| value.to_vec())
 }
 
-/// Parses `OFFSET,LENGTH,OFFSET,LENGTH…`.
+/// Parses a sparse map: `OFFSET,LENGTH,OFFSET,LENGTH…`.
 fn map(value: &[u8]) -> Option<Segments> {
     if value.is_empty() {
         return Some(Vec::new());

@@ -142,7 +142,7 @@ impl Archive {
     }
 
     /// The first bytes of the current member's data: `want` bytes, or fewer if the data ends.
-    pub fn look(&mut self, want: usize) -> Result<Vec<u8>, Fault> {
+    pub fn peek(&mut self, want: usize) -> Result<Vec<u8>, Fault> {
         let mut looked = vec![0; want];
         let mut have = 0;
         while have < want {
@@ -260,7 +260,7 @@ impl Archive {
             return Err(Fault::refused(self.at, what));
         }
         self.begin(size)?;
-        let text = self.look(usize::try_from(size).unwrap_or(usize::MAX))?;
+        let text = self.peek(usize::try_from(size).unwrap_or(usize::MAX))?;
         self.skip()?;
         Ok(text)
     }

@@ -133,7 +133,7 @@ impl Lines {
         let mut line = Vec::new();
         loop {
             if self.pos == BLOCK {
-                let block = archive.look(BLOCK)?;
+                let block = archive.peek(BLOCK)?;
                 self.block = block.try_into().map_err(|_| broken())?;
                 self.pos = 0;
             }

@@ -1,4 +1,4 @@
-//! Tars as others write them, as we write them, and as an attacker would.
+//! Tars of other programs, of this one, and of attackers.
 
 mod go;
 mod strict;
@@ -10,25 +10,25 @@ use std::io::{self, Cursor, Read as _};
 use std::process::Command;
 use std::sync::Arc;
 
-/// A tar in the making.
+/// A tar that is being built.
 #[derive(Clone, Default)]
 pub(crate) struct Tarball(Vec<u8>);
 
 impl Tarball {
-    /// A file of qemu's, or a folder if the name ends with a slash.
+    /// A file of QEMU's user, or a folder if the name ends with a slash.
     pub(crate) fn with(self, name: &str, bytes: &[u8]) -> Self {
         let mode = if name.ends_with('/') { 0o555 } else { 0o444 };
         self.owned(name, 107, mode, bytes)
     }
 
-    /// The same of anybody.
+    /// A file or folder of any owner.
     pub(crate) fn owned(mut self, name: &str, owner: u32, mode: u32, bytes: &[u8]) -> Self {
         let item = Item { name, size: bytes.len() as u64, mode, mtime: 0, owner: (owner, "somebody") };
         self.0.extend_from_slice(&head(&item));
         self.data(bytes)
     }
 
-    /// Any header: type, name, link, size as told; then bytes.
+    /// Any header (type, name, link, stated size), followed by bytes.
     pub(crate) fn raw(mut self, kind: u8, name: &[u8], link: &[u8], size: u64, bytes: &[u8]) -> Self {
         let mut block = patched(&Item { name: "", size, mode: 0o444, mtime: 0, owner: (107, "qemu") });
         block[..name.len()].copy_from_slice(name);
@@ -52,7 +52,7 @@ impl Tarball {
         self.bytes(&END).0
     }
 
-    /// What there is, without an end.
+    /// The bytes so far, without an end mark.
     fn cut(self) -> Vec<u8> {
         self.0
     }
@@ -71,7 +71,7 @@ fn summed(mut block: [u8; BLOCK]) -> [u8; BLOCK] {
     block
 }
 
-/// All members, with their bytes; once in order and once by offset, which must agree.
+/// All members with their bytes, read once in order and once by offset. Both must agree.
 fn read(tar: &[u8]) -> crate::Result<Vec<(Member, Vec<u8>)>> {
     let streamed = drain(Members::new("x", Streamed::new(Cursor::new(tar.to_vec()))));
     let sought = drain(Members::new("x", Seekable::new(Arc::new(tar.to_vec()))));
@@ -128,7 +128,7 @@ fn gnu_tar_and_python_agree_on_what_we_write() {
     let file = folder.path().join("x.tar");
     let item = Item { name: "big", size: 9 << 30, mode: 0o444, mtime: 1 << 34, owner: (107, "qemu") };
     std::fs::write(&file, head(&item)).unwrap();
-    // A hole stands for the bytes.
+    // A hole replaces the bytes.
     let long = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
     let size = head(&item).len() as u64 + item.size + END.len() as u64;
     long.set_len(size).unwrap();
@@ -229,7 +229,7 @@ fn harmless_extended_headers_are_passed_over() {
 
 #[test]
 fn any_bytes_at_all_end_in_an_answer() {
-    // Each byte of a good archive changed in several ways: never a panic, and what is read stays inside.
+    // Each byte of a good archive is changed in several ways. No change may panic or read outside.
     let good = Tarball::default().pax(b"9 path=b\n").with("a", &[1; 600]).with("c/", b"").end();
     for at in 0..good.len() {
         for change in [1, 0x80, 0xff] {

@@ -2,7 +2,7 @@
 
 use crate::{Error, ErrorKind, Result};
 
-/// One check and its result.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// Name of the check: "amd64: layer 1: blob".
@@ -45,8 +45,8 @@ pub(super) struct Checks {
 impl Checks {
     /// Records a result. Returns the value if the check passed. An error that is not caused by the image ends
     /// the verification.
-    pub(super) fn of<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
-        let value = self.part_of(name, result)?;
+    pub(super) fn record<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
+        let value = self.record_part(name, result)?;
         if value.is_some() {
             self.add(name, Outcome::Passed);
         }
@@ -54,7 +54,7 @@ impl Checks {
     }
 
     /// Like `record`, but does not record success, for a check with further parts.
-    pub(super) fn part_of<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
+    pub(super) fn record_part<T>(&mut self, name: &str, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(e) if matches!(e.kind(), ErrorKind::Refused | ErrorKind::NotFound) => {

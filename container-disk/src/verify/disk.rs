@@ -23,19 +23,19 @@ pub(super) fn check(
         return Ok(());
     }
     if let Some(boot) = boot {
-        let Some(tree) = checks.part_of("kernel", image.tree())? else { return Ok(()) };
-        checks.of("kernel", is_file(&tree, &boot.kernel))?;
+        let Some(tree) = checks.record_part("kernel", image.tree())? else { return Ok(()) };
+        checks.record("kernel", is_file(&tree, &boot.kernel))?;
         if let Some(initrd) = &boot.initrd {
-            checks.of("initrd", is_file(&tree, initrd))?;
+            checks.record("initrd", is_file(&tree, initrd))?;
         }
         // A kernel-boot image may lack a disk.
         if image.interest.path().is_none() && tree.below("disk").next().is_none() {
             return Ok(());
         }
     }
-    let Some((path, entry)) = checks.of(ONE, placed(image))? else { return Ok(()) };
-    checks.of("owner", owner(&entry))?;
-    checks.of("mode", mode(image, &path, &entry))?;
+    let Some((path, entry)) = checks.record(ONE, placed(image))? else { return Ok(()) };
+    checks.record("owner", owner(&entry))?;
+    checks.record("mode", mode(image, &path, &entry))?;
     match formats.iter().find(|found| found.layer == entry.layer && found.path == path) {
         Some(found) => format(&found.verdict, checks),
         None => checks.add("format", Outcome::NotChecked("the disk was not read".to_owned())),

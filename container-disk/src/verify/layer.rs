@@ -3,8 +3,8 @@
 
 use super::check::{Checks, Outcome, expect};
 use super::format::{Verdict, judge};
-use crate::apart::apart;
-use crate::aside::Aside;
+use crate::background_hash::BackgroundHash;
+use crate::confined::run_confined;
 use crate::digest::Hasher;
 use crate::locate::Image;
 use crate::locate::scan::{self, Changes};
@@ -13,7 +13,7 @@ use crate::members::Members;
 use crate::pack::Compression;
 use crate::place::{Blob, Place};
 use crate::tar::Streamed;
-use crate::{Digest, Error, ErrorKind, Result, peel};
+use crate::{Digest, Error, ErrorKind, Result, layer_decoder};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,7 +68,7 @@ impl Layer<'_> {
         diff_id: Option<Result<Digest>>,
         checks: &mut Checks,
     ) -> Result<Option<(Changes, Vec<FileVerdict>)>> {
-        let Some(blob) = checks.part_of(BLOB, self.place.blob(self.descriptor))? else { return Ok(None) };
+        let Some(blob) = checks.record_part(BLOB, self.place.blob(self.descriptor))? else { return Ok(None) };
         let name = format!("layer {} of {}", self.at + 1, self.place.name());
         let told = diff_id.as_ref().and_then(|told| told.as_ref().ok());
         let mut read = self.read(&name, &*blob, image, told)?;
@@ -87,7 +87,7 @@ impl Layer<'_> {
                 [BLOB, MEDIA_TYPE, TAR].into_iter().for_each(|name| checks.add(name, Outcome::Passed));
                 match diff_id {
                     Some(told) => {
-                        checks.of(DIFF_ID, compare(actual, told))?;
+                        checks.record(DIFF_ID, compare(actual, told))?;
                     }
                     None => checks
                         .add(DIFF_ID, Outcome::NotChecked("there is no config that lists it".to_owned())),
@@ -109,19 +109,20 @@ impl Layer<'_> {
     ) -> Result<Result<(Digest, Contents), Refusal>> {
         let digest: Digest = self.descriptor.digest.parse()?;
         // The blob of an uncompressed layer is its tar, and the blob's digest is verified anyway.
-        let plain = peel::told(name, &self.descriptor.media_type).is_ok_and(|how| how == Compression::None);
+        let plain = layer_decoder::from_media_type(name, &self.descriptor.media_type)
+            .is_ok_and(|how| how == Compression::None);
         let is_same = plain && told.is_none_or(|told| told.algorithm() == digest.algorithm());
-        let hash = (!is_same).then(|| Aside::new(told.map_or_else(Hasher::new, Hasher::like)));
+        let hash = (!is_same).then(|| BackgroundHash::new(told.map_or_else(Hasher::new, Hasher::like)));
         let hash = Arc::new(Mutex::new(hash));
-        let tar = match peel::open(name, self.descriptor, blob, self.limit) {
+        let tar = match layer_decoder::open(name, self.descriptor, blob, self.limit) {
             Ok(tar) => Hashing { inner: tar, hash: Arc::clone(&hash) },
             Err(e) => return Ok(Err((MEDIA_TYPE, e))),
         };
         let members = Members::new(name.to_owned(), Streamed::new(tar));
-        match apart(|| self.scan(members, image))? {
+        match run_confined(|| self.scan(members, image))? {
             Ok(contents) => {
                 let hash = hash.lock().unwrap_or_else(PoisonError::into_inner).take();
-                Ok(Ok((hash.map_or(Ok(digest), Aside::finish)?, contents)))
+                Ok(Ok((hash.map_or(Ok(digest), BackgroundHash::finish)?, contents)))
             }
             Err(e) => Ok(Err((TAR, e))),
         }
@@ -129,18 +130,19 @@ impl Layer<'_> {
 
     fn scan(&self, members: Members, image: &Image) -> Result<Contents> {
         let mut found = vec![];
-        let changes = scan::all(members, &image.interest, self.at, image.room_of(self.at), |path, file| {
-            let verdict = judge(file)?;
-            found.push(FileVerdict { layer: self.at, path: path.to_owned(), verdict });
-            Ok(())
-        })?;
+        let changes =
+            scan::all(members, &image.interest, self.at, image.link_capacity(self.at), |path, file| {
+                let verdict = judge(file)?;
+                found.push(FileVerdict { layer: self.at, path: path.to_owned(), verdict });
+                Ok(())
+            })?;
         Ok((changes, found))
     }
 }
 
 /// Finds the cause of a layer that cannot be read: a wrong blob, or a wrong content of the right blob.
 fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &mut Checks) -> Result<()> {
-    let sound = checks.of(BLOB, whole(name, blob))?.is_some();
+    let sound = checks.record(BLOB, whole(name, blob))?.is_some();
     let not_checked = |checks: &mut Checks, names: &[&str], why: &str| {
         for name in names {
             checks.add(name, Outcome::NotChecked(why.to_owned()));
@@ -174,7 +176,7 @@ fn whole(name: &str, blob: &dyn Blob) -> Result<()> {
 /// A reader that hashes the bytes.
 struct Hashing {
     inner: Box<dyn Read + Send>,
-    hash: Arc<Mutex<Option<Aside>>>,
+    hash: Arc<Mutex<Option<BackgroundHash>>>,
 }
 
 impl Read for Hashing {

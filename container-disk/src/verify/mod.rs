@@ -43,7 +43,7 @@ use crate::manifest::{
     self, Content, Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE, Index, IndexEntry,
     Manifest, Platform,
 };
-use crate::place::{Place, Which};
+use crate::place::{Place, Reference};
 use crate::{ErrorKind, Result};
 use check::{Checks, expect};
 use layer::Layer;
@@ -67,17 +67,17 @@ impl Default for Options {
 }
 
 /// Verifies an image, or the images of an index. The checks are in the order in which they were made.
-pub fn verify(place: &dyn Place, which: &Which, options: &Options) -> Result<Vec<Check>> {
+pub fn verify(place: &dyn Place, reference: &Reference, options: &Options) -> Result<Vec<Check>> {
     let mut checks = Checks::default();
     // A tag may refer to any document, which must also be found by its digest.
-    let document = place.document(which).and_then(|document| match which {
-        Which::Tag(_) => place.document(&Which::Digest(document.digest)),
-        Which::Digest(_) => Ok(document),
+    let document = place.document(reference).and_then(|document| match reference {
+        Reference::Tag(_) => place.document(&Reference::Digest(document.digest)),
+        Reference::Digest(_) => Ok(document),
     });
     let document = match document {
         // A missing image is an error, not a failed check.
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
-        known => checks.of("manifest", known)?,
+        known => checks.record("manifest", known)?,
     };
     if let Some(document) = document {
         document_below(place, &document, options, &mut checks, DEPTH, None)?;
@@ -131,7 +131,7 @@ fn each(
         if is_attestation(entry) {
             let why = "it has no platform: it is metadata of an image, not an image";
             checks.add("manifest", Outcome::NotChecked(why.to_owned()));
-        } else if let Some(document) = checks.of("manifest", listed(place, entry))? {
+        } else if let Some(document) = checks.record("manifest", listed(place, entry))? {
             document_below(place, &document, options, checks, depth - 1, entry.platform.as_ref())?;
         }
         checks.prefix = outer;
@@ -141,7 +141,7 @@ fn each(
 
 /// Reads the document of an index entry, and compares the entry.
 fn listed(place: &dyn Place, entry: &IndexEntry) -> Result<Document> {
-    let document = place.document(&Which::Digest(entry.digest.parse()?))?;
+    let document = place.document(&Reference::Digest(entry.digest.parse()?))?;
     let (size, told) = (document.bytes.len() as u64, manifest::size(place.name(), entry.size)?);
     expect(size == told, || format!("it has {size} bytes, but its index lists {told}"))?;
     expect(document.media_type == entry.media_type, || {
@@ -162,11 +162,11 @@ fn image(
     checks: &mut Checks,
     platform: Option<&Platform>,
 ) -> Result<()> {
-    let config = checks.of("config", config_of(place, manifest))?;
+    let config = checks.record("config", config_of(place, manifest))?;
     if let Some(config) = &config {
-        checks.of("platform", self::platform(config, platform))?;
+        checks.record("platform", self::platform(config, platform))?;
         let (told, layers) = (config.rootfs.diff_ids.len(), manifest.layers.len());
-        checks.of(
+        checks.record(
             "a diff-id for each layer",
             expect(told == layers, || {
                 format!("the image has {layers} layers, but the config has {told} diff-ids")

@@ -1,4 +1,4 @@
-//! Good images pass all checks; bad ones fail the one that is about what is wrong with them.
+//! Good images pass all checks. Bad images fail exactly the check for their defect.
 
 use super::*;
 use crate::image::{self, Recipe};
@@ -19,7 +19,7 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// What is checked of an image with one layer.
+/// The checks of an image with one layer.
 const ALL: [&str; 13] = [
     "manifest",
     "config",
@@ -36,7 +36,7 @@ const ALL: [&str; 13] = [
     "no outside references",
 ];
 
-/// An image to be.
+/// An image that is being built.
 struct Spec {
     /// Media type, blob, diff-id.
     layers: Vec<(&'static str, Vec<u8>, Digest)>,
@@ -59,7 +59,7 @@ fn zstd(tar: &[u8]) -> Vec<u8> {
 }
 
 impl Spec {
-    /// These tars, each one layer.
+    /// These tars as layers.
     fn of(tars: &[Vec<u8>]) -> Spec {
         let layer = |tar: &Vec<u8>| (IMAGE_LAYER_GZIP_MEDIA_TYPE, gzip(tar), Digest::of(tar));
         let config = json!({"architecture": "amd64", "os": "linux"});
@@ -93,7 +93,7 @@ impl Spec {
         self.spoiled(|_, _| {})
     }
 
-    /// The same after its files were changed.
+    /// The checks after the image's files were changed.
     fn spoiled(&self, spoil: impl FnOnce(&Path, &Manifest)) -> Vec<Check> {
         let (folder, layout) = new();
         let document = self.image(&layout);
@@ -109,8 +109,8 @@ fn new() -> (TempDir, Layout) {
     (folder, layout)
 }
 
-fn tag() -> Which {
-    Which::Tag("t".into())
+fn tag() -> Reference {
+    Reference::Tag("t".into())
 }
 
 fn put(layout: &Layout, value: &impl serde::Serialize) -> Document {
@@ -128,7 +128,7 @@ fn all_pass(checks: &[Check]) {
     assert!(checks.iter().all(Check::passed), "{checks:#?}");
 }
 
-/// Only this one fails, and for that reason.
+/// Asserts that only this check fails, for this reason.
 #[track_caller]
 fn fails(checks: &[Check], name: &str, why: &str) {
     let failed = checks.iter().filter_map(|check| match &check.outcome {
@@ -150,7 +150,7 @@ fn build(layout: &Layout, compression: Compression, kind: image::ManifestFormat,
     image::write(layout, &recipe, &["t"]).unwrap()
 }
 
-/// A folder with `disk.qcow2` and what it may refer to.
+/// A folder with `disk.qcow2` and the files that it may refer to.
 fn qemu(args: &[&str]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let noise: Vec<u8> = (0..640u32 << 10).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
@@ -176,8 +176,8 @@ fn what_we_build_passes_all_checks() {
                 }
                 let (_folder, layout) = new();
                 let document = build(&layout, compression, kind, &disk);
-                for which in [tag(), Which::Digest(document.digest)] {
-                    let checks = verify(&layout, &which, &Options::default()).unwrap();
+                for reference in [tag(), Reference::Digest(document.digest)] {
+                    let checks = verify(&layout, &reference, &Options::default()).unwrap();
                     assert_eq!(names(&checks), ALL);
                     all_pass(&checks);
                 }
@@ -193,10 +193,10 @@ fn what_others_build_well_passes_too() {
         Spec::of(&[t().with("disk/a", b"1").end(), Tarball::default().with("disk/a", b"2").end()]),
         Spec::of(&[t().with("disk/a", b"1").end(), t().with("disk/.wh.a", b"").with("disk/b", b"2").end()]),
         Spec::of(&[Tarball::default().with("disk/a", b"1").with("etc/passwd", b"p").end()]),
-        // Qemu's user may read it as its owner, as one of its group, or as anybody.
+        // QEMU's user may read the disk as its owner, as a member of its group, or like any user.
         Spec::of(&[t().owned("disk/a", 107, 0o400, b"1").end()]),
         Spec::of(&[Tarball::default().owned("disk/", 0, 0o711, b"").with("disk/a", b"1").end()]),
-        // A disk whose tables come after its data.
+        // A disk whose tables follow its data.
         Spec::of(&[t().with("disk/a", &tables_last(1 << 20)).end()]),
     ] {
         all_pass(&spec.checks());
@@ -352,7 +352,7 @@ fn a_disk_that_needs_another_file_fails_that_check_alone() {
     }
 }
 
-/// A qcow2 of noise whose only table of clusters lies behind them.
+/// A qcow2 file of noise whose only L2 table follows the clusters.
 fn tables_last(size: u64) -> Vec<u8> {
     const CLUSTER: usize = 64 << 10;
     let (_folder, path) =
@@ -423,7 +423,7 @@ fn every_image_of_an_index_is_verified_or_the_one_that_is_asked_for() {
     let options = Options { architecture: Some("riscv64".into()), ..Options::default() };
     assert_eq!(verify(&layout, &tag(), &options).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(
-        verify(&layout, &Which::Tag("u".into()), &Options::default()).unwrap_err().kind(),
+        verify(&layout, &Reference::Tag("u".into()), &Options::default()).unwrap_err().kind(),
         ErrorKind::NotFound
     );
 }
@@ -461,15 +461,15 @@ fn an_index_that_lies_or_never_ends_fails() {
     fails(&verify(&layout, &tag(), &Options::default()).unwrap(), "amd64: manifest", "more than 256");
 }
 
-/// A place whose layers cannot be read just now.
+/// A place whose layers cannot be read at the moment.
 struct Down(Layout);
 
 impl Place for Down {
     fn name(&self) -> &str {
         self.0.name()
     }
-    fn document(&self, which: &Which) -> Result<Document> {
-        self.0.document(which)
+    fn document(&self, reference: &Reference) -> Result<Document> {
+        self.0.document(reference)
     }
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
         match descriptor.media_type.contains("config") {

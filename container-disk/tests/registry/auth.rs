@@ -1,4 +1,4 @@
-//! Saying who we are, and not saying it.
+//! Sending credentials, and not sending them.
 
 use crate::work::{Image, LARGE, fetch, registries, same, send, tag};
 use base64::Engine;
@@ -46,9 +46,10 @@ fn user_and_password_over_tls() {
     let place = all.open(&remote(&address, "os")).unwrap();
     image.push(&place, "1").unwrap();
     same(&fetch(&place, &image.layer_part()).unwrap(), &image.layer);
-    for (entry, says) in
-        [(basic("me", "wrong"), "the credentials are wrong or have too few permissions"), (json!({}), "wants a user")]
-    {
+    for (entry, says) in [
+        (basic("me", "wrong"), "the credentials are wrong or have too few permissions"),
+        (json!({}), "wants a user"),
+    ] {
         let (all, _kept) = with(&address, &entry, &ca);
         let e = all.open(&remote(&address, "os")).unwrap().document(&tag("1")).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Auth);
@@ -71,7 +72,7 @@ fn tokens_are_for_what_is_done_and_nobody_may_pull() {
     assert_eq!(asked[0].all("scope"), ["repository:group/os:pull,push"]);
     assert_eq!(asked[0].all("service"), ["disks"]);
     assert!(asked[0].known);
-    // As nobody: enough for pulling, not for pushing.
+    // Without a login: enough for pulling, not for pushing.
     let nobody = registries(&format!("[host.\"{address}\"]\ncredentials = \"none\""));
     let place = nobody.open(&remote(&address, "group/os")).unwrap();
     same(&fetch(&place, &image.layer_part()).unwrap(), &image.layer);
@@ -79,7 +80,7 @@ fn tokens_are_for_what_is_done_and_nobody_may_pull() {
     let e = send(&place, None, b"x").unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Auth);
     assert!(e.to_string().contains("docker login"), "{e}");
-    // Wrong: the token server says so.
+    // Wrong credentials: the token server reports them.
     let (all, _kept) = with(&address, &basic(USER.0, "wrong"), "");
     let e = all.open(&remote(&address, "group/os")).unwrap().document(&tag("1")).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Auth);
@@ -131,7 +132,7 @@ fn a_token_that_is_refused_in_the_middle_of_an_upload_is_replaced() {
     let proxy = Proxy::start(&server.address(), vec![]);
     let (all, _kept) = with(&proxy.address(), &basic(USER.0, USER.1), "plain-http = true");
     let to = all.open(&remote(&proxy.address(), "os")).unwrap();
-    // Its clock is ahead of ours: it takes no token for longer than the first request.
+    // The server's clock is ahead of ours: it accepts each token only for the first request.
     let head = format!("WWW-Authenticate: Bearer realm=\"{}\",service=\"disks\"\r\n", tokens.realm());
     for method in ["PATCH", "PUT"] {
         proxy.set(vec![Fault::always(What::Answer(401, head.clone(), vec![])).method(method).times(1)]);
@@ -141,14 +142,14 @@ fn a_token_that_is_refused_in_the_middle_of_an_upload_is_replaced() {
         same(&std::fs::read(server.blob(&digest.to_string()).unwrap()).unwrap(), &bytes);
         assert!(tokens.asked().len() > before, "{method}: a new one is asked for");
     }
-    // If it takes none at all, that is said, and not tried for ever.
+    // If it accepts no token at all, that is reported, and not tried for ever.
     proxy.set(vec![Fault::always(What::Answer(401, head, vec![])).method("PATCH")]);
     let e = send(&to, None, b"x").unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Auth);
     assert!(e.to_string().contains("takes the token no longer"), "{e}");
 }
 
-/// A registry that only asks who we are, in its own way.
+/// A registry that only requires authentication, in its own way.
 fn asking(challenge: &str) -> Proxy {
     let head = format!("WWW-Authenticate: {challenge}\r\n");
     Proxy::start("127.0.0.1:1", vec![Fault::always(What::Answer(401, head, vec![]))])
@@ -175,7 +176,7 @@ fn a_token_server_that_could_do_harm_is_told_nothing() {
         assert!(spoken.is_empty(), "{challenge}: {spoken:?}");
     }
     assert!(tokens.asked().is_empty());
-    // What a token server answers is foreign as well.
+    // A token server's response is foreign input as well.
     for body in
         [&b"{}"[..], b"no json", b"{\"token\": \"a\\nb\"}", b"{\"token\": \"\"}", &vec![b' '; 2 << 20]]
     {

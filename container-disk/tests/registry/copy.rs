@@ -1,4 +1,4 @@
-//! From one registry to another.
+//! Copies from one registry to another.
 
 use crate::work::{Image, LARGE, example, fetch, index, mirrored, open, registries, same, tag};
 use container_disk::ErrorKind;
@@ -30,12 +30,12 @@ fn all_architectures_or_one_are_copied_byte_for_byte() {
     let total = progress.total.load(Relaxed);
     assert_eq!((progress.done.load(Relaxed), copied.bytes), (total, total));
 
-    // Again: nothing moves.
+    // A second copy transfers nothing.
     let again =
         copy(&from, &tag("1"), &to, Some("again"), &Options::default(), &Progress::default()).unwrap();
     assert_eq!((again.moved, again.there, again.bytes), (0, 4, 0));
 
-    // One architecture is that image, under its own digest.
+    // The image of one architecture keeps its own digest.
     let one = open(&target.address(), "one");
     let options = Options { arch: Some("arm64".into()), ..Options::default() };
     let copied = copy(&from, &tag("1"), &one, Some("1"), &options, &Progress::default()).unwrap();
@@ -67,7 +67,7 @@ fn trouble_on_both_sides_is_overcome() {
     let image = Image::new(24 << 20, 4);
     image.push(&open(&first.address(), "r"), "1").unwrap();
     image.push(&open(&second.address(), "r"), "1").unwrap();
-    // The first source gives a wrong byte late; the upload breaks, and all of it is forgotten.
+    // The first source sends a wrong byte late. The upload is interrupted, and all of it is lost.
     let source = Proxy::start(&first.address(), vec![Fault::blobs(What::Corrupt(20 << 20))]);
     let gone = Fault::always(What::Answer(404, String::new(), vec![]))
         .path("/blobs/uploads/")
@@ -82,7 +82,7 @@ fn trouble_on_both_sides_is_overcome() {
     assert_eq!(copied.digest, image.manifest.digest);
     same(&std::fs::read(target.blob(&image.layer_part().digest).unwrap()).unwrap(), &image.layer);
     assert_eq!(progress.done.load(Relaxed), progress.total.load(Relaxed));
-    // A request that is broken in the middle may leave an upload that this registry itself cannot find any more.
+    // A request that is interrupted may leave an upload that this registry itself cannot find any more.
     assert!(target.uploads("r") <= 1);
 }
 
@@ -91,7 +91,7 @@ fn blobs_are_on_their_way_at_the_same_time() {
     let (server, target) = (Registry::start(), Registry::start());
     let image = Image::new(1000, 6);
     image.push(&open(&server.address(), "r"), "1").unwrap();
-    // The config is answered when the layer is asked for as well.
+    // The config is answered only once the layer is requested as well.
     let proxy = Proxy::start(&server.address(), vec![Fault::blobs(What::Together(2))]);
     let from = example(&mirrored(&[proxy.address()], ""));
     let to = open(&target.address(), "r");

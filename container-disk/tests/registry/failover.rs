@@ -1,9 +1,9 @@
-//! When a registry fails, another one carries on: in the middle of the blob, at the byte.
+//! A registry that fails is replaced by another one: in the middle of the blob, at the byte.
 
 use crate::log::logged;
 use crate::work::{Image, LARGE, example, fetch, mirrored, open, registries, same, tag};
 use container_disk::ErrorKind;
-use container_disk::place::{Place, Which};
+use container_disk::place::{Place, Reference};
 use container_disk::reference::Remote;
 use std::io::Read;
 use std::ops::Range;
@@ -11,16 +11,16 @@ use tests::faults::{Fault, Proxy, What};
 use tests::http::{Authority, Behaviour, Server};
 use tests::registry::{Registry, Serve};
 
-/// Somewhere in a piece that is long.
+/// An offset inside a long piece.
 const MIDDLE: u64 = 5_000_000;
 
-/// Where the second piece begins.
+/// Offset of the second piece.
 const SECOND: u64 = 128 << 10;
 
-/// For servers that never answer: short enough for a test, long enough for a busy host.
+/// Timeout for servers that never answer: short enough for a test, long enough for a busy host.
 const SILENCE: &str = "idle = \"3s\"";
 
-/// Two registries with the same image, the first behind trouble.
+/// Two registries with the same image, the first one with faults.
 struct Two {
     image: Image,
     first: Registry,
@@ -48,7 +48,7 @@ impl Two {
         vec![self.proxy.address(), self.log.address()]
     }
 
-    /// The ranges of blobs that the second was asked for.
+    /// The ranges of blobs that were requested from the second registry.
     fn asked_of_second(&self) -> Vec<Range<u64>> {
         let requests = self.log.requests().into_iter().filter(|request| request.path.contains("/blobs/"));
         requests.map(|request| request.range(LARGE as u64).unwrap_or(0..LARGE as u64)).collect()
@@ -62,7 +62,7 @@ fn each_kind_of_trouble_leads_to_the_other_registry_at_the_same_byte() {
     let unknown = Server::start_tls(b"x", Behaviour::default(), &authority);
     let told = |status: u16, more: &str| What::Answer(status, more.into(), vec![]);
     let sent = |to: &str| told(307, &format!("Location: {to}\r\n"));
-    // Trouble at a byte strikes whoever gets there; other trouble strikes the second piece and all after it.
+    // A fault at a byte hits the request that reaches it. Other faults hit the second piece and all after it.
     let later = |what| (Fault::blobs(what).skip(1), SECOND);
     let low = "patience = \"3s\"\nmin-rate = \"1MiB\"";
     for (name, (fault, at), terms) in [
@@ -94,21 +94,21 @@ fn each_kind_of_trouble_leads_to_the_other_registry_at_the_same_byte() {
         let asked = two.asked_of_second().split_off(asked_before);
         let starts = asked.iter().map(|range| range.start);
         match at {
-            // Where it had come to when it was found too slow.
+            // The position at which the registry was found too slow.
             0 => assert!(starts.clone().any(|start| start % SECOND != 0), "{name}: {asked:?}"),
             at => assert_eq!(starts.clone().min(), Some(at), "{name}: nothing is asked for twice"),
         }
-        let counted = all.counters().now();
-        assert!(counted.switches > 0, "{name}: {counted:?}");
+        let transfer_counts = all.counters().now();
+        assert!(transfer_counts.switches > 0, "{name}: {transfer_counts:?}");
         let lines = logged(&[&two.proxy.address()]) - logged_before;
-        assert_eq!(lines as u64, counted.switches, "{name}: a line for each switch");
+        assert_eq!(lines as u64, transfer_counts.switches, "{name}: a line for each switch");
     }
 }
 
 #[test]
 fn it_goes_on_at_the_byte_also_where_ranges_are_not_known_to_the_first() {
     let two = Two::new(2);
-    // All in one answer, which breaks twice; the second registry is asked for the rest alone.
+    // All in one response, which is interrupted twice. Only the rest is requested from the second registry.
     two.proxy.set(vec![Fault::blobs(What::NoRanges).times(1), Fault::blobs(What::Cut(MIDDLE))]);
     let all = mirrored(&two.addresses(), "");
     same(&fetch(&example(&all), &two.image.layer_part()).unwrap(), &two.image.layer);
@@ -117,7 +117,7 @@ fn it_goes_on_at_the_byte_also_where_ranges_are_not_known_to_the_first() {
 
 #[test]
 fn a_registry_that_is_killed_in_the_middle_is_left_and_asked_again_when_the_other_one_is_gone() {
-    // Larger than all that can be on its way when the first one goes.
+    // Larger than all data in flight when the first registry goes away.
     let mut two = Two::of(24 << 20, 3);
     let all = mirrored(&[two.first.address(), two.second.address()], "");
     let from = example(&all);
@@ -143,12 +143,12 @@ fn one_that_failed_is_skipped_for_a_while_and_then_tried_again() {
         let head = format!("Retry-After: {after}\r\n");
         vec![Fault::blobs(What::Answer(503, head, vec![])).times(1)]
     };
-    // Down for no time at all: half open at once, and the next one tries it.
+    // Down for no time at all: it is half-open at once, and the next transfer tries it.
     two.proxy.set(failing(0));
     get();
     get();
     assert_eq!((asked(), all.counters().now().switches), (2, 1));
-    // Down for minutes: nobody asks, also not for another blob.
+    // Down for minutes: no request is sent, also not for another blob.
     two.proxy.set(failing(300));
     get();
     get();
@@ -195,7 +195,7 @@ fn a_mirror_for_digests_is_not_asked_what_a_tag_means() {
     let from = all.open(&Remote::parse("os.example/team/r").unwrap()).unwrap();
     let digest = from.document(&tag("1")).unwrap().digest;
     assert_eq!((two.proxy.requests().len(), two.log.count("GET", "/v2/r/manifests/1")), (0, 1));
-    from.document(&Which::Digest(digest)).unwrap();
+    from.document(&Reference::Digest(digest)).unwrap();
     same(&fetch(&from, &two.image.config_part()).unwrap(), &two.image.config);
     assert_eq!((two.proxy.count("GET", "/v2/r/"), two.log.requests().len()), (2, 1));
 }
@@ -215,7 +215,7 @@ fn a_wrong_byte_is_refused_at_the_end_and_another_reading_asks_elsewhere() {
     assert!(e.to_string().contains(&says), "{e}");
     assert!(blob.is_elsewhere());
     same(&fetch(&from, &two.image.layer_part()).unwrap(), &two.image.layer);
-    // If there is nobody else, that is the end of it.
+    // Without another registry the transfer fails.
     let alone = example(&mirrored(&[two.proxy.address()], ""));
     let blob = alone.blob(&two.image.layer_part()).unwrap();
     for _ in 0..2 {
@@ -236,7 +236,7 @@ fn wrong_documents_and_small_blobs_are_not_even_seen() {
     let from = example(&all);
     same(&fetch(&from, &two.image.config_part()).unwrap(), &two.image.config);
     let digest = two.image.manifest.digest;
-    assert_eq!(from.document(&Which::Digest(digest)).unwrap().digest, digest);
+    assert_eq!(from.document(&Reference::Digest(digest)).unwrap().digest, digest);
     assert!(all.counters().now().switches >= 1);
 }
 
@@ -248,8 +248,8 @@ fn a_slow_registry_is_not_left_where_nobody_else_is() {
     let proxy = Proxy::start(&server.address(), vec![Fault::blobs(What::Throttle(2_000_000))]);
     let all = mirrored(&[proxy.address()], "patience = \"100ms\"\nmin-rate = \"100MiB\"");
     same(&fetch(&example(&all), &image.layer_part()).unwrap(), &image.layer);
-    let counted = all.counters().now();
-    assert_eq!((counted.switches, counted.retries), (0, 0));
+    let transfer_counts = all.counters().now();
+    assert_eq!((transfer_counts.switches, transfer_counts.retries), (0, 0));
 }
 
 #[test]
@@ -279,6 +279,6 @@ fn a_short_retry_after_is_waited_for() {
     two.proxy.set(vec![busy]);
     let all = mirrored(&two.addresses(), "");
     assert_eq!(example(&all).document(&tag("1")).unwrap().digest, two.image.manifest.digest);
-    let counted = all.counters().now();
-    assert_eq!((counted.retries, counted.switches), (1, 0));
+    let transfer_counts = all.counters().now();
+    assert_eq!((transfer_counts.retries, transfer_counts.switches), (1, 0));
 }

@@ -1,4 +1,4 @@
-//! Registries that lie.
+//! Registries that send wrong content.
 
 use crate::work::{Image, LARGE, descriptor, example, fetch, index, mirrored, open, part, registries, tag};
 use container_disk::ErrorKind;
@@ -6,7 +6,7 @@ use container_disk::manifest::{
     Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
     OCI_IMAGE_MEDIA_TYPE,
 };
-use container_disk::place::{Place, Sink, Which};
+use container_disk::place::{Place, Reference, Sink};
 use container_disk::reference::Remote;
 use container_disk::registry::copy::{Options, Progress, copy};
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ fn documents_that_lie_are_refused_with_the_reason() {
     }
     let proxy =
         Proxy::start("127.0.0.1:1", vec![Fault::always(answer(OCI_IMAGE_MEDIA_TYPE, manifest(|_| ())))]);
-    let e = example(&mirrored(&[proxy.address()], "")).document(&Which::Digest(digest)).unwrap_err();
+    let e = example(&mirrored(&[proxy.address()], "")).document(&Reference::Digest(digest)).unwrap_err();
     assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("has the digest"), "{e}");
 }
 
@@ -106,7 +106,7 @@ fn blobs_of_another_size_are_refused() {
         assert_eq!(e.kind(), ErrorKind::Refused, "{e:?}");
         assert!(e.to_string().contains("promised"), "{e}");
     }
-    // An answer without a length goes on for ever; no more of it is read than was promised.
+    // A response without a length never ends. Only the promised number of bytes is read.
     let small = descriptor(IMAGE_CONFIG_MEDIA_TYPE, b"{}");
     let endless = What::Answer(200, "Content-Type: x/y\r\n".into(), vec![b'{'; 100_000]);
     let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(endless)]);
@@ -161,7 +161,7 @@ fn indexes_that_go_round_or_too_deep_are_refused() {
     let image = Image::new(1000, 3);
     let from = open(&server.address(), "r");
     image.push(&from, "1").unwrap();
-    // A true digest cannot lead back to itself, so the deepest there is goes deeper and deeper.
+    // A true digest cannot refer to itself, so the deepest possible nesting goes deeper and deeper.
     let mut top = index(&[("amd64", &image)]);
     for level in 0..6 {
         from.put(&top, Some(&format!("level{level}"))).unwrap();
@@ -177,7 +177,7 @@ fn indexes_that_go_round_or_too_deep_are_refused() {
     assert_eq!(e.kind(), ErrorKind::Refused);
     assert!(e.to_string().contains("go deeper than 3"), "{e}");
     assert_eq!(to.document(&tag("2")).unwrap_err().kind(), ErrorKind::NotFound, "nothing is tagged");
-    // One that lies about its digest to lead back is found out at once.
+    // A wrong digest that refers to itself is detected at once.
     let loops = json!({
         "schemaVersion": 2,
         "mediaType": OCI_IMAGE_INDEX_MEDIA_TYPE,

@@ -1,4 +1,4 @@
-//! What is logged, as an operator sees it. The tests run in one process, so there is one log for all of them.
+//! The log as an operator sees it. All tests run in one process and share one log.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, Once, PoisonError};
@@ -6,7 +6,8 @@ use tracing::Level;
 
 static LINES: Mutex<Vec<String>> = Mutex::new(vec![]);
 
-/// How many lines of a switch hold all of these words. The log begins with the first call.
+/// Number of lines about a change of registry that contain all of these words. The log begins with the first
+/// call.
 pub(crate) fn logged(words: &[&str]) -> usize {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
@@ -18,7 +19,7 @@ pub(crate) fn logged(words: &[&str]) -> usize {
     switches.filter(|line| words.iter().all(|word| line.contains(word))).count()
 }
 
-/// All lines, for what must never be in one.
+/// All lines, to assert the absence of text.
 pub(crate) fn text() -> String {
     LINES.lock().unwrap_or_else(PoisonError::into_inner).concat()
 }

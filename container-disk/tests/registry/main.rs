@@ -1,4 +1,5 @@
-//! Registries as they are: Debian's docker-registry, alone, behind trouble, behind tokens, and a few that lie.
+//! Real registries: Debian's docker-registry, alone, behind faults, behind tokens, and some that send wrong
+//! content.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

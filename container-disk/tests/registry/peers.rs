@@ -1,4 +1,4 @@
-//! The tool that others use understands what we push, and we what it pushes.
+//! Another common tool reads the images that we push, and we read those that it pushes.
 
 use crate::work::{Image, LARGE, fetch, index, open, same, tag};
 use container_disk::place::{Place, Sink};

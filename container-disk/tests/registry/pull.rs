@@ -1,26 +1,26 @@
 //! Reading from one registry.
 
 use crate::work::{Image, LARGE, example, fetch, fetch_from, mirrored, open, registries, same, tag};
-use container_disk::place::{Place, Which};
+use container_disk::place::{Place, Reference};
 use container_disk::reference::Remote;
 use container_disk::{Digest, ErrorKind};
 use tests::faults::{Fault, Proxy, What};
 use tests::http::Authority;
 use tests::registry::{Registry, Serve};
 
-/// Of 128 KiB, then each twice as long as the one before, up to 2 MiB.
+/// Sizes of the pieces: 128 KiB, then doubled up to 2 MiB.
 const PIECES: usize = 8;
 
 #[test]
 fn what_was_pushed_is_what_comes() {
     let server = Registry::start();
     let image = Image::new(LARGE, 1);
-    // A loopback address without settings: TLS is tried, and what is found is plain HTTP.
+    // A loopback address without settings: TLS is tried, then plain HTTP.
     image.push(&open(&server.address(), "group/os"), "1").unwrap();
     let from = open(&server.address(), "group/os");
     let document = from.document(&tag("1")).unwrap();
     assert_eq!((document.digest, &document.bytes), (image.manifest.digest, &image.manifest.bytes));
-    assert_eq!(from.document(&Which::Digest(document.digest)).unwrap().bytes, document.bytes);
+    assert_eq!(from.document(&Reference::Digest(document.digest)).unwrap().bytes, document.bytes);
     same(&fetch(&from, &image.config_part()).unwrap(), &image.config);
     same(&fetch(&from, &image.layer_part()).unwrap(), &image.layer);
     for at in [1, 4096, LARGE - 1, LARGE] {
@@ -64,7 +64,7 @@ fn small_reads_of_many_threads_fetch_each_block_once() {
         for thread in 0..4usize {
             let (at, layer) = (&at, &image.layer);
             scope.spawn(move || {
-                // Neighbouring pieces, as a table walk reads them, shared out among the threads.
+                // Neighbouring pieces, as a table walk reads them, divided among the threads.
                 for i in (thread..1000).step_by(4) {
                     let offset = 300_000 + i * 1_500;
                     let mut buf = vec![0; 1_500];
@@ -101,7 +101,7 @@ fn ranges_of_one_blob_are_on_their_way_at_the_same_time() {
     let server = Registry::start();
     let image = Image::new(LARGE, 8);
     image.push(&open(&server.address(), "r"), "1").unwrap();
-    // The first shows whether ranges are known; the second is answered when the third has been asked for.
+    // The first request shows support of ranges. The second is answered once the third was sent.
     let proxy = Proxy::start(&server.address(), vec![Fault::blobs(What::Together(2)).skip(1)]);
     let from = mirrored(&[proxy.address()], "");
     same(&fetch(&example(&from), &image.layer_part()).unwrap(), &image.layer);
@@ -130,7 +130,7 @@ fn what_is_not_there_is_not_found() {
     let e = from.document(&tag("2")).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
     assert!(e.to_string().contains("404 Not Found (MANIFEST_UNKNOWN: "), "{e}");
-    let e = from.document(&Which::Digest(Digest::of(b"x"))).unwrap_err();
+    let e = from.document(&Reference::Digest(Digest::of(b"x"))).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
     let e = fetch(&from, &Image::new(1001, 6).layer_part()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
@@ -152,7 +152,7 @@ fn a_registry_with_tls_is_believed_only_with_its_authority() {
     same(&fetch(&trusting.open(&name).unwrap(), &image.layer_part()).unwrap(), &image.layer);
     let careless = registries(&format!("[host.\"{address}\"]\ninsecure = true"));
     same(&fetch(&careless.open(&name).unwrap(), &image.layer_part()).unwrap(), &image.layer);
-    // A loopback address is not an excuse: it does speak TLS, only not with a certificate that is known.
+    // A loopback address does not excuse this server: it has TLS, but with an unknown certificate.
     let e = registries("").open(&name).unwrap().document(&tag("1")).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Failed);
     assert!(e.to_string().contains("set its CA in registries.toml"), "{e}");

@@ -57,9 +57,9 @@ fn what_is_there_is_skipped_and_what_a_sibling_has_is_mounted() {
     to.mount_from(&one);
     assert!(!to.has(&other).unwrap(), "202 is not mounted");
     assert_eq!(server.uploads("two"), 0, "and leaves nothing");
-    let counted = all.counters().now();
-    assert_eq!((counted.mounted, counted.skipped), (1, 1));
-    assert_eq!(counted.sent, (image.layer.len() + image.config.len()) as u64);
+    let transfer_counts = all.counters().now();
+    assert_eq!((transfer_counts.mounted, transfer_counts.skipped), (1, 1));
+    assert_eq!(transfer_counts.sent, (image.layer.len() + image.config.len()) as u64);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn wrong_bytes_get_no_name_and_leave_nothing() {
     let part = descriptor(IMAGE_LAYER_MEDIA_TYPE, &good);
     let mut bad = good.clone();
     bad[5_000_000] ^= 1;
-    // A request that is broken in the middle leaves an upload that this registry itself cannot find any more.
+    // A request that is interrupted leaves an upload that this registry itself cannot find any more.
     for (bytes, says, left) in [
         (&bad[..], "has the digest", 0),
         (&[&good[..], b"x"].concat()[..], "is longer than", 0),
@@ -93,7 +93,7 @@ fn wrong_bytes_get_no_name_and_leave_nothing() {
 #[test]
 fn an_answer_that_comes_before_the_end_is_heard_also_where_nobody_takes_the_rest() {
     let server = Registry::start();
-    // More than all buffers between here and there hold.
+    // More than all buffers on the way can hold.
     let proxy = Proxy::start(&server.address(), vec![Fault::always(What::Deaf(403)).method("PATCH")]);
     let all = plain(&proxy.address(), "idle = \"10s\"");
     let to = all.open(&remote(&proxy.address(), "os")).unwrap();
@@ -120,7 +120,7 @@ fn an_upload_that_breaks_goes_on_at_the_byte_that_the_registry_reports() {
 #[test]
 fn an_upload_that_the_registry_forgets_begins_anew_with_what_is_kept() {
     let server = Registry::start();
-    // This one forgets an upload whose request breaks.
+    // This registry loses an upload whose request is interrupted.
     let cut = Fault::always(What::CutRequest(3_000_000)).method("PATCH");
     let proxy = Proxy::start(&server.address(), vec![cut.times(2)]);
     let all = plain(&proxy.address(), "");
@@ -134,7 +134,7 @@ fn an_upload_that_the_registry_forgets_begins_anew_with_what_is_kept() {
 #[test]
 fn more_than_is_kept_is_asked_for_again() {
     let server = Registry::start();
-    // The upload is forgotten after a while: then all of it is needed again, and that is more than is kept.
+    // The upload is lost after a while. Then all of its bytes are needed again, which are more than are kept.
     let gone = Fault::always(What::Answer(404, String::new(), vec![])).path(PATCH).method("GET").times(1);
     let cut = Fault::always(What::CutRequest(14 << 20)).method("PATCH").times(1);
     let proxy = Proxy::start(&server.address(), vec![cut, gone]);
@@ -155,7 +155,7 @@ fn more_than_is_kept_is_asked_for_again() {
 #[test]
 fn chunks_are_sent_where_no_stream_is_taken() {
     let server = Registry::start();
-    // Refuses bodies without a length, and then says how long a chunk must be.
+    // The registry refuses bodies without a length, and then states the minimum length of a chunk.
     let refuse = Fault::always(What::Answer(411, String::new(), vec![])).method("PATCH").times(1);
     let least = Fault::always(What::Header("OCI-Chunk-Min-Length: 9000000\r\n".into())).method("POST");
     let proxy = Proxy::start(&server.address(), vec![refuse, least]);
@@ -168,7 +168,7 @@ fn chunks_are_sent_where_no_stream_is_taken() {
     let ranges: Vec<_> =
         patches.filter_map(|request| request.header("content-range").map(str::to_owned)).collect();
     assert_eq!(ranges, ["0-8999999", "9000000-17999999", "18000000-20971519"]);
-    // The second blob does not try a stream again, and a chunk that breaks is sent again.
+    // The second blob does not try to stream again, and an interrupted chunk is sent again.
     let cut = Fault::always(What::CutRequest(3_000_000)).method("PATCH").times(2);
     proxy.set(vec![cut]);
     let other = pattern(9 << 20).into_iter().map(|byte| !byte).collect::<Vec<u8>>();
@@ -213,7 +213,7 @@ fn that_only_whole_blobs_are_taken_is_found_out() {
     send(&to, Some(&descriptor(IMAGE_LAYER_MEDIA_TYPE, b"other")), b"other").unwrap();
     assert_eq!(proxy.count("PATCH", PATCH), 2, "now it is known");
     assert_eq!(to.begin(None).err().unwrap().kind(), ErrorKind::Usage);
-    // Where the digest is not known, there is nothing to be done but to say so.
+    // Without a known digest the only result can be an error.
     let anew = all.open(&remote(&proxy.address(), "os")).unwrap();
     let e = send(&anew, None, b"new").unwrap_err();
     assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("spool the blob"), "{e:?}");
@@ -238,7 +238,7 @@ fn trouble_that_passes_is_waited_for_and_trouble_that_does_not_is_told() {
     proxy.set(vec![Fault::always(What::Answer(403, String::new(), vec![])).method("POST")]);
     let e = send(&to, None, b"x").unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Auth);
-    // What the registry says it has must be what it was sent.
+    // The digest that the registry reports must be the sent one.
     let lie = format!("Docker-Content-Digest: {}\r\n", Digest::of(b"lie"));
     proxy.set(vec![Fault::always(What::Answer(201, lie, vec![])).method("PUT").path("/manifests/")]);
     let e = to.put(&image.manifest, Some("x")).unwrap_err();

@@ -1,6 +1,6 @@
-//! What people already have for docker and podman works here, and nothing of it is shown.
+//! Existing settings for docker and podman are used, and none of their secrets is shown.
 //!
-//! Variables belong to a whole process, so each test starts itself again with an environment of its own.
+//! Environment variables belong to a whole process, so each test runs itself again with its own environment.
 
 use crate::log;
 use crate::work::{Image, LARGE, fetch, open, registries, same, tag};
@@ -18,7 +18,7 @@ use tests::faults::{Fault, Proxy, What};
 use tests::http::{Authority, Behaviour, Server};
 use tests::registry::{Registry, Serve};
 
-/// What the inner one of the two is to do.
+/// Task of the inner process.
 const INNER: &str = "TEST_OF_SETTINGS";
 
 const USER: (&str, &str) = ("me", "top-secret");
@@ -27,7 +27,7 @@ fn inner() -> Option<String> {
     std::env::var(INNER).ok()
 }
 
-/// Runs a test once more, at home in `home`, and gives what it printed.
+/// Runs a test again with `home` as the home folder, and returns its output.
 fn again(test: &str, what: &str, home: &Path, variables: &[(&str, &str)]) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     for name in ["DOCKER_CONFIG", "REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "no_proxy"] {
@@ -50,7 +50,7 @@ fn usual(name: &str) -> (Registries, container_disk::registry::Registry) {
     (all, place)
 }
 
-/// A registry with an image, for the one user.
+/// A registry with an image that only one user may read.
 fn guarded() -> (Registry, Image) {
     let server = Registry::serve(&Serve { basic: Some(USER), ..Serve::default() });
     let address = server.address();
@@ -104,7 +104,7 @@ fn logins_of_docker_and_podman_and_their_helpers_are_used_and_shown_nowhere() {
     ] {
         let home = tempfile::tempdir().unwrap();
         let at = |name: &str| home.path().join(name);
-        // A file that knows nothing of this registry is passed over.
+        // A file without an entry for this registry is skipped.
         write(&at(".docker/config.json"), &other);
         write(&at(file), text);
         let program = at("bin/docker-credential-kit");
@@ -173,7 +173,7 @@ fn credentials_are_not_carried_from_outside_to_an_address_inside() {
         }
         return;
     }
-    // The name leads nowhere, so a proxy of HTTP, as offices have them, plays the world outside.
+    // The host name does not resolve, so an HTTP proxy, as in company networks, represents the outside.
     let inside = Server::start(b"secrets of the house", Behaviour::default());
     let basic = What::Answer(401, "WWW-Authenticate: Basic realm=x\r\n".into(), vec![]);
     let location = format!("Location: {}\r\n", inside.url("/latest/meta-data"));

@@ -1,30 +1,30 @@
-//! What the tests share: settings, images in memory, and the ways to read and write them.
+//! Helpers of the tests: settings, images in memory, and functions to read and write them.
 
 use container_disk::manifest::{
     Content, Descriptor, Document, IMAGE_CONFIG_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE,
     OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE,
 };
-use container_disk::place::{Place, Sink, Which};
+use container_disk::place::{Place, Reference, Sink};
 use container_disk::reference::Remote;
-use container_disk::registry::config::Places;
+use container_disk::registry::config::SettingsPaths;
 use container_disk::registry::{Config, Registries, Registry};
 use container_disk::{Digest, Error, Result};
 use serde_json::{Value, json};
 use std::io::Read;
 use tests::http::pattern;
 
-/// Larger than what is fetched whole, and a few pieces.
+/// Size of a blob that is larger than a small one, with a few pieces.
 pub(crate) const LARGE: usize = 9 << 20;
 
-/// Settings from the text of a `registries.toml`, and from nowhere else.
+/// Settings from the text of a `registries.toml`, and from no other file.
 pub(crate) fn registries(toml: &str) -> Registries {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("registries.toml");
     std::fs::write(&file, toml).unwrap();
-    Registries::new(Config::read(&Places::default(), Some(&file)).unwrap())
+    Registries::new(Config::read(&SettingsPaths::default(), Some(&file)).unwrap())
 }
 
-/// Settings for `os.example`, which is to be had from these alone, in this order.
+/// Settings for `os.example` with these registries, in this order.
 pub(crate) fn mirrored(addresses: &[String], more: &str) -> Registries {
     let mut toml = format!("[host.\"os.example\"]\nfallback = false\n{more}\n");
     for address in addresses {
@@ -40,12 +40,12 @@ pub(crate) fn open(address: &str, repository: &str) -> Registry {
     registries("").open(&name).unwrap()
 }
 
-/// `os.example/r`, wherever that is.
+/// The repository `os.example/r` with its mirrors.
 pub(crate) fn example(registries: &Registries) -> Registry {
     registries.open(&Remote::parse("os.example/r").unwrap()).unwrap()
 }
 
-/// An image, all of it in memory.
+/// An image in memory.
 pub(crate) struct Image {
     pub(crate) config: Vec<u8>,
     pub(crate) layer: Vec<u8>,
@@ -53,7 +53,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// One layer of so many bytes; `seed` makes it another image.
+    /// An image with one layer of `size` bytes. Another `seed` makes another image.
     pub(crate) fn new(size: usize, seed: u8) -> Image {
         let mut layer = pattern(size);
         layer.iter_mut().for_each(|byte| *byte ^= seed);
@@ -86,7 +86,7 @@ impl Image {
     }
 }
 
-/// An index over images for these architectures.
+/// An index of images for these architectures.
 pub(crate) fn index(images: &[(&str, &Image)]) -> Document {
     let entries: Vec<Value> = images
         .iter()
@@ -132,8 +132,8 @@ pub(crate) fn fetch(from: &dyn Place, part: &Descriptor) -> Result<Vec<u8>> {
     fetch_from(from, part, 0)
 }
 
-pub(crate) fn tag(tag: &str) -> Which {
-    Which::Tag(tag.to_owned())
+pub(crate) fn tag(tag: &str) -> Reference {
+    Reference::Tag(tag.to_owned())
 }
 
 /// Compares without printing megabytes.

@@ -1,4 +1,4 @@
-//! Measures the qcow2 writer on a raw disk of your own.
+//! Measurement of the qcow2 writer on a raw disk.
 //!
 //! ```text
 //! cargo run --release -p disk-format --example qcow2_write -- DISK.raw                    every level: MB/s a thread, ratio
@@ -16,7 +16,7 @@ use std::sync::{Mutex, atomic::AtomicU64, atomic::Ordering};
 use std::time::Instant;
 
 const CLUSTER: usize = 64 << 10;
-/// What a thread takes at once.
+/// Bytes that a thread processes at once.
 const PIECE: usize = 16 * CLUSTER;
 
 fn main() {
@@ -44,7 +44,7 @@ fn parse(codec: &str) -> Option<Compression> {
     Some(Compression { codec, level: level.parse().unwrap() })
 }
 
-/// A sample of the disk's clusters, through every level, and through zlib-rs as a yardstick.
+/// Measures a sample of the disk's clusters at every level, and with zlib-rs for comparison.
 fn measure_levels(disk: &File) {
     let clusters = disk.metadata().unwrap().len() / CLUSTER as u64;
     let step = (clusters / 1000).max(1) as usize;
@@ -84,7 +84,8 @@ fn report(name: &str, sample: &[Vec<u8>], mut pack: impl FnMut(&[u8]) -> usize) 
     println!("{name:18} {:7.1} MB/s   ratio {:.5}", bytes / best / 1e6, packed as f64 / bytes);
 }
 
-/// A piece of the disk: its bytes, and for each cluster what became of it, with the end of its compressed bytes.
+/// A piece of the disk: its bytes, and for each cluster the result of packing and the end of its compressed
+/// bytes.
 #[derive(Default)]
 struct Piece {
     data: Vec<u8>,

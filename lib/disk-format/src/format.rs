@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A disk format.
+/// A disk format that can be recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Raw: the guest's bytes without any header.
@@ -11,13 +11,10 @@ pub enum Format {
     Qcow2,
     /// An optical disc image (ISO 9660 or UDF). Read as raw, named separately in messages.
     Iso,
-    /// VMware's VMDK.
     Vmdk,
-    /// VirtualBox's VDI.
     Vdi,
     /// Virtual PC's VHD, dynamic or fixed.
     Vhd,
-    /// Hyper-V's VHDX.
     Vhdx,
     /// QEMU's first copy-on-write format.
     Qcow1,
@@ -25,7 +22,6 @@ pub enum Format {
     Qed,
     /// The format of Parallels.
     Parallels,
-    /// A LUKS-encrypted container.
     Luks,
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Limits for a reader.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum virtual size.
+    /// Maximum virtual size in bytes.
     pub max_size: u64,
     /// Maximum memory for tables and extents of one window, in bytes. Also limits the memory of a stream
     /// reader.
@@ -53,7 +53,7 @@ pub struct Pushed {
 
 /// Position of a stream reader between two pieces, from which another reader can continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct StreamPosition {
     /// Number of first bytes of the file that the other reader must be given: header and leading tables.
     pub front: u64,
     /// Offset in the file before which all data has been returned.
@@ -62,7 +62,7 @@ pub struct Standing {
     pub pending: Vec<(u64, u64, u64)>,
 }
 
-impl Standing {
+impl StreamPosition {
     /// Maximum number of entries in `pending`. With more, no position is returned.
     pub const MOST: usize = 2048;
     /// Maximum value of `front`.
@@ -99,7 +99,7 @@ pub trait StreamImage: Send {
         Err(Error::new(ErrorKind::Io, self.format(), what))
     }
 
-    /// Number of first bytes that contain the tables ([`Standing::front`]). `None` before the header has been
+    /// Number of first bytes that contain the tables ([`StreamPosition::front`]). `None` before the header has been
     /// read.
     fn front(&self) -> Option<u64> {
         None
@@ -107,14 +107,14 @@ pub trait StreamImage: Send {
 
     /// The position after a push. `None` if another reader could not continue from it without the bytes
     /// before.
-    fn standing(&self) -> Option<Standing> {
+    fn position(&self) -> Option<StreamPosition> {
         None
     }
 
     /// Continues from the position of another reader. This reader must be new, with only the first
-    /// [`Standing::front`] bytes pushed. The next piece begins at the position or before it.
-    fn go_on(&mut self, standing: &Standing) -> Result<()> {
-        let what = format!("a reader of this format cannot continue from byte {}", standing.at);
+    /// [`StreamPosition::front`] bytes pushed. The next piece begins at the position or before it.
+    fn resume_from(&mut self, position: &StreamPosition) -> Result<()> {
+        let what = format!("a reader of this format cannot continue from byte {}", position.at);
         Err(Error::new(ErrorKind::Io, self.format(), what))
     }
 

@@ -1,7 +1,7 @@
-//! A disk without its holes as a qcow2 that is computed as it is read: QEMU finds the disk in it, and our reader of streams
+//! A disk without its holes as a computed qcow2 file. QEMU reads the disk from it, and our stream reader
 //! needs no spool.
 
-// Helpers of tests are not seen as tests by the lint.
+// The lint does not recognise helpers of tests as tests.
 #![allow(clippy::unwrap_used)]
 
 mod qcow2_write_kit;
@@ -25,7 +25,7 @@ fn dense(rule: &Rule) -> Dense<Rule> {
     Dense::new(rule.clone(), usize::MAX).unwrap().unwrap()
 }
 
-/// The file as a whole.
+/// The content of the whole file.
 fn file(rule: &Rule) -> Vec<u8> {
     let dense = dense(rule);
     let mut file = vec![0; dense.size() as usize];
@@ -33,14 +33,14 @@ fn file(rule: &Rule) -> Vec<u8> {
     file
 }
 
-/// The disk, up to a whole sector.
+/// The content of the disk, up to a whole sector.
 fn disk(rule: &Rule) -> Vec<u8> {
     let mut disk: Vec<u8> = (0..rule.size).map(|at| rule.byte(at)).collect();
     disk.resize(rule.size.next_multiple_of(512) as usize, 0);
     disk
 }
 
-/// Our readers find the disk: of a file, and of a stream that keeps nothing.
+/// Asserts that our readers find the disk: in the file, and in a stream without a spool.
 fn ours_agrees(rule: &Rule) {
     let (file, disk) = (file(rule), disk(rule));
     let most = disk.len() as u64;
@@ -88,7 +88,7 @@ fn disks_of_any_size_with_all_data_and_with_none() {
 
 #[test]
 fn a_disk_over_several_tables_is_as_long_as_its_data() {
-    // Data at the edges of L2 tables, in the middle of some, and none in others.
+    // Data at the edges of some L2 tables, in the middle of others, and none in the rest.
     let size = 5 * GIB + 3 * CLUSTER + 1000;
     let edges = [0, 512 * MIB, GIB, 4 * GIB - 2 * MIB];
     let mut data: Vec<_> = edges.iter().map(|&at| at + 70_000..at + 200_000).collect();
@@ -98,7 +98,7 @@ fn a_disk_over_several_tables_is_as_long_as_its_data() {
     let dense = dense(&rule);
     let clusters: u64 = rule.data.iter().map(|data| data.end.div_ceil(CLUSTER) - data.start / CLUSTER).sum();
     assert!(dense.size() <= (clusters + 12) * CLUSTER, "{} bytes", dense.size());
-    // What is behind an offset of the file, in bytes of the disk.
+    // The position on the disk for an offset of the file.
     assert_eq!((dense.disk_before(0), dense.disk_before(dense.size())), (0, size));
     let offsets = (0..=dense.size()).step_by(4096).map(|at| dense.disk_before(at));
     assert!(offsets.is_sorted());
@@ -108,7 +108,8 @@ fn a_disk_over_several_tables_is_as_long_as_its_data() {
 fn sixteen_tebibytes_of_holes_are_a_few_tables_and_too_many_runs_are_not_kept() {
     let islands: Vec<_> = (1..16).map(|nth| nth * TIB - 5000..nth * TIB + 5000).collect();
     let rule = Rule::new(16 * TIB, islands);
-    // L1 and refcount table are 8 bytes for 512 MiB and for 2 GiB; each island touches two L2 tables and two clusters.
+    // L1 and refcount table have 8 bytes for 512 MiB and for 2 GiB. Each island touches two L2 tables and two
+    // clusters.
     assert!(dense(&rule).size() < MIB + 15 * 4 * CLUSTER);
     assert!(Dense::new(rule.clone(), 14).unwrap().is_none());
     assert!(Dense::new(rule, 15).unwrap().is_some());

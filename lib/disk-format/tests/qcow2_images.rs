@@ -1,11 +1,11 @@
-//! Hundreds of images from `qemu-img` and `qemu-io`: both of our ways through them give QEMU's bytes.
+//! Hundreds of images from `qemu-img` and `qemu-io`. Both readers return the same bytes as QEMU.
 
 mod common;
 
 use common::{Bench, Rng, by_image, by_stream, cases, each_seed, make_image, same};
 use disk_format::Limits;
 
-/// Pieces as a network delivers them: many small ones, few large ones, or all at once.
+/// Pieces as a network delivers them: many small ones, few large ones, or a single one.
 fn pieces(file: &[u8], rng: &mut Rng) -> impl FnMut() -> usize + use<> {
     let most = *rng.pick(&[file.len() as u64 / 500, 10_000, 65_536, 1 << 20, 256 << 20]);
     let mut rng = rng.clone();
@@ -19,7 +19,8 @@ fn generated_images_read_as_in_qemu() {
         let story = make_image(bench, seed, "a.qcow2");
         let file = bench.read("a.qcow2");
         let Ok(theirs) = bench.qemu_raw("a.qcow2") else {
-            // Few refcount bits and many compressed clusters: QEMU breaks its own image. Nobody may read it then.
+            // With few refcount bits and many compressed clusters QEMU breaks its own image. No program can
+            // read it then.
             assert!(
                 by_image(&file, Limits::default()).is_err(),
                 "seed {seed}: QEMU refuses what we read\n{story}"
@@ -27,13 +28,13 @@ fn generated_images_read_as_in_qemu() {
             return;
         };
         let ours = match by_image(&file, Limits::default()) {
-            // QEMU 7.2 trips over its own feet with clusters of 512 bytes, now and then, and says so in the image.
+            // QEMU 7.2 sometimes breaks its own images with clusters of 512 bytes, and marks them corrupt.
             Err(e) if e.to_string().contains("marked this image corrupt") => return,
             other => other.unwrap_or_else(|e| panic!("seed {seed}: {e}\n{story}")),
         };
         same(&ours, &theirs).unwrap_or_else(|e| panic!("seed {seed}, by its tables: {e}\n{story}"));
         let mut rng = Rng(seed);
-        // Little memory: tables no longer fit, and windows are short.
+        // With little memory, tables do not fit, and windows are short.
         let little = Limits { table_memory: 32 << 10, ..Limits::default() };
         for limits in [Limits::default(), little] {
             let tight = limits.table_memory;

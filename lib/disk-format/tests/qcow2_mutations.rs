@@ -1,4 +1,5 @@
-//! Thousands of damaged images: our result equals QEMU's and imago's, or ours is a refusal; never a panic, never slow.
+//! Thousands of damaged images. Our result equals QEMU's and imago's, or is an error. It is never a panic,
+//! and never slow.
 
 mod common;
 
@@ -8,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Small, so that a mutation often hits something.
+/// Size of the disk. It is small, so that a mutation often has an effect.
 const RECIPES: [(&str, &[&str]); 6] = [
     (
         "-o cluster_size=512 a.qcow2 96k",
@@ -66,7 +67,7 @@ const RECIPES: [(&str, &[&str]); 6] = [
 struct Base {
     name: usize,
     file: Vec<u8>,
-    /// Where mutations go: header, tables, and a little anywhere.
+    /// Offsets of mutations: header, tables, and a few anywhere.
     targets: Vec<std::ops::Range<usize>>,
 }
 
@@ -90,7 +91,7 @@ fn base(bench: &Bench, name: usize) -> Base {
     if u32(60) > 0 {
         targets.push(u64(64)..u64(64) + 100);
     }
-    // Entries in use are the interesting ones.
+    // Entries in use are preferred.
     for table in l2 {
         let used = (table..table + cluster).step_by(8).filter(|&at| u64(at) != 0);
         targets.extend(used.map(|at| at..at + 8));
@@ -135,7 +136,7 @@ fn limits() -> Limits {
     Limits { max_size: 64 << 20, table_memory: 64 << 10 }
 }
 
-/// imago in its own cage; `None` where it refuses, or fails by itself.
+/// imago in its own process. `None` if it refuses the image, or fails by itself.
 fn by_imago(bench: &Bench) -> Option<Vec<u8>> {
     use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder, file::File, qcow2::Qcow2};
     std::panic::catch_unwind(|| {
@@ -158,10 +159,12 @@ fn timed<T>(what: &str, context: &str, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A stream cannot see what the tables of snapshots say, and refuses data that lies twice in the file.
+/// A stream cannot read the tables of snapshots, and refuses data with two entries.
 fn may_differ(image: &Result<Vec<u8>, Error>, stream: &Result<Vec<u8>, Error>) -> bool {
     match (image, stream) {
-        (Ok(_), Err(e)) => e.kind() == ErrorKind::Malformed && e.to_string().contains("already read from the stream"),
+        (Ok(_), Err(e)) => {
+            e.kind() == ErrorKind::Malformed && e.to_string().contains("already read from the stream")
+        }
         (Err(e), Ok(_)) => e.to_string().contains("snapshot"),
         _ => true,
     }
@@ -197,7 +200,7 @@ fn damaged_images_are_refused_or_read_as_in_qemu() {
             if let Some(theirs) = by_imago(bench) {
                 same(&ours, &theirs).unwrap_or_else(|e| fault(format!("imago: {e}")));
             }
-            // A process for each image: only a part of them by default.
+            // Each image needs a process, so only some of them run by default.
             if nth.is_multiple_of(20) || std::env::var_os("QCOW2_CASES").is_some() {
                 match bench.qemu_raw("m.qcow2") {
                     Ok(theirs) => same(&ours, &theirs).unwrap_or_else(&fault),
@@ -235,7 +238,7 @@ fn a_file_cut_short_anywhere_is_refused_or_whole() {
                         .unwrap_or_else(|e| panic!("image {name} cut at {end}, {way}: {e}")),
                     Err(e) => {
                         let kind = e.kind();
-                        // Compressed data may be cut inside: only unpacking tells.
+                        // Compressed data may be truncated. Only decompression reveals that.
                         let cut =
                             kind == ErrorKind::Truncated || e.to_string().contains("the data cannot be read");
                         assert!(cut, "image {name} cut at {end}, {way}: {e}");

@@ -1,11 +1,12 @@
-//! Disks of terabytes that exist only as a rule: time and memory stay small, window by window and as a stream.
+//! Disks of terabytes that are computed by a rule: time and memory stay small, window by window and as a
+//! stream.
 
 use disk_format::{Data, Format, Image, Limits, ReadAt, open, stream};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Counts what is allocated, to hold the reader to its memory bound.
+/// An allocator that counts, to check the reader's memory limit.
 #[allow(unsafe_code, reason = "a global allocator is an unsafe trait; this one only counts and passes on")]
 mod counted {
     use std::alloc::{GlobalAlloc, Layout, System};
@@ -30,7 +31,7 @@ mod counted {
     #[global_allocator]
     static ALLOCATOR: Counted = Counted;
 
-    /// The most that was allocated at a time while `run` ran, over what was before.
+    /// Peak of the allocated memory while `run` runs, beyond the memory before.
     pub(crate) fn peak(run: impl FnOnce()) -> usize {
         let before = NOW.load(Relaxed);
         PEAK.store(before, Relaxed);
@@ -39,21 +40,21 @@ mod counted {
     }
 }
 
-/// One measurement at a time.
+/// Lock that permits one measurement at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fill {
     Empty,
-    /// Clusters follow one another: one extent for each table.
+    /// Contiguous clusters: one extent for each table.
     InOrder,
-    /// Every other cluster is zero: nothing merges.
+    /// Every other cluster is zero, so that no extents merge.
     Combed,
-    /// Compressed to half of its size.
+    /// Clusters that are compressed to half of their size.
     Packed,
 }
 
-/// A qcow2 file by a rule: the L1 table, then each L2 table with its data behind it.
+/// A qcow2 file that is computed by a rule: the L1 table, then each L2 table followed by its data.
 #[derive(Clone, Copy)]
 struct Rule {
     cluster_bits: u32,
@@ -82,7 +83,7 @@ impl Rule {
         self.l1() + (self.tables() * 8).next_multiple_of(self.cluster())
     }
 
-    /// From one L2 table to the next.
+    /// Distance from one L2 table to the next.
     fn stride(self) -> u64 {
         let data = self.entries() * self.cluster();
         self.cluster() + if self.fill == Fill::InOrder { data } else { data / 2 }
@@ -106,7 +107,7 @@ impl Rule {
         }
     }
 
-    /// The 8 bytes at a multiple of 8, as a number.
+    /// The number in the 8 bytes at a multiple of 8.
     fn word(self, at: u64) -> u64 {
         match at {
             0 => 0x5146_49fb_0000_0003,
@@ -145,7 +146,7 @@ impl ReadAt for Rule {
     }
 }
 
-/// Cluster bits, size, and how many windows that takes at least.
+/// Cluster bits, size, and minimum number of windows.
 const RULES: [(u32, u64, Fill, usize); 5] = [
     (21, 10 << 40, Fill::InOrder, 5),
     (18, 1 << 40, Fill::Combed, 10),
@@ -197,7 +198,7 @@ fn full_terabytes_map_in_bounded_memory() {
             let image = open(Format::Qcow2, Arc::new(rule), limits).unwrap();
             let (end, extents, windows) = walk(&*image);
             assert_eq!(end, size);
-            // The last extent of one window and the first of the next could have been one.
+            // The last extent of one window and the first of the next may be adjacent.
             let most =
                 if fill == Fill::InOrder { rule.tables() + windows as u64 } else { size >> cluster_bits };
             assert!(extents <= most && windows >= windows_at_least, "{extents} extents in {windows} windows");
@@ -208,7 +209,7 @@ fn full_terabytes_map_in_bounded_memory() {
     }
 }
 
-/// 10 TiB pass by in pieces of one buffer. Data bytes stay what they are: only tables are looked at.
+/// 10 TiB pass in pieces of one buffer. Data bytes are not updated, since only tables are read.
 #[test]
 fn terabytes_stream_in_bounded_memory_without_a_spool() {
     let _alone = ALONE.lock();
@@ -245,14 +246,15 @@ fn terabytes_stream_in_bounded_memory_without_a_spool() {
             peak >> 10
         );
         assert_eq!((told, zero), (size, if fill == Fill::Combed { size / 2 } else { 0 }));
-        // The last sector of a compressed cluster may be another one's, near to a table that is still to come.
+        // The last sector of compressed data may belong to another cluster, close to a table that is still to
+        // come.
         let most = if fill == Fill::Packed { rule.tables() * 65 * 512 } else { 0 };
         assert!(spooled <= most, "{spooled} of at most {most} bytes are spooled");
         assert!(peak <= limits.table_memory, "{peak} bytes at a time");
     }
 }
 
-/// Only tables are written into the buffer; what was there as data does not matter.
+/// Writes only tables into the buffer. The data in it does not matter.
 fn piece_of(rule: Rule, base: u64, piece: &mut [u8]) {
     let end = base + piece.len() as u64;
     let mut fill = |from: u64, to: u64| {

@@ -1,4 +1,4 @@
-//! The inputs of the fuzz targets in `cdi/fuzz/seeds`: seeds, and every input that once broke something.
+//! The inputs in `cdi/fuzz/seeds`: seeds of the fuzz targets, and every input that once caused a failure.
 
 #[path = "../../../cdi/fuzz/src/qcow2.rs"]
 mod qcow2;
@@ -47,7 +47,7 @@ fn a_file_survives_as_a_seed() {
     }
 }
 
-/// Makes the seeds anew: `cargo test -p disk-format --test qcow2_seeds -- --ignored`.
+/// Makes the seeds again: `cargo test -p disk-format --test qcow2_seeds -- --ignored`.
 #[test]
 #[ignore = "writes into the source tree; the seeds are committed"]
 fn make_seeds() {

@@ -1,4 +1,4 @@
-//! Images as `qemu-img convert` writes them, arriving in order: right for any pieces, and hardly spooled.
+//! Images of `qemu-img convert`, read in order: correct for any pieces, with almost nothing spooled.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Bench, MOST, Rng, by_stream, same};
 use disk_format::{Data, Extent, Format, Limits, StreamImage, rebuild, stream};
 use proptest::prelude::*;
 
-/// 40 MiB of what disks hold: text, noise, runs of one byte, zeros.
+/// 40 MiB with typical content of disks: text, noise, runs of one byte, zeros.
 fn disk() -> Vec<u8> {
     let mut rng = Rng(11);
     let mut disk = Vec::new();
@@ -25,7 +25,7 @@ fn disk() -> Vec<u8> {
     disk
 }
 
-/// How many bytes the caller had to keep, and how many were left to the end.
+/// Number of bytes that were spooled, and number that were returned at the end.
 fn spooled(file: &[u8]) -> (u64, u64) {
     let mut reader = stream(Format::Qcow2, Limits::default()).expect("a sound image");
     let (mut base, mut kept, mut left) = (0, 0, 0);
@@ -46,7 +46,7 @@ fn conversions_pass_without_a_spool_worth_the_name() {
     let bench = Bench::new();
     let disk = disk();
     bench.write("disk.raw", &disk);
-    // Options, and the part of the file that may be spooled, in percent.
+    // Options, and the maximum part of the file that is spooled, in percent.
     let cases = [
         ("", 1),
         ("-o compat=0.10", 1),
@@ -112,7 +112,7 @@ fn what_a_snapshot_left_behind_is_found() {
     assert!(spooled(&file).1 > 64 << 10, "the tables were copied, so their data comes before them");
 }
 
-/// Puts what a reader tells of a piece where it belongs.
+/// Copies the extents of a piece to their positions.
 fn draw(disk: &mut [u8], file: &[u8], extents: &[Extent]) {
     let index = |at: u64| usize::try_from(at).expect("a small disk");
     for extent in extents {
@@ -125,20 +125,20 @@ fn draw(disk: &mut [u8], file: &[u8], extents: &[Extent]) {
     }
 }
 
-/// Pushes a file from `base` on, and looks at the reader behind each piece.
+/// Pushes a file from `base` on, and calls `check` with the reader after each piece.
 fn push(
     reader: &mut dyn StreamImage,
     file: &[u8],
     mut base: usize,
     disk: &mut [u8],
-    mut look: impl FnMut(&dyn StreamImage, &[u8]),
+    mut check: impl FnMut(&dyn StreamImage, &[u8]),
 ) {
     loop {
         let end = file.len().min(base + (1 << 20));
         let pushed = reader.push(base as u64, &file[base..end], end == file.len()).expect("a sound image");
         assert!(pushed.spool.is_empty() && pushed.keep_from <= end as u64, "{pushed:?} of {base}..{end}");
         draw(disk, file, &pushed.extents);
-        look(reader, disk);
+        check(reader, disk);
         base = usize::try_from(pushed.keep_from).expect("a small file");
         if end == file.len() {
             return;
@@ -157,19 +157,19 @@ fn another_reader_goes_on_where_one_stood() {
         let fresh = || stream(Format::Qcow2, Limits::default()).unwrap();
         let mut gone_on = 0;
         push(&mut *fresh(), &file, 0, &mut vec![0xaa; disk.len()], |reader, drawn| {
-            let Some(standing) = reader.standing() else { return };
+            let Some(position) = reader.position() else { return };
             let mut other = fresh();
-            let front = usize::try_from(standing.front).unwrap();
-            assert!(other.front().is_none() && reader.front() == Some(standing.front));
+            let front = usize::try_from(position.front).unwrap();
+            assert!(other.front().is_none() && reader.front() == Some(position.front));
             other.push(0, &file[..front], false).unwrap();
-            other.go_on(&standing).unwrap();
+            other.resume_from(&position).unwrap();
             let mut drawn = drawn.to_vec();
-            // It is entered at a place of the stream that lies before: a little, or as far as the units of a layer are long.
+            // The stream is entered before that position: by a little, or by the size of a layer's unit.
             let distance = [300_001, 3 << 20, 16 << 20][gone_on % 3];
-            let before = usize::try_from(standing.at).unwrap().saturating_sub(distance);
+            let before = usize::try_from(position.at).unwrap().saturating_sub(distance);
             push(&mut *other, &file, before, &mut drawn, |_, _| ());
             assert!(other.leftover(&file).unwrap().is_none(), "{options}");
-            assert!(drawn == disk, "{options}: from {:#x}", standing.at);
+            assert!(drawn == disk, "{options}: from {:#x}", position.at);
             gone_on += 1;
         });
         assert!(gone_on >= 10, "{options}: {gone_on} places");
@@ -184,9 +184,12 @@ fn nobody_goes_on_from_a_place_that_makes_no_sense() {
     let file = bench.read("a.qcow2");
     let mut reader = stream(Format::Qcow2, Limits::default()).unwrap();
     reader.push(0, &file[..4 << 20], false).unwrap();
-    let standing = reader.standing().unwrap();
-    let at = standing.at;
-    assert!(stream(Format::Qcow2, Limits::default()).unwrap().go_on(&standing).is_err(), "no header yet");
+    let position = reader.position().unwrap();
+    let at = position.at;
+    assert!(
+        stream(Format::Qcow2, Limits::default()).unwrap().resume_from(&position).is_err(),
+        "no header yet"
+    );
     for pending in [
         vec![(0, 0, at)],
         vec![(0, 512, at - 1)],
@@ -196,9 +199,9 @@ fn nobody_goes_on_from_a_place_that_makes_no_sense() {
         vec![(0, 512, at); 2049],
     ] {
         let mut other = stream(Format::Qcow2, Limits::default()).unwrap();
-        other.push(0, &file[..usize::try_from(standing.front).unwrap()], false).unwrap();
-        let odd = disk_format::Standing { pending, ..standing.clone() };
-        assert!(other.go_on(&odd).is_err(), "{:?}", odd.pending.first());
+        other.push(0, &file[..usize::try_from(position.front).unwrap()], false).unwrap();
+        let odd = disk_format::StreamPosition { pending, ..position.clone() };
+        assert!(other.resume_from(&odd).is_err(), "{:?}", odd.pending.first());
     }
 }
 
@@ -229,7 +232,7 @@ fn a_broken_protocol_is_an_error() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Where the pieces are cut does not matter.
+    /// The division into pieces does not matter.
     #[test]
     fn any_pieces_tell_the_same(seed in 0..6_u64, cuts in prop::collection::vec(1..200_000_usize, 1..12)) {
         let (file, disk) = &samples()[seed as usize % samples().len()];

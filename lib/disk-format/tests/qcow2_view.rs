@@ -1,6 +1,6 @@
-//! A disk as a qcow2 that is computed as it is read: our reader and QEMU's find the disk in it, and holes are not read.
+//! A disk as a computed qcow2 file. Our reader and QEMU's read the disk from it, and holes are not read.
 
-// Helpers of tests are not seen as tests by the lint.
+// The lint does not recognise helpers of tests as tests.
 #![allow(clippy::unwrap_used)]
 
 mod qcow2_write_kit;
@@ -21,7 +21,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// Clusters that a qcow2 of it has to hold.
+/// Number of clusters that a qcow2 file of the disk must hold.
 fn clusters(rule: &Rule) -> u64 {
     let mut next = 0;
     let mut count = 0;
@@ -33,7 +33,7 @@ fn clusters(rule: &Rule) -> u64 {
     count
 }
 
-/// A file that counts what is read of it.
+/// A file that counts the bytes that are read.
 struct Counted<T> {
     file: T,
     read: AtomicU64,
@@ -50,7 +50,7 @@ impl<T: ReadAt> ReadAt for Counted<T> {
     }
 }
 
-/// Our reader finds the disk, and takes nothing but its clusters and their tables.
+/// Asserts that our reader finds the disk, and reads only its clusters and their tables.
 fn ours_agrees(rule: &Rule) {
     let view = View::new(rule.clone()).unwrap();
     let tables = view.tables();
@@ -83,7 +83,7 @@ fn ours_agrees(rule: &Rule) {
     assert_eq!(mapped, clusters(rule));
 }
 
-/// The file as a whole, holes included.
+/// The content of the whole file, holes included.
 fn written(rule: &Rule, path: &std::path::Path) {
     let view = View::new(rule.clone()).unwrap();
     let file = File::create(path).unwrap();
@@ -98,7 +98,7 @@ fn written(rule: &Rule, path: &std::path::Path) {
     }
 }
 
-/// QEMU finds the disk, and nothing to mend.
+/// Asserts that QEMU finds the disk, and no errors.
 fn qemu_agrees_too(rule: &Rule) {
     let folder = tempfile::tempdir().unwrap();
     let (qcow2, raw) = (folder.path().join("disk.qcow2"), folder.path().join("disk.raw"));
@@ -127,7 +127,7 @@ fn disks_of_any_size_with_all_data_and_with_none() {
 
 #[test]
 fn a_disk_over_several_tables_of_each_kind() {
-    // Two L2 tables and more, and more than one refcount block; data at their edges.
+    // More than two L2 tables and more than one refcount block, with data at their edges.
     let size = 2 * GIB + 3 * CLUSTER + 1000;
     let edges = [0, 512 * MIB, GIB, 2 * GIB - 2 * MIB];
     let mut data: Vec<_> = edges.iter().map(|&at| at + 70_000..at + 200_000).collect();
@@ -150,7 +150,7 @@ fn sixteen_tebibytes_of_holes_cost_a_few_tables() {
         while let Some(guest) = from {
             from = image.window(guest).unwrap().next;
         }
-        // L1 and refcount table are 8 bytes for 512 MiB and for 2 GiB; each island touches two L2 tables.
+        // L1 and refcount table have 8 bytes for 512 MiB and for 2 GiB. Each island touches two L2 tables.
         let most = MIB + 2 * count * CLUSTER;
         assert!(view.read.load(Relaxed) <= most, "{} bytes of tables", view.read.load(Relaxed));
         assert!(rule.asked.load(Relaxed) < 2000, "{} questions", rule.asked.load(Relaxed));
@@ -166,7 +166,7 @@ fn what_is_read_in_pieces_of_any_length_is_the_same_file() {
     view.read_exact_at(&mut whole, 0).unwrap();
     for piece in [1, 511, 8191, 65_536, 100_003] {
         let mut found = vec![];
-        // Every byte of the tables, one at a time, takes long.
+        // Reading every byte of the tables separately takes long.
         for at in (0..whole.len()).step_by(piece.max(7919)) {
             let mut bytes = vec![0; piece.min(whole.len() - at)];
             view.read_exact_at(&mut bytes, at as u64).unwrap();

@@ -1,4 +1,4 @@
-//! Every kind of disk, written and read back by others.
+//! Every kind of disk, written by us and read by other programs.
 
 mod qcow2_write_kit;
 
@@ -53,7 +53,7 @@ fn a_sparse_disk_over_several_l2_tables() {
     }
 }
 
-/// Pieces of any kind at any place, every cluster size, every compressor.
+/// Pieces of any kind at any position, with every cluster size and every compressor.
 #[test]
 fn disks_of_all_sorts() {
     for seed in 0..40 {

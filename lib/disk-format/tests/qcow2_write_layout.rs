@@ -1,10 +1,10 @@
-//! The promises about the file itself: empty and overlay disks, order, determinism, refusals, failing targets.
+//! Properties of the file itself: empty and overlay disks, order, determinism, errors, failing targets.
 
 #![allow(clippy::unwrap_used)]
 
 mod qcow2_write_kit;
 
-use disk_format::qcow2::write::{Backing, FreshFile, Options, Packed, WriteAt, Writer, Written, empty};
+use disk_format::qcow2::write::{Backing, FileSummary, FreshFile, Options, Packed, WriteAt, Writer, empty};
 use disk_format::{ErrorKind, Format};
 use qcow2_write_kit::*;
 use std::fs::File;
@@ -29,7 +29,10 @@ fn an_empty_disk_of_a_tebibyte_is_made_at_once_and_is_tiny() {
         let start = Instant::now();
         let written = empty(fresh(&path), Options { compress, ..Options::new(TIB) }).unwrap();
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
-        assert_eq!(written, Written { file_size: 256 * KIB, virtual_size: TIB, ..Written::default() });
+        assert_eq!(
+            written,
+            FileSummary { file_size: 256 * KIB, virtual_size: TIB, ..FileSummary::default() }
+        );
         assert!(std::fs::metadata(&path).unwrap().blocks() * 512 <= 64 * KIB);
         qemu_agrees_about_empty(&path, TIB);
     }
@@ -62,7 +65,7 @@ fn an_overlay_shows_its_base_where_it_holds_nothing() {
         let base = Disk::new(size).with(0, noise(size as usize, 1));
         base.write_raw(&dir.path().join("base.raw"));
         let top = dir.path().join("top.qcow2");
-        // Relative names are looked up beside the overlay; a short one fits a header of 512 bytes.
+        // Relative names are resolved from the folder of the overlay. A short one fits a header of 512 bytes.
         let backing = Some(Backing { name: "base.raw".into(), format: "raw".into() });
         let options = Options { cluster_bits, compress, backing, ..Options::new(size) };
         let mut writer = Writer::create(fresh(&top), options).unwrap();
@@ -105,7 +108,7 @@ fn an_empty_overlay_over_a_qcow2_base_is_its_base() {
     qemu_img(&["compare", path(&top), path(&base)]);
 }
 
-/// A target in memory that notes what is written, and when.
+/// A target in memory that records the order of writes.
 #[derive(Default)]
 struct Recorder {
     bytes: Mutex<Vec<u8>>,
@@ -128,7 +131,7 @@ fn record(
     disk: &[u8],
     options: &Options,
     fail_at: Option<usize>,
-) -> disk_format::Result<(Written, Recorder)> {
+) -> disk_format::Result<(FileSummary, Recorder)> {
     let mut writer = Writer::create(Recorder { fail_at, ..Recorder::default() }, options.clone())?;
     let (mut packer, mut out) = (writer.packer(), Vec::new());
     let cluster = writer.cluster_size();
@@ -175,7 +178,7 @@ fn a_failing_target_is_an_error_at_any_write_and_leaves_no_qcow2() {
         assert!(error.to_string().contains("cannot write"), "{error}");
         assert!(error.offset().is_some());
     }
-    // What lies there before the last write does not pass for a disk.
+    // The file before the last write is not recognised as a disk.
     let bytes = good.bytes.into_inner().unwrap();
     let mut cut = bytes.clone();
     cut[..112].fill(0);
@@ -229,7 +232,7 @@ fn the_same_disk_gives_the_same_bytes_however_the_calls_are_cut() {
     }
 }
 
-/// As many plain clusters in a call as there are, a fresh packer for each, and zeros said rather than left out.
+/// Appends as many plain clusters per call as possible, with a new packer for each, and with explicit zeros.
 fn write_in_runs(disk: &Disk, options: &Options, to: &std::path::Path) {
     let raw = to.with_extension("raw");
     disk.write_raw(&raw);

@@ -1,15 +1,16 @@
-//! Disks that our writer has made, read by the crate qcow2-rs, an oracle that is neither ours nor QEMU's.
+//! Disks of our writer, read by the crate qcow2-rs, which is neither ours nor QEMU's.
 //!
-//! | what we write | qcow2-rs |
+//! | disk | qcow2-rs |
 //! |---|---|
 //! | clusters of 512 bytes to 2 MiB, plain | reads it, and its check finds no leak |
-//! | the same, compressed with zlib | reads it; its check calls clusters leaked that `qemu-img check` and the tables know |
+//! | clusters of any size, compressed with zlib | reads it; its check reports leaks that `qemu-img check` and
+//! the tables refute |
 //! | compressed with Zstandard | refuses it |
-//! | over a backing file | opens what the name leads to from the present folder: not asked |
+//! | over a backing file | opens the file of that name in the current folder: not tested |
 //!
-//! It faults on bad images: only our own may come here.
+//! It crashes on bad images, so only ours may be given to it.
 
-// Helpers of tests are not seen as tests by the lint.
+// The lint does not recognise helpers of tests as tests.
 #![allow(clippy::unwrap_used)]
 
 mod qcow2_write_kit;
@@ -29,7 +30,7 @@ use std::task::{Context, Poll, Waker};
 const MIB: u64 = 1 << 20;
 const PIECE: usize = 1 << 20;
 
-/// Its files are read in order, so nothing waits.
+/// Its files are read in order, so no call blocks.
 fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
@@ -44,7 +45,7 @@ fn open(qcow2: &Path, cluster_bits: u32) -> qcow2_rs::error::Qcow2Result<Qcow2De
     qcow2_setup_dev_sync(qcow2, &Qcow2DevParams::new(9, slices, slices, true, false))
 }
 
-/// Every byte of the disk is the same, and the check finds nothing.
+/// Asserts that every byte of the disk is the same, and that the check finds nothing.
 fn agrees(disk: &Disk, options: &Options) {
     let dir = tempfile::tempdir().unwrap();
     let (qcow2, raw) = (dir.path().join("disk.qcow2"), dir.path().join("disk.raw"));
@@ -55,7 +56,7 @@ fn agrees(disk: &Disk, options: &Options) {
     assert_eq!(oracle.info.virtual_size(), disk.size.next_multiple_of(512), "{options:?}");
     assert_eq!(oracle.info.cluster_bits(), options.cluster_bits as usize);
     at_once(oracle.qcow2_prep_io()).unwrap();
-    // Its check forgets clusters that it meets twice, and compressed ones share theirs.
+    // Its check ignores clusters that it meets twice, which compressed clusters share.
     if options.compress.is_none() {
         at_once(oracle.check()).unwrap();
     }
@@ -102,7 +103,7 @@ fn a_sparse_disk_over_several_l2_tables() {
     }
 }
 
-/// The day it reads them, these belong into the tests above.
+/// If it reads them one day, these disks belong into the tests above.
 #[test]
 fn zstandard_is_beyond_it() {
     let dir = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ pub(crate) fn of(registry: &Registry, places: &Places) -> Result<BTreeMap<String
     let Some(name) = Name::with_scheme(&registry.url).transpose()? else { return Ok(BTreeMap::new()) };
     let found = places.find(&name)?;
     let architecture = registry.architecture.as_deref().unwrap_or_else(|| architecture());
-    let document = choose::manifest(&*found.place, &found.which, architecture)?;
+    let document = choose::manifest(&*found.place, &found.reference, architecture)?;
     let Content::Manifest(manifest) = &document.content else { return Ok(BTreeMap::new()) };
     let environment = Config::read(&*found.place, manifest)?.config.and_then(|config| config.env);
     Ok(of_environment(&environment.unwrap_or_default()))

@@ -106,7 +106,7 @@ impl Tar {
             What::Folder | What::Note(_) => return Ok(()),
             What::File => {
                 if image::may_tell(&entry.name) {
-                    looked = self.archive.look(candidate::LOOK).map_err(error)?;
+                    looked = self.archive.peek(candidate::LOOK).map_err(error)?;
                     self.refuse_image(&entry, &looked)?;
                 }
                 if self.is_candidate(&entry, &mut looked)? {
@@ -140,7 +140,7 @@ impl Tar {
             Worth::Never => false,
             Worth::IfItsBytesSay => {
                 if looked.is_empty() {
-                    *looked = self.archive.look(candidate::LOOK).map_err(error)?;
+                    *looked = self.archive.peek(candidate::LOOK).map_err(error)?;
                 }
                 candidate::by_bytes(looked)
             }

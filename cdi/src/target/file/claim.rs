@@ -9,7 +9,7 @@ use crate::target::real::RealFolder;
 use crate::target::refuse;
 use crate::target::sync_guard::SyncGuard;
 use crate::{Error, ErrorKind, Result};
-use container_disk::behind::WriteBehind;
+use container_disk::write_behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;

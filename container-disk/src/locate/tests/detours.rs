@@ -1,4 +1,5 @@
-//! Members below links: what programs that unpack layers make of them, and that nothing is taken of which they differ.
+//! Members below links: programs that unpack layers treat them differently, and images in which that matters
+//! are refused.
 
 use super::{find, t};
 use crate::ErrorKind;
@@ -33,7 +34,7 @@ fn members_below_a_link_that_could_lead_to_the_disk_are_refused() {
         (below, vec![link(disk(), "etc", "../../disk/.").with("etc/sub/b", y)]),
         (below, vec![link(disk(), "etc", "disk").with("etc/.wh.a.img", b"")]),
         (below, vec![link(disk(), "etc", "disk").with("etc/.wh..wh..opq", b"")]),
-        // Over the root, and over what does not lead there by itself.
+        // Links over the root, and links that do not lead there by themselves.
         (below, vec![link(disk(), "r", "/").with("r/disk/a.img", y)]),
         (below, vec![link(disk(), "r", "..").with("r/.wh.disk", b"")]),
         (below, vec![link(disk(), "r", ".").with("r/disk", y)]),
@@ -42,7 +43,7 @@ fn members_below_a_link_that_could_lead_to_the_disk_are_refused() {
         (below, vec![link(link(disk(), "a", "b"), "b", "disk").with("a/a.img", y)]),
         (below, vec![link(link(disk(), "c/b", "/u"), "c/a", "b/../disk").with("c/a/a.img", y)]),
         (below, vec![link(link(disk(), "x/a", "/u"), "x/a/q", "../disk").with("x/a/q/a.img", y)]),
-        // A hard link to a link is a link, whose target is read from where it lies.
+        // A hard link to a link is a link, whose target is resolved from its own folder.
         (below, vec![hard(link(disk(), "u/v/l", "../disk"), "u/l", "u/v/l").with("u/l/a.img", y)]),
         (
             below,
@@ -50,17 +51,17 @@ fn members_below_a_link_that_could_lead_to_the_disk_are_refused() {
                 hard(link(link(disk(), "s", "u/v"), "u/v/l", "../disk"), "u/l", "/s/l").with("u/l/a.img", y),
             ],
         ),
-        // Whichever layers they are in.
+        // The links may be in any layer.
         (below, vec![link(disk(), "etc", "disk"), t().with("etc/a.img", y)]),
         (below, vec![link(t(), "etc", "disk"), t().with("etc/a.img", y), disk()]),
         (below, vec![disk(), link(t(), "a", "u"), link(t(), "u/b", "/disk"), t().with("a/b/.wh.a.img", b"")]),
-        // The disk itself lies below what is a link for some.
+        // The disk itself lies below a path that is a link for some programs.
         (both, vec![link(t(), "disk", "var"), t().with("disk/a.img", b"X").with("disk/", b"")]),
         (both, vec![link(t(), "disk", "var"), t().with(".wh.disk", b""), disk()]),
-        // Nothing but a whiteout makes a folder of the disk, for some.
+        // Only a whiteout makes a folder of the disk, for some programs.
         ("which is not a folder", vec![disk(), t().with("disk/a.img/.wh.x", b"")]),
         ("which is not a folder", vec![disk(), t().with("disk/a.img/.wh..wh..opq", b"")]),
-        // Nobody follows so far.
+        // A chain of links that cannot be followed to its end.
         ("cannot be followed to their end", vec![link(disk(), "a", "a/x").with("a/y", y)]),
     ] {
         let layers: Vec<Vec<u8>> = layers.into_iter().map(Tarball::end).collect();
@@ -93,7 +94,7 @@ fn members_below_links_that_lead_elsewhere_are_let_be() {
         vec![hard(base(), "usr/sh", "bin/sh").with("bin/sh/x", b""), disk()],
         vec![link(base(), "usr/lib/up", "..").with("usr/lib/up/share/disk/x", b""), disk()],
         vec![loops(), t().with("l/a/x", b"1"), disk()],
-        // A link to the root, and nothing of the disk below it.
+        // A link to the root, without members of the disk below it.
         vec![link(base(), "proc/root", "/").with("proc/root/etc/x", b""), disk()],
     ] {
         let layers: Vec<Vec<u8>> = layers.into_iter().map(Tarball::end).collect();
@@ -138,9 +139,9 @@ fn what_a_layer_both_has_and_deletes_is_refused() {
             vec![disk(), t().with(".wh.disk", b"").with("disk/", b""), t().with("disk/b", b"Y")],
         ),
         ("put them into two layers", vec![t().with("a.img", b"X").with(".wh.a.img", b"")]),
-        // Overlay file systems do not look at this.
+        // Overlay file systems ignore this.
         ("hides the root", vec![disk(), t().with(".wh..wh..opq", b"").with("disk/b", b"2")]),
-        // Some delete the folder itself.
+        // Some programs delete the folder itself.
         ("whiteout without a file name", vec![disk(), t().with("disk/.wh.", b"")]),
         ("whiteout without a file name", vec![disk(), t().with("x/.wh...", b"")]),
         ("whiteout without a file name", vec![disk(), t().with("disk/.wh..", b"")]),
@@ -149,7 +150,7 @@ fn what_a_layer_both_has_and_deletes_is_refused() {
         let e = find(&layers, None).unwrap_err();
         assert!(e.kind() == ErrorKind::Refused && e.to_string().contains(why), "{why}: {e}");
     }
-    // What is not the disk's.
+    // Members that do not belong to the disk.
     let elsewhere = t().with(".wh.tmp", b"").with("tmp/", b"").with("etc/a", b"").with("etc/.wh.a", b"");
     assert_eq!(find(&[t().with("tmp/", b"").end(), elsewhere.end(), disk().end()], None).unwrap().2, b"X");
 }
@@ -192,20 +193,21 @@ fn the_links_of_an_operating_system_fit_and_endless_ones_do_not() {
     assert!(e.contains("more than") || e.contains("too large for a containerDisk"), "{e}");
 }
 
-/// The disk of these layers, and its size.
+/// Path and size of the disk of these layers.
 fn judged(layers: &[Vec<u8>], path: Option<&str>) -> Result<(String, u64), String> {
     let interest = Interest::new(path).unwrap();
     let mut image = Image { name: "x".to_owned(), interest, layers: vec![] };
     for (at, tar) in layers.iter().enumerate() {
         let members = Members::new("x", Streamed::new(Cursor::new(tar.clone())));
-        let changes: Changes = scan::all(members, &image.interest, at, image.room_of(at), |_, _| Ok(()))
-            .map_err(|e| e.to_string())?;
+        let changes: Changes =
+            scan::all(members, &image.interest, at, image.link_capacity(at), |_, _| Ok(()))
+                .map_err(|e| e.to_string())?;
         image.layers.push(Some(changes));
     }
     image.judge().map(|(path, entry)| (path, entry.size)).map_err(|e| e.to_string())
 }
 
-/// A member of a layer in the making. A file is known by its size.
+/// A member of a layer that is being built. Its size identifies a file.
 #[derive(Debug, Clone)]
 enum Op {
     File(String, u64),
@@ -216,17 +218,17 @@ enum Op {
     Opaque(String),
 }
 
-/// What is at a path of an unpacked image.
+/// An entry of an unpacked image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     File(u64),
     Folder,
     Link(String),
-    /// What overlay file systems have for what is deleted.
+    /// The device that overlay file systems use for deleted entries.
     Gone,
 }
 
-/// An image as programs written in Go unpack it: `None` in place of what they refuse.
+/// An image as programs written in Go unpack it. `None` if they refuse it.
 #[derive(Debug, Clone, Default)]
 struct Root {
     nodes: BTreeMap<String, Node>,
@@ -234,7 +236,7 @@ struct Root {
 }
 
 impl Root {
-    /// Each layer into the folder of those below.
+    /// Unpacks each layer into the folder of those below.
     fn unpacked(layers: &[Vec<Op>]) -> Option<Root> {
         let mut root = Root::default();
         for ops in layers {
@@ -243,7 +245,7 @@ impl Root {
         Some(root)
     }
 
-    /// Each layer into a folder of its own, which the kernel lays over those below.
+    /// Unpacks each layer into a folder of its own, which the kernel lays over those below.
     fn overlaid(layers: &[Vec<Op>]) -> Option<Root> {
         let mut root = Root::default();
         for ops in layers {
@@ -324,7 +326,7 @@ impl Root {
         Some(())
     }
 
-    /// Where a folder is, which is made if it is not there.
+    /// The position of a folder, which is created if it does not exist.
     fn folder(&mut self, path: &str) -> Option<String> {
         let path = self.resolved(path)?;
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
@@ -336,7 +338,7 @@ impl Root {
         Some(path)
     }
 
-    /// A path without links, in a root of its own.
+    /// A path without links, inside its own root.
     fn resolved(&self, path: &str) -> Option<String> {
         let mut left: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
         let mut at = String::new();
@@ -376,7 +378,7 @@ fn is_below(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Numbers, always the same.
+/// A generator of numbers with a fixed seed.
 struct Random(u64);
 
 impl Random {

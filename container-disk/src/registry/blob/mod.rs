@@ -22,9 +22,9 @@ mod source;
 mod transfer;
 
 use super::repository::Repository;
-use crate::checked::Checked;
 use crate::manifest::{self, Descriptor};
-use crate::place::{Blob, Named, Reading};
+use crate::place::{Blob, NamedReader, Reading};
+use crate::verifying_reader::VerifyingReader;
 use crate::{Digest, Error, Result};
 use disk_format::ReadAt;
 use fetch::ordered::Ordered;
@@ -58,7 +58,7 @@ impl Blob for RemoteBlob {
         let reading = self.reading(from)?;
         // A small blob was verified before its bytes are returned.
         Ok(match from {
-            0 if *size > SMALL => Box::new(Checked::new(reading, name.clone(), *digest, *size)),
+            0 if *size > SMALL => Box::new(VerifyingReader::new(reading, name.clone(), *digest, *size)),
             _ => Box::new(reading),
         })
     }
@@ -72,7 +72,7 @@ impl Blob for RemoteBlob {
         if source.size <= SMALL {
             let mut inner = Cursor::new(runtime()?.block_on(transfer::small(source))?);
             inner.set_position(from);
-            return Ok(Box::new(Named { inner, name: source.name.clone(), expected: source.digest }));
+            return Ok(Box::new(NamedReader { inner, name: source.name.clone(), expected: source.digest }));
         }
         // Each read has its own list of mirrors that sent bytes.
         let source = Arc::new(Source::new(&source.repository, source.digest, source.size));
@@ -93,9 +93,9 @@ impl Blob for RemoteBlob {
     }
 
     fn is_elsewhere(&self) -> bool {
-        let doubts = self.0.repository.doubts.about(&self.0.digest);
-        let proven = doubts.iter().filter(|(_, reason)| reason.is_some()).count();
-        !doubts.is_empty() && proven < self.0.repository.mirrors.len()
+        let suspects = self.0.repository.suspects.of_blob(&self.0.digest);
+        let proven = suspects.iter().filter(|(_, reason)| reason.is_some()).count();
+        !suspects.is_empty() && proven < self.0.repository.mirrors.len()
     }
 }
 
@@ -112,7 +112,7 @@ impl Read for Large {
 }
 
 impl Reading for Large {
-    fn wrong(&mut self, actual: &Digest) -> Error {
+    fn digest_mismatch(&mut self, actual: &Digest) -> Error {
         let Source { name, digest, .. } = &*self.source;
         self.source.blame(&format!("{name} has the digest {actual}, not {digest}"))
     }

@@ -21,7 +21,7 @@ impl RemoteAt {
     pub(super) fn knows_ranges(&self) -> bool {
         let source = self.0.file();
         let part = Part { range: 0..1, expect: Expect::Probe, share: 1 };
-        let probed = runtime().map(|runtime| runtime.block_on(bring(source, part, &mut Nothing)));
+        let probed = runtime().map(|runtime| runtime.block_on(bring(source, part, &mut DiscardSink)));
         !(matches!(probed, Ok(Err(_))) && source.comes_whole())
     }
 }
@@ -37,9 +37,9 @@ impl ReadAt for RemoteAt {
 }
 
 /// Discards the bytes of a probe.
-struct Nothing;
+struct DiscardSink;
 
-impl PartSink for Nothing {
+impl PartSink for DiscardSink {
     const READER_WAITS: bool = true;
 
     async fn take(&mut self, _: Bytes, _: &mut Option<Permit<'_>>) {}

@@ -2,9 +2,9 @@
 
 use super::transfer::bring;
 use crate::registry::counters::count;
-use crate::registry::journey::Journey;
+use crate::registry::mirror_session::MirrorSession;
 use crate::registry::repository::Repository;
-use crate::registry::server_connection::{Ask, Where};
+use crate::registry::server_connection::{RequestTarget, ServerRequest};
 use crate::{Digest, Error, Result};
 use fetch::Fetched;
 use fetch::RateJudge;
@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// One read of a blob.
+/// A read of a blob, with what was learned of its mirrors.
 pub(super) struct Source {
     pub(super) repository: Arc<Repository>,
     pub(super) digest: Digest,
     pub(super) size: u64,
-    /// Name for messages.
+    /// The blob's name for messages.
     pub(super) name: String,
     /// The target of the last redirect, by mirror.
     resolved: Vec<Resolved>,
@@ -64,7 +64,7 @@ impl Source {
             givers.iter().map(|(first, mirror)| format!("{} (from byte {first})", self.address(*mirror)));
         let what = format!("{why}; it came from {}", list.collect::<Vec<_>>().join(" and "));
         let mirrors: Vec<usize> = givers.iter().map(|(_, mirror)| *mirror).collect();
-        self.repository.doubts.blame(&self.digest, &mirrors, &what);
+        self.repository.suspects.blame(&self.digest, &mirrors, &what);
         if let [alone] = mirrors[..]
             && let Some(mirror) = self.repository.mirrors.get(alone)
         {
@@ -78,8 +78,8 @@ impl Source {
 
     /// Reports the change of mirror after a read that ended with wrong bytes, like any other change.
     pub(super) fn begins_elsewhere(&self) {
-        let doubts = self.repository.doubts.about(&self.digest);
-        let from: Vec<&str> = doubts.iter().map(|(mirror, _)| self.address(*mirror)).collect();
+        let suspects = self.repository.suspects.of_blob(&self.digest);
+        let from: Vec<&str> = suspects.iter().map(|(mirror, _)| self.address(*mirror)).collect();
         let from = from.join(" and ");
         count(&self.repository.counters.switches);
         tracing::warn!(
@@ -103,12 +103,12 @@ impl Source {
     }
 
     /// A new session over the mirrors, with the slow ones last.
-    pub(super) fn journey(&self) -> Journey {
-        let mut journey = Journey::new(&self.repository, self.name.clone(), Some(&self.digest));
+    pub(super) fn mirror_session(&self) -> MirrorSession {
+        let mut mirror_session = MirrorSession::new(&self.repository, self.name.clone(), Some(&self.digest));
         for mirror in self.slow.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            journey.last(*mirror);
+            mirror_session.last(*mirror);
         }
-        journey
+        mirror_session
     }
 
     /// The address of a mirror, for messages.
@@ -125,7 +125,8 @@ impl Source {
         let path = mirror.path(&format!("blobs/{}", self.digest));
         let scopes = Scopes::pull(&mirror.repository);
         let idle = self.repository.terms.idle;
-        let mut ask = Ask::new(Method::GET, Where::Path(&path), &scopes, &[200, 206, 416], idle);
+        let mut ask =
+            ServerRequest::new(Method::GET, RequestTarget::Path(&path), &scopes, &[200, 206, 416], idle);
         ask.resolved = self.resolved.get(index);
         if let Some(range) = range.filter(|range| !range.is_empty()) {
             ask = ask.header(RANGE, &format!("bytes={}-{}", range.start, range.end - 1))?;
@@ -143,8 +144,9 @@ impl Source {
         name: &str,
     ) -> Result<u64, Fault> {
         let size = self.size;
-        let wrong =
-            |what: &str| Fault::from_kind(FaultKind::Wrong, format!("{name} {what}, not the {size} promised"));
+        let wrong = |what: &str| {
+            Fault::from_kind(FaultKind::Wrong, format!("{name} {what}, not the {size} promised"))
+        };
         let odd = |what: &str| Fault::from_kind(FaultKind::Odd, format!("{name}: {what}"));
         let response = &answer.response;
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {

@@ -4,22 +4,23 @@ use super::source::Source;
 use crate::Result;
 use crate::digest::Hasher;
 use crate::registry::counters::add;
-use crate::registry::journey::Journey;
+use crate::registry::mirror_session::MirrorSession;
 use crate::registry::rate::Rate;
 use bytes::{Buf, Bytes};
 use fetch::retry::seconds;
-use fetch::{NextPiece, Silence};
 use fetch::{Expect, Part, PartSink, Permit};
 use fetch::{Fault, FaultKind};
+use fetch::{NextPiece, Silence};
 use std::time::Instant;
 
 /// Fetches a part, from one mirror after another.
 pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl PartSink) -> Result<()> {
     let Part { range, expect, share } = part;
     let share = share as u64;
-    let journey = source.journey();
-    let mut transfer = Transfer { source, journey, at: range.start, end: range.end, expect, share, sink };
-    let mut mirror = transfer.journey.start().await?;
+    let mirror_session = source.mirror_session();
+    let mut transfer =
+        Transfer { source, mirror_session, at: range.start, end: range.end, expect, share, sink };
+    let mut mirror = transfer.mirror_session.start().await?;
     loop {
         let before = transfer.at;
         let Err(fault) = transfer.from(mirror).await else { return Ok(()) };
@@ -29,24 +30,31 @@ pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl PartSink)
         if fault.kind == FaultKind::Slow {
             source.is_slow(mirror);
         }
-        mirror = transfer.journey.failed(fault, transfer.at, transfer.at - before).await?;
+        mirror = transfer.mirror_session.failed(fault, transfer.at, transfer.at - before).await?;
     }
 }
 
 /// Fetches a small blob. Bytes with a wrong digest are discarded, and the next mirror is asked.
 pub(super) async fn small(source: &Source) -> Result<Vec<u8>> {
     let mut all = Collect(Vec::new());
-    let (journey, sink) = (source.journey(), &mut all);
-    let mut transfer =
-        Transfer { source, journey, at: 0, end: source.size, expect: Expect::Anything, share: 1, sink };
-    let mut mirror = transfer.journey.start().await?;
+    let (mirror_session, sink) = (source.mirror_session(), &mut all);
+    let mut transfer = Transfer {
+        source,
+        mirror_session,
+        at: 0,
+        end: source.size,
+        expect: Expect::Anything,
+        share: 1,
+        sink,
+    };
+    let mut mirror = transfer.mirror_session.start().await?;
     loop {
         (transfer.at, transfer.sink.0) = (0, Vec::new());
         let came = transfer.from(mirror).await;
         let Err(fault) = came.and_then(|()| right(source, mirror, &transfer.sink.0)) else {
             return Ok(all.0);
         };
-        mirror = transfer.journey.failed(fault, 0, 0).await?;
+        mirror = transfer.mirror_session.failed(fault, 0, 0).await?;
     }
 }
 
@@ -58,13 +66,13 @@ fn right(source: &Source, mirror: usize, bytes: &[u8]) -> Result<(), Fault> {
         return Ok(());
     }
     let what = format!("{} has the digest {actual} at {}", source.name, source.address(mirror));
-    source.repository.doubts.blame(&source.digest, &[mirror], &what);
+    source.repository.suspects.blame(&source.digest, &[mirror], &what);
     Err(Fault::from_kind(FaultKind::Wrong, what))
 }
 
 struct Transfer<'a, S> {
     source: &'a Source,
-    journey: Journey,
+    mirror_session: MirrorSession,
     /// Offset of the next byte.
     at: u64,
     end: u64,
@@ -83,7 +91,8 @@ impl<S: PartSink> Transfer<'_, S> {
         let terms = &self.source.repository.terms;
         let mut rate = Rate::new(terms.min_rate / self.share.max(1), terms.patience);
         // The rate must also be checked while no bytes come.
-        let mut silence = Silence::in_steps(terms.idle, terms.patience).with_rate_judge(self.source.rate.clone());
+        let mut silence =
+            Silence::in_steps(terms.idle, terms.patience).with_rate_judge(self.source.rate.clone());
         let mut first = true;
         loop {
             let (since, at) = (Instant::now(), self.at);
@@ -108,14 +117,14 @@ impl<S: PartSink> Transfer<'_, S> {
                     return Err(Fault::from_kind(FaultKind::Wrong, what));
                 };
                 if std::mem::take(&mut first) {
-                    self.journey.well_done();
+                    self.mirror_session.well_done();
                     self.source.gives(mirror, self.at);
                 }
                 add(&self.source.repository.counters.received, bytes.len() as u64);
                 self.at = after;
                 self.sink.take(bytes, &mut None).await;
             }
-            if let Some(rate) = slow.filter(|_| self.at < self.end && self.journey.may_leave()) {
+            if let Some(rate) = slow.filter(|_| self.at < self.end && self.mirror_session.may_leave()) {
                 let (least, patience) = (terms.min_rate, seconds(terms.patience));
                 let what = format!("{name}: {rate} bytes per second for {patience} s, min-rate is {least}");
                 return Err(Fault::from_kind(FaultKind::Slow, what));

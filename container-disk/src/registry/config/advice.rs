@@ -8,7 +8,7 @@ pub(crate) enum Advice {
     Files,
     /// The DataVolume (or the object that requests an export) and the CDIConfig.
     Source,
-    /// The cluster's `registries.toml`.
+    /// The `registries.toml` of a cluster.
     Mirror,
 }
 

@@ -1,7 +1,7 @@
 //! `certs.d/HOST[:PORT]/`, in the form of docker and podman: `*.crt` are trusted CAs, `NAME.cert` with
 //! `NAME.key` is a client certificate.
 
-use super::places;
+use super::paths;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(super) struct ServerCertificates {
 pub(super) fn find(folders: &[PathBuf], address: &str) -> Result<ServerCertificates> {
     let folder = folders.iter().map(|folder| folder.join(address)).find(|folder| folder.is_dir());
     folder.map_or(Ok(ServerCertificates::default()), |folder| {
-        sort(&folder, places::list(&folder, &[".crt", ".cert", ".key"]))
+        sort(&folder, paths::list(&folder, &[".crt", ".cert", ".key"]))
     })
 }
 

@@ -5,7 +5,7 @@
 //! `[[registry.mirror]]` with `location`, `insecure`, `pull-from-mirror`. Short names are not supported:
 //! every name has its host. Unknown keys cause a warning.
 
-use super::{Access, Asks, Endpoint, Places, Route, Scheme, Terms, places};
+use super::{Access, Endpoint, MirrorUse, Route, Scheme, SettingsPaths, Terms, paths};
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -34,14 +34,14 @@ pub(super) struct Entry {
     #[serde(default)]
     mirror_by_digest_only: bool,
     #[serde(default)]
-    mirror: Vec<Elsewhere>,
+    mirror: Vec<MirrorEntry>,
     #[serde(flatten)]
     rest: BTreeMap<String, toml::Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Elsewhere {
+struct MirrorEntry {
     location: String,
     #[serde(default)]
     insecure: bool,
@@ -60,12 +60,12 @@ struct File {
 
 impl Conf {
     /// Reads the last existing `registries.conf`, then all files in the folders.
-    pub(super) fn read(places: &Places) -> Result<Conf> {
+    pub(super) fn read(paths: &SettingsPaths) -> Result<Conf> {
         let mut conf = Conf::default();
-        let main = places.conf.iter().rev().find(|path| path.exists());
-        let more = places.conf_d.iter().flat_map(|folder| places::list(folder, &[".conf"]));
+        let main = paths.conf.iter().rev().find(|path| path.exists());
+        let more = paths.conf_d.iter().flat_map(|folder| paths::list(folder, &[".conf"]));
         for path in main.cloned().into_iter().chain(more) {
-            if let Some(text) = places::read(&path)? {
+            if let Some(text) = paths::read(&path)? {
                 conf.0.extend(parse(&path, &text)?);
             }
         }
@@ -92,15 +92,15 @@ impl Entry {
         let mut endpoints = Vec::new();
         for mirror in &self.mirror {
             let asks = match mirror.pull_from_mirror.as_deref() {
-                Some("digest-only") => Asks::Digests,
-                Some("tag-only") => Asks::Tags,
-                None if self.mirror_by_digest_only => Asks::Digests,
-                _ => Asks::All,
+                Some("digest-only") => MirrorUse::Digests,
+                Some("tag-only") => MirrorUse::Tags,
+                None if self.mirror_by_digest_only => MirrorUse::Digests,
+                _ => MirrorUse::All,
             };
             endpoints.push(endpoint(&mirror.location, rest, mirror.insecure, asks, false)?);
         }
         let own = if self.location.is_empty() && wildcard { host } else { &self.location };
-        endpoints.push(endpoint(own, rest, self.insecure, Asks::All, true)?);
+        endpoints.push(endpoint(own, rest, self.insecure, MirrorUse::All, true)?);
         Ok(Route { endpoints, terms: Terms::default() })
     }
 }
@@ -114,7 +114,7 @@ fn covers<'a>(prefix: &str, host: &str, name: &'a str) -> Option<&'a str> {
     name.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn endpoint(location: &str, rest: &str, insecure: bool, asks: Asks, origin: bool) -> Result<Endpoint> {
+fn endpoint(location: &str, rest: &str, insecure: bool, asks: MirrorUse, origin: bool) -> Result<Endpoint> {
     let whole = format!("{location}{rest}");
     let (address, repository) = whole.split_once('/').unwrap_or((&whole, ""));
     let address = address.to_ascii_lowercase();
@@ -132,7 +132,7 @@ fn endpoint(location: &str, rest: &str, insecure: bool, asks: Asks, origin: bool
 fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Entry>> {
     let shown = path.display();
     let file: File = toml::from_str(text).map_err(|e| {
-        let line = places::line(text, e.span().map_or(0, |span| span.start));
+        let line = paths::line(text, e.span().map_or(0, |span| span.start));
         Error::usage(format!("{shown}, line {line}: {}", e.message()))
     })?;
     let unknown = file.rest.keys().filter(|key| !ABOUT_SHORT_NAMES.contains(&key.as_str()));

@@ -6,7 +6,7 @@
 //! ```
 
 use super::units::{Size, Time};
-use super::{Access, Asks, Host, Manner, MirrorRule, Rewrite, Scheme, Source, Terms, places};
+use super::{Access, Host, MirrorRule, MirrorUse, Rewrite, Scheme, Source, Terms, UploadMethod, paths};
 use crate::{Error, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ struct MirrorTable {
     priority: i64,
     rewrite: Option<RewriteTable>,
     #[serde(default, rename = "for")]
-    asks: AsksWord,
+    asks: MirrorUseName,
     ca: Option<PathBuf>,
     client_cert: Option<PathBuf>,
     client_key: Option<PathBuf>,
@@ -75,7 +75,7 @@ struct RewriteTable {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
-enum AsksWord {
+enum MirrorUseName {
     #[default]
     All,
     Digests,
@@ -109,7 +109,7 @@ enum UploadWord {
 /// Parses the text of the file at `path`.
 pub(super) fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Host>> {
     let file: File = toml::from_str(text).map_err(|e| {
-        let line = places::line(text, e.span().map_or(0, |span| span.start));
+        let line = paths::line(text, e.span().map_or(0, |span| span.start));
         Error::usage(format!("{}, line {line}: {}", path.display(), e.message()))
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
@@ -129,7 +129,7 @@ fn host(folder: &Path, table: HostTable) -> Result<Host, String> {
         patience: table.patience.map_or(usual.patience, |time| time.0),
         least_rate: usual.least_rate,
         idle: table.idle.map_or(usual.idle, |time| time.0),
-        upload: table.upload.as_ref().map_or(Ok(usual.upload), manner)?,
+        upload: table.upload.as_ref().map_or(Ok(usual.upload), upload_method)?,
     };
     let mut own = access(folder, table.ca, table.client_cert, table.client_key, table.credentials)?;
     (own.insecure, own.scheme) = (table.insecure, scheme(table.plain_http));
@@ -151,9 +151,9 @@ fn mirror(folder: &Path, table: MirrorTable) -> Result<MirrorRule, String> {
     (access.insecure, access.scheme) = (table.insecure, scheme(table.plain_http));
     let rewrite = table.rewrite.map_or_else(Rewrite::default, |r| Rewrite { from: r.from, to: r.to });
     let asks = match table.asks {
-        AsksWord::All => Asks::All,
-        AsksWord::Digests => Asks::Digests,
-        AsksWord::Tags => Asks::Tags,
+        MirrorUseName::All => MirrorUse::All,
+        MirrorUseName::Digests => MirrorUse::Digests,
+        MirrorUseName::Tags => MirrorUse::Tags,
     };
     Ok(MirrorRule { address, priority: table.priority, rewrite, asks, access })
 }
@@ -184,15 +184,15 @@ fn scheme(plain: bool) -> Scheme {
     if plain { Scheme::Plain } else { Scheme::Usual }
 }
 
-fn manner(upload: &Upload) -> Result<Manner, String> {
+fn upload_method(upload: &Upload) -> Result<UploadMethod, String> {
     let size = match upload {
-        Upload::Word(UploadWord::Stream) => return Ok(Manner::Stream),
-        Upload::Word(UploadWord::Whole) => return Ok(Manner::Whole),
+        Upload::Word(UploadWord::Stream) => return Ok(UploadMethod::Stream),
+        Upload::Word(UploadWord::Whole) => return Ok(UploadMethod::Whole),
         Upload::Word(UploadWord::Chunks) => CHUNK,
         Upload::Chunks { chunks } => chunks.0,
     };
     if size == 0 || size > LARGEST_CHUNK {
         return Err(format!("chunks have 1 byte to {} MiB", LARGEST_CHUNK >> 20));
     }
-    Ok(Manner::Chunks(size))
+    Ok(UploadMethod::Chunks(size))
 }

@@ -18,13 +18,13 @@ mod advice;
 mod certs_d;
 mod conf;
 mod file;
-mod places;
+mod paths;
 mod units;
 
 pub(crate) use advice::Advice;
 pub(crate) use file::{CHUNK, LARGEST_CHUNK};
-pub use places::Places;
-pub(crate) use places::read as read_file;
+pub use paths::SettingsPaths;
+pub(crate) use paths::read as read_file;
 
 use crate::{Error, Result};
 use fetch::{LeastRate, Secret, least_rate};
@@ -39,14 +39,14 @@ pub struct Config {
     theirs: conf::Conf,
     certs_d: Vec<PathBuf>,
     /// A host, and its user's settings, which take precedence over all files.
-    own: Option<(String, Own)>,
+    own: Option<(String, UserSettings)>,
     /// The audience of error messages, which determines the advice in them.
     readers: Readers,
 }
 
 /// Settings of one user for one host. They take precedence over files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Own {
+pub struct UserSettings {
     /// The login. Unset: the one from files.
     pub login: Option<Login>,
     /// PEM files with CAs to trust, in addition to the system's.
@@ -68,7 +68,6 @@ pub enum Readers {
 /// A login to a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Login {
-    /// User and password.
     Basic(String, Secret),
     /// The text of a docker `config.json`. Credential helpers in it are not run.
     Config(Secret),
@@ -89,7 +88,7 @@ struct MirrorRule {
     address: String,
     priority: i64,
     rewrite: Rewrite,
-    asks: Asks,
+    asks: MirrorUse,
     access: Access,
 }
 
@@ -112,7 +111,7 @@ pub(crate) struct Access {
     pub(crate) advice: Advice,
 }
 
-/// The protocol.
+/// The protocol to a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Scheme {
     /// TLS. Plain HTTP at a loopback address if the server has no TLS.
@@ -129,7 +128,7 @@ pub(crate) enum Source {
     /// The existing files of docker and podman.
     #[default]
     Usual,
-    /// No login.
+    /// Anonymous access, without a login.
     Nothing,
     /// A file in the form of docker's `config.json`.
     File(PathBuf),
@@ -143,8 +142,7 @@ pub(crate) enum Source {
 
 /// The requests that a mirror is used for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Asks {
-    /// All requests.
+pub(crate) enum MirrorUse {
     #[default]
     All,
     /// Documents by digest, and blobs.
@@ -165,19 +163,19 @@ pub(crate) struct Terms {
     /// Time without any byte after which a request fails.
     pub(crate) idle: Duration,
     /// The upload method for blobs.
-    pub(crate) upload: Manner,
+    pub(crate) upload: UploadMethod,
 }
 
 impl Default for Terms {
     fn default() -> Self {
         let (patience, idle) = (Duration::from_secs(30), Duration::from_secs(60));
-        Terms { min_rate: 64 << 10, patience, least_rate: None, idle, upload: Manner::Stream }
+        Terms { min_rate: 64 << 10, patience, least_rate: None, idle, upload: UploadMethod::Stream }
     }
 }
 
 /// The upload method for a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum UploadMethod {
     /// One request with all bytes as they are produced, then the digest. Falls back to chunks, and then to
     /// whole blobs, if the registry rejects it.
     Stream,
@@ -200,7 +198,7 @@ pub(crate) struct Endpoint {
     pub(crate) address: String,
     pub(crate) repository: String,
     pub(crate) access: Access,
-    pub(crate) asks: Asks,
+    pub(crate) asks: MirrorUse,
     /// The host itself, to which pushes go. False for a mirror.
     pub(crate) origin: bool,
 }
@@ -208,29 +206,29 @@ pub(crate) struct Endpoint {
 impl Config {
     /// Reads the settings of this host and user, and then `file`, which must exist.
     pub fn load(file: Option<&std::path::Path>) -> Result<Config> {
-        Config::read(&Places::of_user(&|name| std::env::var_os(name)), file)
+        Config::read(&SettingsPaths::of_user(&|name| std::env::var_os(name)), file)
     }
 
-    /// Reads the files at `places`, if they exist, and then `file`, which must exist.
-    pub fn read(places: &Places, file: Option<&std::path::Path>) -> Result<Config> {
+    /// Reads the files at `paths`, if they exist, and then `file`, which must exist.
+    pub fn read(paths: &SettingsPaths, file: Option<&std::path::Path>) -> Result<Config> {
         let mut hosts = BTreeMap::new();
-        for path in &places.ours {
-            if let Some(text) = places::read(path)? {
+        for path in &paths.ours {
+            if let Some(text) = paths::read(path)? {
                 hosts.extend(file::parse(path, &text)?);
             }
         }
         if let Some(path) = file {
-            let text = places::read(path)?.ok_or_else(|| {
+            let text = paths::read(path)?.ok_or_else(|| {
                 Error::usage(format!("the registry settings {} do not exist; check the path", path.display()))
             })?;
             hosts.extend(file::parse(path, &text)?);
         }
-        let (theirs, certs_d) = (conf::Conf::read(places)?, places.certs_d.clone());
+        let (theirs, certs_d) = (conf::Conf::read(paths)?, paths.certs_d.clone());
         Ok(Config { hosts, theirs, certs_d, own: None, readers: Readers::User })
     }
 
     /// Adds the settings of a host's user. They do not apply to mirrors, which are other hosts.
-    pub fn with_own(self, host: &str, own: Own) -> Config {
+    pub fn with_user_settings(self, host: &str, own: UserSettings) -> Config {
         Config { own: Some((host.to_owned(), own)), ..self }
     }
 
@@ -272,7 +270,7 @@ impl Config {
     }
 }
 
-impl Own {
+impl UserSettings {
     fn apply(&self, access: &mut Access) {
         access.ca.extend(self.ca.iter().cloned());
         if self.insecure {
@@ -324,7 +322,7 @@ impl MirrorRule {
 impl Endpoint {
     fn origin(host: &str, repository: &str, access: Access) -> Endpoint {
         let (address, repository) = (host.to_owned(), repository.to_owned());
-        Endpoint { address, repository, access, asks: Asks::All, origin: true }
+        Endpoint { address, repository, access, asks: MirrorUse::All, origin: true }
     }
 
     /// Replaces `docker.io` with its real host name, and adds `library/` to images without a group.

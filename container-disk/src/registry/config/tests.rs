@@ -1,4 +1,4 @@
-//! Names to endpoints, as tables.
+//! Tables of names and the endpoints that they lead to.
 
 use super::*;
 use std::fs;
@@ -13,7 +13,7 @@ fn theirs(text: &str) -> Config {
     Config { theirs: conf::Conf::of(text).unwrap(), ..Config::default() }
 }
 
-/// `address/repository` of everyone who is asked, in order.
+/// `address/repository` of all endpoints, in order.
 fn asked(config: &Config, host: &str, repository: &str) -> Vec<String> {
     let route = config.route(host, repository).unwrap();
     route.endpoints.iter().map(|e| format!("{}/{}", e.address, e.repository)).collect()
@@ -60,12 +60,12 @@ fn mirrors_are_asked_by_priority_and_then_the_host() {
     let [first, second, own] = &route.endpoints[..] else { panic!("three") };
     assert_eq!(first.access.scheme, Scheme::Plain);
     assert_eq!(first.access.credentials, Source::Helper("ecr-login".into()));
-    assert_eq!((first.asks, second.asks), (Asks::Digests, Asks::All));
+    assert_eq!((first.asks, second.asks), (MirrorUse::Digests, MirrorUse::All));
     assert_eq!(second.access.credentials, Source::Nothing);
     assert_eq!(own.access.ca, [Path::new("/etc/coracle/h.pem")], "beside the file");
     assert!(own.origin && !first.origin);
     assert_eq!((route.terms.min_rate, route.terms.patience.as_secs()), (1 << 20, 5));
-    assert_eq!(route.terms.upload, Manner::Chunks(16 << 20));
+    assert_eq!(route.terms.upload, UploadMethod::Chunks(16 << 20));
 }
 
 #[test]
@@ -135,12 +135,12 @@ fn registries_conf_leads_names_elsewhere() {
     assert_eq!(asked(&config, "a.wild.example", "os"), ["a.wild.example/os"]);
     assert_eq!(asked(&config, "else", "os"), ["else/os"]);
     let route = config.route("h", "team/os").unwrap();
-    assert_eq!(route.endpoints[0].asks, Asks::Digests);
+    assert_eq!(route.endpoints[0].asks, MirrorUse::Digests);
     assert_eq!(
         (route.endpoints[2].access.scheme, route.endpoints[2].access.insecure),
         (Scheme::Either, true)
     );
-    assert_eq!(config.route("h", "x").unwrap().endpoints[0].asks, Asks::Digests);
+    assert_eq!(config.route("h", "x").unwrap().endpoints[0].asks, MirrorUse::Digests);
     assert!(config.route("bad.example", "os").unwrap_err().to_string().contains("blocked"));
 }
 
@@ -148,7 +148,7 @@ fn registries_conf_leads_names_elsewhere() {
 fn files_are_read_in_order_and_ours_counts_more_than_theirs() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let places = Places {
+    let places = SettingsPaths {
         ours: vec![at("system.toml"), at("user.toml")],
         conf: vec![at("registries.conf"), at("missing.conf")],
         conf_d: vec![at("conf.d")],
@@ -220,7 +220,7 @@ fn the_document_has_every_key_and_the_true_defaults() {
         };
         DOCUMENT.lines().find(has).unwrap_or_else(|| panic!("{key} is not in a table of docs/registries.md"))
     };
-    // The parser itself tells which keys it knows.
+    // The parser's own list of keys.
     for table in ["[host.h]\nx = 1", "[[host.h.mirror]]\nhost = \"m\"\nx = 1"] {
         let e = ours(table).unwrap_err().to_string();
         let keys: Vec<&str> = e.split("expected one of ").nth(1).unwrap().split(", ").collect();
@@ -237,7 +237,7 @@ fn the_document_has_every_key_and_the_true_defaults() {
     }
 }
 
-/// A pod would wait for years.
+/// The pod of an import would wait for years without a limit.
 #[test]
 fn in_a_cluster_the_only_registry_is_given_up_too_where_its_bytes_trickle() {
     let least =

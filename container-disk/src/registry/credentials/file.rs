@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 /// A parsed file of credentials.
 pub(super) struct File {
     path: PathBuf,
-    known: Known,
+    config: ConfigFile,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct Known {
+struct ConfigFile {
     auths: BTreeMap<String, Auth>,
     cred_helpers: BTreeMap<String, String>,
     creds_store: String,
@@ -35,35 +35,35 @@ struct Auth {
 impl File {
     pub(super) fn parse(path: &Path, text: &str) -> Result<File> {
         // The parser's message may quote a secret, so only the position is reported.
-        let known = serde_json::from_str(text).map_err(|e| {
+        let config = serde_json::from_str(text).map_err(|e| {
             let at = format!("line {}, column {}", e.line(), e.column());
             Error::usage(format!(
                 "{} is not a valid file of credentials: syntax error at {at}",
                 path.display()
             ))
         })?;
-        Ok(File { path: path.to_owned(), known })
+        Ok(File { path: path.to_owned(), config })
     }
 
     /// Removes the credential helpers. The file's author must not be able to run programs here.
     pub(super) fn without_programs(mut self) -> File {
-        self.known.cred_helpers.clear();
-        self.known.creds_store.clear();
+        self.config.cred_helpers.clear();
+        self.config.creds_store.clear();
         self
     }
 
     pub(super) fn find(&self, address: &str, repository: &str) -> Result<Option<Credential>> {
         let server = server_name(address);
-        let helper = self.known.cred_helpers.iter().find(|(key, _)| same_server(key, address));
+        let helper = self.config.cred_helpers.iter().find(|(key, _)| same_server(key, address));
         if let Some((_, name)) = helper {
             return helper::ask(name, server);
         }
-        if !self.known.creds_store.is_empty()
-            && let Some(found) = helper::ask(&self.known.creds_store, server)?
+        if !self.config.creds_store.is_empty()
+            && let Some(found) = helper::ask(&self.config.creds_store, server)?
         {
             return Ok(Some(found));
         }
-        let auths = &self.known.auths;
+        let auths = &self.config.auths;
         // Tries the full repository name first, then each parent, then the host alone.
         let mut name = format!("{address}/{repository}");
         loop {

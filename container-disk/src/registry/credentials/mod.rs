@@ -23,19 +23,23 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Credentials for one server.
-pub(crate) struct Known {
+pub(crate) struct ServerCredentials {
     source: Source,
     address: String,
     advice: Advice,
 }
 
-impl Known {
-    pub(crate) fn new(access: &Access, address: &str) -> Known {
-        Known { source: access.credentials.clone(), address: address.to_owned(), advice: access.advice }
+impl ServerCredentials {
+    pub(crate) fn new(access: &Access, address: &str) -> ServerCredentials {
+        ServerCredentials {
+            source: access.credentials.clone(),
+            address: address.to_owned(),
+            advice: access.advice,
+        }
     }
 }
 
-impl Credentials for Known {
+impl Credentials for ServerCredentials {
     fn find(&self, repository: &str) -> Result<Option<Credential>> {
         find(&self.source, &self.address, repository)
     }

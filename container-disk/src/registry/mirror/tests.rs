@@ -1,4 +1,4 @@
-//! Events in, decisions out.
+//! Tables of events and the resulting decisions.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A walk that has begun.
+/// A walk with its first mirror chosen.
 fn begun(well: &[bool]) -> Walk {
     let mut walk = Walk::new(well.len());
     walk.start(well);
@@ -68,10 +68,17 @@ fn what_may_pass_is_tried_again_in_rounds_with_longer_pauses_and_what_may_not_is
         assert_eq!(walk.failed(fault(FaultKind::Broken), false, &[true]), Step::Ask(0, ms(pause)));
     }
     assert_eq!(walk.failed(fault(FaultKind::Broken), false, &[true]), Step::GiveUp);
-    for why in [FaultKind::Tls, FaultKind::Missing, FaultKind::Denied, FaultKind::Wrong, FaultKind::Odd, FaultKind::NoRanges] {
+    for why in [
+        FaultKind::Tls,
+        FaultKind::Missing,
+        FaultKind::Denied,
+        FaultKind::Wrong,
+        FaultKind::Odd,
+        FaultKind::NoRanges,
+    ] {
         assert_eq!(begun(&[true]).failed(fault(why), false, &[true]), Step::GiveUp, "{why:?}");
     }
-    // Of two, only the one that may recover is in the second round.
+    // Of two mirrors, only the recoverable one is in the second round.
     let well = [true, true];
     let mut walk = begun(&well);
     assert_eq!(walk.failed(fault(FaultKind::Missing), false, &well), Step::Ask(1, ZERO));
@@ -99,12 +106,13 @@ fn a_connection_that_breaks_after_good_progress_is_opened_again_once() {
 #[test]
 fn retry_after_is_obeyed() {
     let well = [true, true];
-    // A short one is waited for, then the next is asked; a long one is not waited for where another is well.
+    // A short pause is waited for, then the next mirror is asked. A long one is not waited for if another
+    // mirror is well.
     let mut walk = begun(&well);
     assert_eq!(walk.failed(busy(3), false, &well), Step::Ask(0, ms(3000)));
     assert_eq!(walk.failed(busy(3), false, &well), Step::Ask(1, ZERO));
     assert_eq!(begun(&well).failed(busy(30), false, &well), Step::Ask(1, ZERO));
-    // Alone, a minute is waited for, in every round; more is not.
+    // A single mirror is waited for up to a minute, in every round.
     let mut alone = begun(&[true]);
     assert_eq!(alone.failed(busy(30), false, &[true]), Step::Ask(0, ms(30_000)));
     assert_eq!(alone.failed(busy(30), false, &[true]), Step::Ask(0, ms(30_000)), "not after half a second");
@@ -172,7 +180,7 @@ fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
     let mut alone = begun(&[true]);
     alone.failed(fault(FaultKind::Missing), false, &[true]);
     assert_eq!(alone.verdict("x", None).to_string(), "m: Missing", "one reason is the error itself");
-    // A mirror that refuses us is no end where the registry itself is only away.
+    // A mirror that denies access does not end the walk while the registry itself is only down.
     for (decides, kind) in [(None, ErrorKind::Auth), (Some(1), ErrorKind::Failed), (Some(9), ErrorKind::Auth)]
     {
         let well = [true, true];

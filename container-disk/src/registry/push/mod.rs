@@ -24,11 +24,11 @@ mod upload;
 
 use super::counters::count;
 use super::document::{self, DIGEST};
-use super::journey::Journey;
+use super::mirror_session::MirrorSession;
 use super::repository::{Mirror, Repository};
-use super::server_connection::{Ask, Where};
+use super::server_connection::{RequestTarget, ServerRequest};
 use crate::manifest::{self, Descriptor, Document};
-use crate::place::Which;
+use crate::place::Reference;
 use crate::{Digest, Error, Result};
 use bytes::Bytes;
 use fetch::authorize::Scopes;
@@ -66,16 +66,22 @@ pub(super) async fn has(repository: &Arc<Repository>, descriptor: &Descriptor) -
 
 /// Stores a document, with a tag if one is given.
 pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: Option<&str>) -> Result<()> {
-    let which = tag.map_or(Which::Digest(document.digest), |tag| Which::Tag(tag.to_owned()));
-    let what = document::name(repository, &which);
+    let reference = tag.map_or(Reference::Digest(document.digest), |tag| Reference::Tag(tag.to_owned()));
+    let what = document::name(repository, &reference);
     let reference = tag.map_or_else(|| document.digest.to_string(), str::to_owned);
     let bytes = Bytes::copy_from_slice(&document.bytes);
     at_origin(repository, &what, async |mirror| {
         let scopes = Scopes::push(&mirror.repository);
         let path = mirror.path(&format!("manifests/{reference}"));
-        let ask = Ask::new(Method::PUT, Where::Path(&path), &scopes, &[200, 201, 202], repository.terms.idle)
-            .header(CONTENT_TYPE, &document.media_type)?
-            .payload(Payload::Bytes(bytes.clone()));
+        let ask = ServerRequest::new(
+            Method::PUT,
+            RequestTarget::Path(&path),
+            &scopes,
+            &[200, 201, 202],
+            repository.terms.idle,
+        )
+        .header(CONTENT_TYPE, &document.media_type)?
+        .payload(Payload::Bytes(bytes.clone()));
         same_digest(&mirror.server.request(ask).await?, &document.digest)
     })
     .await?;
@@ -94,22 +100,29 @@ async fn at_origin<T>(
     ask: impl AsyncFn(&Mirror) -> Result<T, Fault>,
 ) -> Result<T> {
     let (index, origin) = repository.origin()?;
-    let mut journey = Journey::new(repository, what.to_owned(), None).only(|mirror| mirror == index);
-    journey.start().await?;
+    let mut mirror_session =
+        MirrorSession::new(repository, what.to_owned(), None).only(|mirror| mirror == index);
+    mirror_session.start().await?;
     loop {
         match ask(origin).await {
             Ok(value) => {
-                journey.well_done();
+                mirror_session.well_done();
                 return Ok(value);
             }
-            Err(fault) => journey.failed(fault, 0, 0).await?,
+            Err(fault) => mirror_session.failed(fault, 0, 0).await?,
         };
     }
 }
 
 async fn head(repository: &Repository, mirror: &Mirror, digest: &Digest, size: u64) -> Result<bool, Fault> {
     let (path, scopes) = (mirror.path(&format!("blobs/{digest}")), Scopes::push(&mirror.repository));
-    let ask = Ask::new(Method::HEAD, Where::Path(&path), &scopes, &[200, 404], repository.terms.idle);
+    let ask = ServerRequest::new(
+        Method::HEAD,
+        RequestTarget::Path(&path),
+        &scopes,
+        &[200, 404],
+        repository.terms.idle,
+    );
     let answer = mirror.server.request(ask).await?;
     if answer.response.status() == StatusCode::NOT_FOUND {
         return Ok(false);
@@ -135,8 +148,14 @@ async fn mount(
 ) -> Result<bool, Fault> {
     let path = mirror.path(&format!("blobs/uploads/?mount={digest}&from={from}"));
     let scopes = Scopes::mount(&mirror.repository, from);
-    let ask = Ask::new(Method::POST, Where::Path(&path), &scopes, &[201, 202], repository.terms.idle)
-        .payload(Payload::Bytes(Bytes::new()));
+    let ask = ServerRequest::new(
+        Method::POST,
+        RequestTarget::Path(&path),
+        &scopes,
+        &[201, 202],
+        repository.terms.idle,
+    )
+    .payload(Payload::Bytes(Bytes::new()));
     let answer = match mirror.server.request(ask).await {
         Ok(answer) => answer,
         // The sibling does not exist or may not be read: the blob must be uploaded.
@@ -147,7 +166,7 @@ async fn mount(
         return Ok(true);
     }
     // The registry has started an upload instead, which is not needed.
-    if let Ok(session) = Session::of(repository, &answer) {
+    if let Ok(session) = Session::from_response(repository, &answer) {
         session.cancel().await;
     }
     Ok(false)

@@ -1,9 +1,11 @@
-//! One upload at the registry. Each of its requests is made once.
+//! The requests of an upload. Each is made once.
 
 use super::{header, same_digest};
 use crate::Digest;
 use crate::registry::repository::{Mirror, Repository};
-use crate::registry::server_connection::{Ask, REDIRECTS, ServerConnection, Where, not_followed};
+use crate::registry::server_connection::{
+    REDIRECTS, RequestTarget, ServerConnection, ServerRequest, not_followed,
+};
 use bytes::Bytes;
 use fetch::Location;
 use fetch::authorize::Scopes;
@@ -34,17 +36,23 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Starts an upload.
+    /// Starts an upload at the registry.
     pub(super) async fn open(repository: &Repository, mirror: &Mirror) -> Result<Session, Fault> {
         let (path, scopes) = (mirror.path("blobs/uploads/"), Scopes::push(&mirror.repository));
-        let ask = Ask::new(Method::POST, Where::Path(&path), &scopes, &[202], repository.terms.idle)
-            .payload(Payload::Bytes(Bytes::new()));
+        let ask = ServerRequest::new(
+            Method::POST,
+            RequestTarget::Path(&path),
+            &scopes,
+            &[202],
+            repository.terms.idle,
+        )
+        .payload(Payload::Bytes(Bytes::new()));
         let answer = mirror.server.request(ask).await?;
-        Session::of(repository, &answer)
+        Session::from_response(repository, &answer)
     }
 
     /// The upload that a response with status 202 has started.
-    pub(super) fn of(repository: &Repository, answer: &Fetched) -> Result<Session, Fault> {
+    pub(super) fn from_response(repository: &Repository, answer: &Fetched) -> Result<Session, Fault> {
         let (_, mirror) = repository.origin().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         let least = header(answer, &MIN_CHUNK).and_then(|least| least.trim().parse().ok()).unwrap_or(0);
         let mut session = Session {
@@ -150,8 +158,8 @@ impl Session {
         }
     }
 
-    fn ask<'a>(&'a self, method: Method, to: &'a Location, fine: &'a [u16]) -> Ask<'a> {
-        Ask::new(method, Where::Known(to), &self.scopes, fine, self.idle)
+    fn ask<'a>(&'a self, method: Method, to: &'a Location, fine: &'a [u16]) -> ServerRequest<'a> {
+        ServerRequest::new(method, RequestTarget::Known(to), &self.scopes, fine, self.idle)
     }
 
     /// Updates the location of the next request from a response.

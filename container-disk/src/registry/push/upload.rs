@@ -14,9 +14,9 @@ use super::session::Session;
 use crate::digest::Hasher;
 use crate::manifest::{self, Descriptor};
 use crate::place::BlobWriter;
-use crate::registry::config::{CHUNK, LARGEST_CHUNK, Manner};
+use crate::registry::config::{CHUNK, LARGEST_CHUNK, UploadMethod};
 use crate::registry::counters::{add, count};
-use crate::registry::journey::Journey;
+use crate::registry::mirror_session::MirrorSession;
 use crate::registry::repository::Repository;
 use crate::{Digest, Error, Result};
 use bytes::{Bytes, BytesMut};
@@ -42,12 +42,12 @@ pub const MEMORY: u64 = KEPT + (4 << 20);
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Status codes of registries that do not support an upload method.
-const OTHER_MANNER: [u16; 6] = [400, 405, 411, 413, 415, 501];
+const OTHER_METHOD: [u16; 6] = [400, 405, 411, 413, 415, 501];
 
 /// A blob that is being uploaded.
 pub(crate) struct Upload {
     repository: Arc<Repository>,
-    journey: Journey,
+    mirror_session: MirrorSession,
     name: String,
     promised: Option<(Digest, u64)>,
     hash: Hasher,
@@ -62,7 +62,7 @@ pub(crate) struct Upload {
     /// The largest value of `given` so far, to detect progress.
     furthest: u64,
     session: Option<Session>,
-    manner: Manner,
+    upload_method: UploadMethod,
     stream: Option<Stream>,
     lost: Option<u64>,
 }
@@ -84,15 +84,16 @@ impl Upload {
             Some((digest, _)) => format!("{}: blob {digest}", repository.name),
             None => format!("{}: a new blob", repository.name),
         };
-        let manner = repository.manner();
-        if manner == Manner::Whole && promised.is_none() {
+        let upload_method = repository.upload_method();
+        if upload_method == UploadMethod::Whole && promised.is_none() {
             return Err(spool(&name));
         }
-        let mut journey = Journey::new(repository, name.clone(), None).only(|mirror| mirror == index);
-        runtime()?.block_on(journey.start())?;
+        let mut mirror_session =
+            MirrorSession::new(repository, name.clone(), None).only(|mirror| mirror == index);
+        runtime()?.block_on(mirror_session.start())?;
         let mut upload = Upload {
             repository: Arc::clone(repository),
-            journey,
+            mirror_session,
             name,
             hash: promised.as_ref().map_or_else(Hasher::new, |(digest, _)| Hasher::like(digest)),
             promised,
@@ -103,7 +104,7 @@ impl Upload {
             given: 0,
             furthest: 0,
             session: None,
-            manner,
+            upload_method,
             stream: None,
             lost: None,
         };
@@ -119,12 +120,13 @@ impl Upload {
             let (_, origin) = repository.origin()?;
             match runtime.block_on(Session::open(&repository, origin)) {
                 Ok(session) => {
-                    self.manner = chunks_of(self.manner, session.least, &origin.server.address)?;
+                    self.upload_method =
+                        chunks_of(self.upload_method, session.least, &origin.server.address)?;
                     self.session = Some(session);
                     self.given = 0;
                     return Ok(());
                 }
-                Err(fault) => runtime.block_on(self.journey.failed(fault, 0, 0))?,
+                Err(fault) => runtime.block_on(self.mirror_session.failed(fault, 0, 0))?,
             };
         }
     }
@@ -133,22 +135,24 @@ impl Upload {
     fn pump(&mut self, last: bool) -> Result<()> {
         loop {
             let waiting = self.recent.end().saturating_sub(self.given);
-            let done = match self.manner {
-                Manner::Chunks(size) if waiting >= size || last && waiting > 0 => {
+            let done = match self.upload_method {
+                UploadMethod::Chunks(size) if waiting >= size || last && waiting > 0 => {
                     self.chunk(size.min(waiting))
                 }
-                Manner::Stream | Manner::Whole if waiting > 0 => self.feed(),
-                Manner::Whole if last && self.stream.is_none() && self.session.is_some() => self.start(),
-                Manner::Stream | Manner::Whole if last => match self.stream.take() {
+                UploadMethod::Stream | UploadMethod::Whole if waiting > 0 => self.feed(),
+                UploadMethod::Whole if last && self.stream.is_none() && self.session.is_some() => {
+                    self.start()
+                }
+                UploadMethod::Stream | UploadMethod::Whole if last => match self.stream.take() {
                     Some(stream) => self.end(stream),
                     None => return Ok(()),
                 },
-                Manner::Chunks(_) | Manner::Stream | Manner::Whole => return Ok(()),
+                UploadMethod::Chunks(_) | UploadMethod::Stream | UploadMethod::Whole => return Ok(()),
             };
             if let Err(fault) = done {
-                self.mend(fault)?;
+                self.recover(fault)?;
             }
-            let kept = if matches!(self.manner, Manner::Chunks(_)) { 0 } else { KEPT };
+            let kept = if matches!(self.upload_method, UploadMethod::Chunks(_)) { 0 } else { KEPT };
             self.recent.trim(kept, self.given);
         }
     }
@@ -170,7 +174,7 @@ impl Upload {
         let Some(mut stream) = self.stream.take() else { return Err(gone(&self.name)) };
         let block = self.recent.block(self.given, u64::MAX);
         let n = block.len() as u64;
-        self.say(&mut stream, Some(block))?;
+        self.send_block(&mut stream, Some(block))?;
         self.stream = Some(stream);
         self.moved(n);
         Ok(())
@@ -182,7 +186,7 @@ impl Upload {
         let runtime = runtime().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         let left = self.promised.as_ref().map(|(_, size)| size.saturating_sub(self.given));
         let (tx, body) = feed(left);
-        let (body, whole) = (Body::wrap(body), self.manner == Manner::Whole);
+        let (body, whole) = (Body::wrap(body), self.upload_method == UploadMethod::Whole);
         let digest = self.promised.as_ref().map(|(digest, _)| *digest);
         let answer = runtime.spawn(async move {
             match digest.filter(|_| whole) {
@@ -197,11 +201,11 @@ impl Upload {
     /// Ends the body and reads the response.
     fn end(&mut self, mut stream: Stream) -> Result<(), Fault> {
         if self.promised.is_none() {
-            self.say(&mut stream, None)?;
+            self.send_block(&mut stream, None)?;
         }
         let time = self.repository.terms.idle.saturating_mul(10);
         self.session = Some(self.answer(stream, time)?);
-        if self.manner == Manner::Whole {
+        if self.upload_method == UploadMethod::Whole {
             self.session = None;
         }
         Ok(())
@@ -209,7 +213,7 @@ impl Upload {
 
     /// Sends one block into the body, or its end. A response that comes earlier ends the request, since the
     /// registry may no longer read the body.
-    fn say(&self, stream: &mut Stream, word: Option<Bytes>) -> Result<(), Fault> {
+    fn send_block(&self, stream: &mut Stream, word: Option<Bytes>) -> Result<(), Fault> {
         let runtime = runtime().map_err(|e| Fault::new(FaultKind::Odd, e))?;
         let idle = self.repository.terms.idle;
         let Stream { feed, answer } = stream;
@@ -263,22 +267,25 @@ impl Upload {
     }
 
     /// Handles an error: finds the position to resume from, and checks that its bytes are still kept.
-    fn mend(&mut self, fault: Fault) -> Result<()> {
+    fn recover(&mut self, fault: Fault) -> Result<()> {
         let runtime = runtime()?;
         self.stream = None;
         let why = fault.error.chain();
         let new = self.given.saturating_sub(self.furthest);
         self.furthest = self.furthest.max(self.given);
-        let other = fault.status.is_some_and(|status| OTHER_MANNER.contains(&status));
-        match self.manner {
-            Manner::Stream if other => return self.change(Manner::Chunks(CHUNK), &fault),
-            Manner::Chunks(_) if other && self.given == 0 => return self.change(Manner::Whole, &fault),
+        let other = fault.status.is_some_and(|status| OTHER_METHOD.contains(&status));
+        match self.upload_method {
+            UploadMethod::Stream if other => return self.change(UploadMethod::Chunks(CHUNK), &fault),
+            UploadMethod::Chunks(_) if other && self.given == 0 => {
+                return self.change(UploadMethod::Whole, &fault);
+            }
             _ => {}
         }
         let mut fault = fault;
         let at = loop {
-            runtime.block_on(self.journey.failed(fault, self.given, new))?;
-            let Some(session) = self.session.as_mut().filter(|_| self.manner != Manner::Whole) else {
+            runtime.block_on(self.mirror_session.failed(fault, self.given, new))?;
+            let Some(session) = self.session.as_mut().filter(|_| self.upload_method != UploadMethod::Whole)
+            else {
                 break 0;
             };
             match runtime.block_on(session.offset()) {
@@ -299,14 +306,14 @@ impl Upload {
     }
 
     /// Switches to another upload method, for this blob from its start and for all later ones.
-    fn change(&mut self, manner: Manner, fault: &Fault) -> Result<()> {
-        tracing::info!(name = self.name, to = ?manner, error = %fault.error, "the registry rejected the upload method; another one is used");
+    fn change(&mut self, upload_method: UploadMethod, fault: &Fault) -> Result<()> {
+        tracing::info!(name = self.name, to = ?upload_method, error = %fault.error, "the registry rejected the upload method; another one is used");
         runtime()?.block_on(cancel(self.session.take()));
-        self.repository.set_manner(manner);
-        if manner == Manner::Whole && self.promised.is_none() {
+        self.repository.set_upload_method(upload_method);
+        if upload_method == UploadMethod::Whole && self.promised.is_none() {
             return Err(spool(&self.name));
         }
-        (self.manner, self.furthest) = (manner, 0);
+        (self.upload_method, self.furthest) = (upload_method, 0);
         self.open()?;
         self.on_from(0, fault.error.chain())
     }
@@ -364,7 +371,7 @@ impl Upload {
                 return Ok(());
             }
             tried = true;
-            runtime.block_on(self.journey.failed(fault, self.given, 0))?;
+            runtime.block_on(self.mirror_session.failed(fault, self.given, 0))?;
         }
     }
 
@@ -476,17 +483,17 @@ async fn cancel(session: Option<Session>) {
 }
 
 /// Adjusts the chunk size to the registry's minimum. Fails if that is more than an upload may hold in memory.
-fn chunks_of(manner: Manner, least: u64, address: &str) -> Result<Manner> {
-    match manner {
-        Manner::Chunks(_) if least > LARGEST_CHUNK => {
+fn chunks_of(upload_method: UploadMethod, least: u64, address: &str) -> Result<UploadMethod> {
+    match upload_method {
+        UploadMethod::Chunks(_) if least > LARGEST_CHUNK => {
             let most = LARGEST_CHUNK >> 20;
             let what = format!(
                 "{address} requires chunks of at least {least} bytes, but at most {most} MiB are held in memory"
             );
             Err(Error::refused(format!("{what}; set upload = \"stream\" or \"whole\" in registries.toml")))
         }
-        Manner::Chunks(size) => Ok(Manner::Chunks(size.max(least))),
-        Manner::Stream | Manner::Whole => Ok(manner),
+        UploadMethod::Chunks(size) => Ok(UploadMethod::Chunks(size.max(least))),
+        UploadMethod::Stream | UploadMethod::Whole => Ok(upload_method),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Whatever we take, Go's archive/tar takes for the same, or refuses: thousands of archives, each with something changed in
-//! its headers, are read by both. Runtimes that unpack layers are written in Go.
+//! Archives that this reader accepts are read in the same way by Go's archive/tar, or refused by it. Both
+//! read thousands of archives with changed headers. Runtimes that unpack layers are written in Go.
 
-// A test says why it is skipped.
+// A skipped test prints the reason.
 #![allow(clippy::print_stderr)]
 
 use super::summed;
@@ -11,13 +11,13 @@ use sha2::{Digest as _, Sha256};
 use std::io::Cursor;
 use std::process::{Command, Stdio};
 
-/// Archives of one run.
+/// Number of archives of one run.
 const CASES: u64 = 12_000;
-/// Bytes of a member's data that are compared; `members.go` has the same.
+/// Number of bytes of a member's data that are compared. `members.go` has the same number.
 const MOST: usize = 1 << 20;
 const RULES: Rules = Rules { end: End::Bytes, headers: 1000 };
 
-/// What Go says of an archive.
+/// Go's result for an archive.
 #[derive(Deserialize)]
 struct List {
     members: Vec<Told>,
@@ -91,12 +91,12 @@ fn what_we_take_go_takes_for_the_same() {
     assert!(both > CASES / 20 && taken < CASES * 19 / 20, "{taken} were taken, {both} by both");
 }
 
-/// As Go tells it.
+/// A member in Go's output.
 fn read(tar: &[u8]) -> Result<Vec<Told>, Fault> {
     let mut archive = Archive::new(Streamed::new(Cursor::new(tar.to_vec())), RULES);
     let mut all = vec![];
     while let Some(member) = archive.next_member()? {
-        let data = archive.look(MOST)?;
+        let data = archive.peek(MOST)?;
         all.push(told(&member, &data).ok_or(Fault::Refused { at: 0, what: "a note".to_owned() })?);
     }
     archive.drain()?;
@@ -112,7 +112,7 @@ fn told(member: &Member, data: &[u8]) -> Option<Told> {
         What::Special("character device") => ("3", ""),
         What::Special("block device") => ("4", ""),
         What::Special(_) => ("6", ""),
-        // What runtimes do not unpack.
+        // Members that runtimes do not unpack.
         What::Note(_) => return None,
     };
     let mut whole = vec![0; usize::try_from(member.size).unwrap_or(MOST).min(MOST)];
@@ -140,7 +140,7 @@ fn told(member: &Member, data: &[u8]) -> Option<Told> {
 }
 
 impl Told {
-    /// In our form: names cleaned, one kind of file, the links of links alone, as we keep them.
+    /// Converts to our form: cleaned names, one type of file, link targets only for links.
     fn plain(mut self) -> Told {
         let text = |hex: &str| String::from_utf8_lossy(&hex::decode(hex).unwrap()).into_owned();
         let name = text(&self.name);
@@ -157,7 +157,7 @@ impl Told {
     }
 }
 
-/// A block of an archive in the making.
+/// A block of an archive that is being built.
 #[derive(Clone)]
 struct Piece {
     block: [u8; BLOCK],
@@ -216,7 +216,7 @@ const NUMBERS: [&[u8]; 22] = [
     b"0000000010x\0",
     b"\x80\0\0\x01\0\0\0\0\0\0\0\0",
 ];
-/// Where fields begin and how long they are: those of ustar, of GNU, of star.
+/// Offsets and lengths of fields in ustar, GNU and star.
 const FIELDS: [(usize, usize); 29] = [
     (0, 100),
     (100, 8),
@@ -301,7 +301,7 @@ const VALUES: [&[u8]; 22] = [
     b"a=b",
 ];
 
-/// SplitMix64.
+/// The generator SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -324,9 +324,9 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// Sound members, and up to three changes.
+    /// Valid members with up to three changes.
     fn archive(&mut self) -> Vec<u8> {
-        // Seeds that follow one another would begin alike.
+        // Adjacent seeds would begin alike.
         self.next();
         let mut pieces = vec![];
         for _ in 0..=self.below(3) {
@@ -366,7 +366,7 @@ impl Random {
                 extended(pieces, b'g', &records);
             }
             5 => {
-                // A sparse file of GNU's own kind: 5 bytes at 3, and 600 in all.
+                // A sparse file of GNU's own type: 5 bytes at 3, and 600 in all.
                 let mut block = header(b'S', name, b"ustar  \0", 5);
                 put(&mut block, 386, b"00000000003\0");
                 put(&mut block, 398, b"00000000005\0");

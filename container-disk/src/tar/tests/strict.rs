@@ -1,4 +1,4 @@
-//! What two programs read as two different things, and what an archive may cost; whatever it is read for.
+//! Archives that two programs read differently, and limits of an archive's cost, whatever it is read for.
 
 use super::{Tarball, summed};
 use crate::tar::{Archive, BLOCK, END, End, Fault, Map, Member, Rules, Seekable, Streamed, What};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 const MARKED: Rules = Rules { end: End::Mark, headers: 1000 };
 const SIZED: Rules = Rules { end: End::Bytes, headers: 1000 };
 
-/// All members with their data, in order and by offset, which must agree; under both rules, which must agree where the
-/// end has its mark.
+/// All members with their data, in order and by offset, which must agree. Both rules must agree too, if the
+/// archive has its end mark.
 fn read(tar: &[u8]) -> Result<Vec<(Member, Vec<u8>)>, String> {
     let marked = read_by(tar, MARKED);
     assert_eq!(marked, read_by(tar, SIZED));
@@ -26,7 +26,7 @@ fn read_by(tar: &[u8], rules: Rules) -> Result<Vec<(Member, Vec<u8>)>, String> {
 fn drain(mut archive: Archive) -> Result<Vec<(Member, Vec<u8>)>, String> {
     let mut all = vec![];
     while let Some(member) = archive.next_member().map_err(told)? {
-        let data = archive.look(1 << 20).map_err(told)?;
+        let data = archive.peek(1 << 20).map_err(told)?;
         all.push((member, data));
     }
     archive.drain().map_err(told)?;
@@ -61,12 +61,12 @@ fn the_front_of_a_long_name_is_read_where_all_programs_read_it() {
     let name =
         |m: &[u8; 8]| read(&magic(Tarball::default(), m, b"front").end()).map(|all| all[0].0.name.clone());
     assert_eq!(name(b"ustar\x0000").unwrap(), "front/name");
-    // Go reads a prefix where GNU's times are none.
+    // Go reads a prefix if GNU's times are not valid.
     assert!(name(b"ustar  \0").unwrap_err().contains("access time"));
     assert_eq!(read(&magic(Tarball::default(), b"ustar  \0", b"").end()).unwrap()[0].0.name, "name");
     let times = b"00000000001\x0000000000001\x00";
     assert_eq!(read(&magic(Tarball::default(), b"ustar  \0", times).end()).unwrap()[0].0.name, "name");
-    // One of our readers took the prefix here, and the other did not.
+    // One of our readers used the prefix here, and the other did not.
     for odd in [b"ustar 00", b"ustarr00", b"ustar   "] {
         assert!(name(odd).unwrap_err().contains("magic"), "{odd:?}");
     }
@@ -158,7 +158,7 @@ fn a_file_named_like_a_folder_is_neither() {
     for (kind, name) in [(b'0', "disk/"), (b'7', "disk/"), (b'0', "disk/."), (b'0', "./")] {
         refused(&Tarball::default().raw(kind, name.as_bytes(), b"", 0, b"").end(), "ends with a slash");
     }
-    // Before ustar there was no other way to write a folder.
+    // Before ustar a folder could not be written in another way.
     let v7 = read(&Tarball::default().raw(0, b"disk/", b"", 0, b"").end()).unwrap();
     assert_eq!((v7[0].0.name.as_str(), &v7[0].0.what), ("disk", &What::Folder));
 }
@@ -272,7 +272,7 @@ fn a_member_past_the_end_of_all_offsets_is_refused() {
     assert!(read(&tar).unwrap_err().contains("ends inside a file"));
 }
 
-/// Gives a byte at a time, and is interrupted by a signal before each.
+/// A reader of one byte at a time that is interrupted by a signal before each.
 struct Interrupted(io::Cursor<Vec<u8>>, bool);
 
 impl Read for Interrupted {
@@ -293,7 +293,7 @@ fn a_signal_does_not_end_an_archive() {
     let tar = Tarball::default().pax(b"9 path=b\n").with("a", &[7; 700]).with("c", b"passed over").end();
     let mut archive = Archive::new(Streamed::new(Interrupted(io::Cursor::new(tar), false)), MARKED);
     let member = archive.next_member().unwrap().unwrap();
-    assert_eq!((member.name.as_str(), archive.look(700).unwrap()), ("b", vec![7; 700]));
+    assert_eq!((member.name.as_str(), archive.peek(700).unwrap()), ("b", vec![7; 700]));
     assert_eq!(archive.next_member().unwrap().unwrap().name, "c");
     assert!(archive.next_member().unwrap().is_none());
     archive.drain().unwrap();

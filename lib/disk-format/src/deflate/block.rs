@@ -1,4 +1,4 @@
-//! One block: choice of the shortest encoding, and writing it.
+//! Encoding of a block in the shortest of the three ways.
 
 use super::bits::BitWriter;
 use super::huffman;

@@ -52,7 +52,7 @@ impl Matcher {
         }
     }
 
-    /// Removes all positions.
+    /// Removes all recorded positions.
     pub(super) fn reset(&mut self) {
         self.latest3.fill(NOWHERE);
         self.latest4.fill(NOWHERE);

@@ -1,4 +1,4 @@
-//! The views against images made of extents by hand.
+//! The views of images that are made of extents by hand.
 
 use super::*;
 use crate::Limits;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const CLUSTER: u64 = 64 << 10;
 
-/// An image whose map is given, told in windows of so many extents.
+/// An image with a given map, returned in windows of a given number of extents.
 struct Given {
     size: u64,
     extents: Vec<Extent>,
@@ -51,7 +51,7 @@ fn zero(guest: u64) -> Extent {
 
 #[test]
 fn clusters_are_found_wherever_they_lie() {
-    // The guest's clusters 0..64, stored backwards; every fifth is a hole.
+    // The guest's clusters 0..64, stored in reverse order. Every fifth is a hole.
     let n = 64;
     let mut bytes = vec![0; (n * CLUSTER) as usize];
     let mut expected = vec![0; bytes.len()];
@@ -120,7 +120,7 @@ fn an_image_that_leaves_gaps_or_stands_still_is_an_error() {
     assert!(view.read_exact_at(&mut one, 5).is_err());
 }
 
-/// The same map, given as a stream would tell it.
+/// The same map, as a stream would return it.
 struct GivenStream(Vec<Extent>, u64);
 
 impl StreamImage for GivenStream {

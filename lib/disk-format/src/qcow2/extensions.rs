@@ -14,7 +14,7 @@ const FEATURE: usize = 48;
 pub(super) enum Extensions {
     /// The end marker or the end of the cluster was reached.
     Done(FeatureNames),
-    /// This number of bytes from the beginning of the file is needed to continue.
+    /// Number of bytes from the beginning of the file that are needed to continue.
     Need(usize),
 }
 

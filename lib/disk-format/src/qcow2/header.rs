@@ -59,9 +59,8 @@ pub(super) struct Header {
 /// Result of parsing the beginning of the file.
 #[derive(Debug)]
 pub(super) enum Parsed {
-    /// The complete header.
     Done(Box<Header>),
-    /// This number of bytes from the beginning of the file is needed (at most one cluster).
+    /// Number of bytes from the beginning of the file that are needed (at most one cluster).
     Need(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Images as `qemu-img` and `qemu-io` write them, by seed; and our two readers beside them.
+//! Images made by `qemu-img` and `qemu-io` from a seed, and our two readers for them.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use disk_format::{Format, Limits, Result, rebuild};
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-/// What any of these tests may rebuild in memory.
+/// Limit for disks that the tests rebuild in memory.
 pub(crate) const MOST: u64 = 256 << 20;
 
-/// SplitMix64: small, and the same numbers everywhere.
+/// The generator SplitMix64, which gives the same numbers everywhere.
 #[derive(Clone)]
 pub(crate) struct Rng(pub(crate) u64);
 
@@ -52,7 +52,7 @@ impl Bench {
         self.dir.path().join(name)
     }
 
-    /// Runs a command in the folder; arguments are separated by single spaces. Fails loudly.
+    /// Runs a command in the folder. Arguments are separated by single spaces. A failure panics.
     pub(crate) fn run(&self, line: &str) {
         let (ok, text) = self.try_run(line);
         assert!(ok, "{line}: {text}");
@@ -63,7 +63,7 @@ impl Bench {
         run(Command::new(words[0]).args(&words[1..]).current_dir(self.dir.path()))
     }
 
-    /// One `qemu-io` process for all commands. Some may fail (a compressed write over a written cluster).
+    /// Runs all commands in one `qemu-io` process. Some may fail (a compressed write over a written cluster).
     pub(crate) fn io(&self, image: &str, commands: &[String]) {
         let mut command = Command::new("qemu-io");
         command.current_dir(self.dir.path());
@@ -79,7 +79,7 @@ impl Bench {
         std::fs::write(self.path(name), bytes).expect(name);
     }
 
-    /// What QEMU makes of an image; the first line of its complaint if it refuses.
+    /// QEMU's content of an image, or the first line of its error if it refuses the image.
     pub(crate) fn qemu_raw(&self, image: &str) -> Result<Vec<u8>, String> {
         let out = format!("{image}.raw");
         let (ok, text) = self.try_run(&format!("qemu-img convert -f qcow2 -O raw {image} {out}"));
@@ -95,19 +95,19 @@ fn run(command: &mut Command) -> (bool, String) {
     (out.status.success(), String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned())
 }
 
-/// The disk by the tables.
+/// Rebuilds the disk by its tables.
 pub(crate) fn by_image(file: &[u8], limits: Limits) -> Result<Vec<u8>> {
     let image = disk_format::open(Format::Qcow2, Arc::new(file.to_vec()), limits)?;
     never_wrong(rebuild::from_image(&*image, &file.to_vec(), MOST))
 }
 
-/// The disk as it arrives, in pieces.
+/// Rebuilds the disk from a stream of pieces.
 pub(crate) fn by_stream(file: &[u8], limits: Limits, piece: impl FnMut() -> usize) -> Result<Vec<u8>> {
     let mut stream = disk_format::stream(Format::Qcow2, limits)?;
     never_wrong(rebuild::from_stream(&mut *stream, file, piece, MOST))
 }
 
-/// An image may be refused; a reader that breaks its promises is a failure of the test.
+/// The result of a reader. An image may be refused, but a violation of the reader's contract fails the test.
 fn never_wrong(result: Result<Vec<u8>>) -> Result<Vec<u8>> {
     if let Err(e) = &result {
         assert!(!e.to_string().contains(rebuild::WRONG), "{e}");
@@ -115,7 +115,7 @@ fn never_wrong(result: Result<Vec<u8>>) -> Result<Vec<u8>> {
     result
 }
 
-/// Where two disks differ first, told briefly.
+/// The first difference of two disks, in short form.
 pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> Result<(), String> {
     if ours.len() != theirs.len() {
         return Err(format!("{} bytes, QEMU has {}", ours.len(), theirs.len()));
@@ -126,7 +126,7 @@ pub(crate) fn same(ours: &[u8], theirs: &[u8]) -> Result<(), String> {
     }
 }
 
-/// How many cases: a few by default; `QCOW2_CASES=20` does twenty times as many.
+/// Number of cases: a few by default; `QCOW2_CASES=20` runs twenty times as many.
 pub(crate) fn cases(few: u64) -> u64 {
     let times = std::env::var("QCOW2_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     few * times
@@ -152,8 +152,8 @@ pub(crate) fn each_seed(seeds: std::ops::Range<u64>, case: impl Fn(&Bench, u64) 
     });
 }
 
-/// A random image in `name`: created, written, snapshotted, resized or converted, as the seed says.
-/// Returns the commands, for the message of a failure.
+/// Makes a random image in `name`: created, written, with snapshots, resized or converted, as the seed
+/// determines. Returns the commands, for the message of a failure.
 pub(crate) fn make_image(bench: &Bench, seed: u64, name: &str) -> String {
     let mut rng = Rng(seed);
     let mut story = vec![];
@@ -176,7 +176,7 @@ pub(crate) fn make_image(bench: &Bench, seed: u64, name: &str) -> String {
         options.push("lazy_refcounts=on".to_owned());
     }
     let one_bit = options.iter().any(|o| o == "refcount_bits=1");
-    // A few L2 tables where that is cheap.
+    // Several L2 tables, if that is cheap.
     let table = cluster * cluster / if extended { 16 } else { 8 };
     let size = 512 * (1 + rng.below((table * 4).min(24 << 20) / 512));
     let prealloc = !extended && rng.one_in(8);
@@ -193,7 +193,7 @@ pub(crate) fn make_image(bench: &Bench, seed: u64, name: &str) -> String {
             (0..count).map(|_| io_command(&mut rng, size, cluster, extended)).collect();
         bench.io(name, &commands);
         story.push(format!("qemu-io {name} {commands:?}"));
-        // QEMU refuses some: more snapshots than the refcounts can count, resizing v2 with snapshots.
+        // QEMU refuses some commands: more snapshots than the refcounts allow, resizing v2 with snapshots.
         let line = if rng.one_in(4) && !one_bit && prealloc.is_empty() {
             format!("qemu-img snapshot -c s{round} {name}")
         } else if rng.one_in(5) {
@@ -236,7 +236,7 @@ fn io_command(rng: &mut Rng, size: u64, cluster: u64, extended: bool) -> String 
         6 => format!("write -z -u {at} {len}"),
         7 => format!("discard {at} {len}"),
         8 if extended => format!("write -P {pattern} {at} 512"),
-        // A compressed write is whole clusters, or reaches the end of the disk.
+        // A compressed write has whole clusters, or reaches the end of the disk.
         8..=10 => format!("write -c -P {pattern} {whole} {}", cluster.min(size - whole)),
         _ => format!("write -c -s noise {whole} {}", cluster.min(size - whole)),
     }

@@ -1,17 +1,17 @@
-//! What the tests of the qcow2 writer share: disks to write, and the judges `qemu-img` and `imago`.
+//! Helpers of the qcow2 writer's tests: disks to write, and comparison by `qemu-img` and `imago`.
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod rule;
 
 use disk_format::Codec;
-use disk_format::qcow2::write::{Compression, FreshFile, Options, Packed, Writer, Written};
+use disk_format::qcow2::write::{Compression, FileSummary, FreshFile, Options, Packed, Writer};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A sparse disk: what is not in a piece is zero.
+/// A sparse disk. Bytes outside of its pieces are zero.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub size: u64,
@@ -23,7 +23,7 @@ impl Disk {
         Disk { size, pieces: vec![] }
     }
 
-    /// Pieces come in rising order.
+    /// Adds a piece. Pieces must come in rising order.
     pub fn with(mut self, at: u64, bytes: Vec<u8>) -> Self {
         assert!(
             self.pieces.last().is_none_or(|(a, b)| a + b.len() as u64 <= at)
@@ -35,7 +35,7 @@ impl Disk {
         self
     }
 
-    /// A cluster's bytes, cut at the end of the disk; `None` where no piece touches it.
+    /// A cluster's bytes, truncated at the end of the disk. `None` if no piece touches it.
     fn cluster(&self, at: u64, len: u64) -> Option<Vec<u8>> {
         let end = (at + len).min(self.size);
         let mut out = None;
@@ -59,7 +59,7 @@ impl Disk {
         }
     }
 
-    /// Offsets of all clusters that a piece touches, rising.
+    /// Offsets of all clusters that a piece touches, in rising order.
     fn clusters(&self, cluster: u64) -> Vec<u64> {
         let mut all: Vec<u64> = self
             .pieces
@@ -74,7 +74,7 @@ impl Disk {
 }
 
 /// Writes the disk cluster by cluster.
-pub fn write(disk: &Disk, options: &Options, path: &Path) -> Written {
+pub fn write(disk: &Disk, options: &Options, path: &Path) -> FileSummary {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
     let mut writer = Writer::create(FreshFile(file), options.clone()).unwrap();
     let mut packer = writer.packer();
@@ -98,8 +98,9 @@ pub fn qemu_img(args: &[&str]) -> String {
     text
 }
 
-/// `qemu-img check` finds nothing, not even a leak; `compare` and `convert` read the disk back.
-pub fn qemu_agrees(disk: &Disk, written: Written, qcow2: &Path) {
+/// Asserts that `qemu-img check` finds nothing, not even a leak, and that `compare` and `convert` return the
+/// disk.
+pub fn qemu_agrees(disk: &Disk, written: FileSummary, qcow2: &Path) {
     let check = qemu_img(&["check", "-f", "qcow2", path(qcow2)]);
     assert!(check.contains("No errors were found"), "{check}");
     assert!(!check.to_lowercase().contains("leak"), "{check}");
@@ -115,7 +116,8 @@ pub fn qemu_agrees(disk: &Disk, written: Written, qcow2: &Path) {
     same_pieces(disk, &back);
 }
 
-/// The pieces are where they belong in a raw file of the right size. (`compare` has seen to the zeros.)
+/// Asserts that the pieces are at their positions in a raw file of the right size. `compare` has checked the
+/// zeros.
 fn same_pieces(disk: &Disk, raw: &Path) {
     let file = File::open(raw).unwrap();
     assert_eq!(file.metadata().unwrap().len(), disk.size.next_multiple_of(512));
@@ -126,7 +128,7 @@ fn same_pieces(disk: &Disk, raw: &Path) {
     }
 }
 
-/// The imago crate reads every piece, and zeros around it.
+/// Asserts that the imago crate reads every piece, and zeros around it.
 pub fn imago_agrees(disk: &Disk, qcow2: &Path) {
     use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder, Storage, StorageOpenOptions};
     let file = imago::file::File::open(StorageOpenOptions::new().filename(qcow2)).unwrap();
@@ -146,8 +148,8 @@ pub fn imago_agrees(disk: &Disk, qcow2: &Path) {
     }
 }
 
-/// Writes and judges; returns the file.
-pub fn round_trip(disk: &Disk, options: &Options) -> (tempfile::TempDir, PathBuf, Written) {
+/// Writes and checks a disk. Returns the file.
+pub fn round_trip(disk: &Disk, options: &Options) -> (tempfile::TempDir, PathBuf, FileSummary) {
     let dir = tempfile::tempdir().unwrap();
     let qcow2 = dir.path().join("disk.qcow2");
     let written = write(disk, options, &qcow2);
@@ -170,7 +172,7 @@ pub fn zstd(level: u8) -> Option<Compression> {
     Some(Compression { codec: Codec::Zstd, level })
 }
 
-/// A small generator of numbers that are the same every time.
+/// A small generator of numbers with a fixed seed.
 pub struct Numbers(pub u64);
 
 impl Numbers {
@@ -187,13 +189,13 @@ impl Numbers {
     }
 }
 
-/// Bytes no compressor shrinks.
+/// Bytes that cannot be compressed.
 pub fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut numbers = Numbers(seed);
     (0..len).map(|_| numbers.next() as u8).collect()
 }
 
-/// Text-like bytes: words that come again, with numbers between.
+/// Text-like bytes: repeated words with numbers in between.
 pub fn prose(len: usize, seed: u64) -> Vec<u8> {
     const WORDS: &[&str] =
         &["disk", "image", "cluster", "refcount", "the ", "table ", "offset=", "\n", "0x", "of a ", "zero"];

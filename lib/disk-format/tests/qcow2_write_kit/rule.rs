@@ -1,4 +1,4 @@
-//! Disks that need no memory: each byte follows from its offset.
+//! Disks that need no memory, since each byte is computed from its offset.
 
 use disk_format::ReadAt;
 use disk_format::qcow2::write::Sparse;
@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A disk by a rule: the byte at each offset of its data, and zeros in its holes. It counts how often it is asked for
+/// A disk by a rule: the byte of each offset in its data, and zeros in its holes. It counts the queries for
 /// its data.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub size: u64,
-    /// In rising order, apart from each other.
+    /// Ranges with data in rising order, with gaps in between.
     pub data: Vec<Range<u64>>,
     pub asked: Arc<AtomicU64>,
 }
@@ -23,7 +23,7 @@ impl Rule {
         Rule { size, data, asked: Arc::default() }
     }
 
-    /// By gaps and lengths, in turn, cut at the size.
+    /// A disk of alternating gaps and lengths, truncated at its size.
     pub fn of(size: u64, gaps_and_lengths: &[(u64, u64)]) -> Rule {
         let (mut at, mut data) = (0_u64, vec![]);
         for (gap, length) in gaps_and_lengths {

@@ -23,7 +23,7 @@ const MARK: (&[u8], &[u8]) = ("\r\n[… ".as_bytes(), " bytes lost …]\r\n".as_
 pub(super) struct Tail {
     log: File,
     old_path: PathBuf,
-    /// Position in LOG.
+    /// Number of bytes of LOG that were read.
     place: u64,
     /// The last LOG.old seen. It stays open, so that no other file gets its inode number.
     old: Option<File>,

@@ -1,4 +1,4 @@
-//! A log that is cut while it is read, lines, and the end.
+//! A log that is cut while it is read, the division into lines, and the end of the program.
 
 use super::*;
 use std::fs::{self, OpenOptions};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// A log as QEMU writes it and the launcher cuts it.
 struct Place {
     folder: TempDir,
-    /// All that was ever written, and how much of it was cut off.
+    /// All bytes that were ever written, and the number that was cut off.
     written: Vec<u8>,
     gone: usize,
 }
@@ -32,14 +32,15 @@ impl Place {
         self.written.extend_from_slice(bytes);
     }
 
-    /// So many bytes that are nowhere else the same.
+    /// `size` bytes that occur nowhere else.
     fn grow(&mut self, size: usize) {
         let from = self.written.len();
         let text: String = (from / 8..).map(|number| format!("{number:07}\n")).take(size / 8).collect();
         self.append(text.as_bytes());
     }
 
-    /// What the launcher does first: all but the last `rest` bytes stand in the old file, where `lost` are not kept.
+    /// First step of the launcher's cut: all but the last `rest` bytes are in the old file, without the first
+    /// `lost`.
     fn keep(&self, lost: usize, rest: usize) {
         let log = fs::read(self.log()).unwrap();
         let words = match lost {
@@ -51,7 +52,7 @@ impl Place {
         fs::rename(partial, self.folder.path().join("serial.log.old")).unwrap();
     }
 
-    /// And then: they go.
+    /// Second step of the cut: the bytes are removed from the log.
     fn cut(&mut self, rest: usize) {
         let log = fs::read(self.log()).unwrap();
         let file = OpenOptions::new().write(true).open(self.log()).unwrap();
@@ -65,7 +66,7 @@ impl Place {
     }
 }
 
-/// All there is to read now.
+/// All bytes that can be read now.
 fn rest(tail: &mut Tail) -> Vec<u8> {
     let (mut all, mut piece) = (Vec::new(), Vec::new());
     loop {
@@ -79,7 +80,7 @@ fn rest(tail: &mut Tail) -> Vec<u8> {
 
 #[test]
 fn a_cut_loses_and_repeats_nothing_wherever_the_reader_is() {
-    // How many pieces of 64 KiB it has read, and how much is left behind the cut.
+    // Number of pieces of 64 KiB that were read, and number of bytes left after the cut.
     for (pieces, left) in [(0, 0), (1, 4096), (3, 100), (4, 0), (5, 4096), (5, 800), (5, 0)] {
         let mut place = Place::new();
         let mut tail = place.tail();
@@ -96,7 +97,7 @@ fn a_cut_loses_and_repeats_nothing_wherever_the_reader_is() {
         place.grow(160);
         seen.extend(rest(&mut tail));
         assert!(seen == place.written, "{pieces} pieces, {left} left: {} bytes", seen.len());
-        // And so again.
+        // The same again.
         place.grow(200 << 10);
         place.keep(0, 8);
         place.cut(8);
@@ -182,7 +183,7 @@ fn the_first_words_of_a_guest_are_no_instructions() {
         place.keep(0, 0);
         place.cut(0);
         place.grow(80);
-        // Whatever it makes of that: it ends, and goes on.
+        // Whatever the result is, reading ends and continues.
         rest(&mut tail);
         place.grow(80);
         let end = place.written.len() - 80;
@@ -213,7 +214,7 @@ fn lines_end_where_a_runtime_needs_it() {
     assert!(shaped(&[&noise]).split(|byte| *byte == b'\n').all(|line| line.len() <= (8 << 10) + 4));
 }
 
-/// Takes what is written, until it is broken.
+/// An output that accepts bytes until it is broken.
 #[derive(Clone, Default)]
 struct Out(Arc<Mutex<Vec<u8>>>, bool);
 
@@ -250,7 +251,7 @@ fn it_ends_when_the_launcher_has_and_not_before() {
         rounds += 1;
         assert!(time <= PAUSE.1);
         match rounds {
-            // It was asked to end, and the guest has its last words.
+            // The program was asked to end, and has printed the guest's last lines.
             20 => place.append(b"bye"),
             40 => held = None,
             _ => {}
@@ -294,14 +295,15 @@ fn who_cannot_write_waits_for_the_end_all_the_same() {
     assert_eq!(rounds, 5);
 }
 
-/// The real thing in small: somebody writes and cuts without a pause, as long as the reader is not two cuts behind.
+/// The real situation on a small scale: a thread writes and cuts without a pause, while the reader is less
+/// than two cuts behind.
 #[test]
 fn a_reader_beside_a_writer_misses_nothing() {
     let mut place = Place::new();
     let (log, lock) = (place.log(), place.folder.path().join("lock"));
     let held = hold(&lock);
     let out = Out::default();
-    // A line that it saw half of is ended, since nothing is waited for here.
+    // An incomplete line is ended, since the test does not wait.
     let letters = |bytes: &[u8]| bytes.iter().copied().filter(|byte| *byte != b'\n').collect::<Vec<u8>>();
     let written = std::thread::scope(|scope| {
         let (to, path) = (out.clone(), lock.clone());
@@ -309,8 +311,8 @@ fn a_reader_beside_a_writer_misses_nothing() {
         for _ in 0..12 {
             let before = letters(&place.written[..place.gone]).len();
             place.grow(8 << 10);
-            // Something that was written after the last cut was read: so that cut was seen. Had the log grown to its old
-            // length by then, nobody could tell.
+            // Bytes that were written after the last cut have been read, so that cut was noticed. If the log
+            // had grown to its old length by then, the cut could not be noticed.
             while !reader.is_finished() && letters(&out.0.lock().unwrap()).len() <= before {
                 std::thread::yield_now();
             }

@@ -1,4 +1,4 @@
-//! A judge: inflates slowly and plainly, and refuses a distance over 4096, which zlib-rs and libdeflate let pass.
+//! A slow and simple decoder that refuses distances over 4096, which zlib-rs and libdeflate accept.
 
 const LENGTH_BASE: [usize; 29] = [
     3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195,
@@ -41,9 +41,9 @@ impl Bits<'_> {
 }
 
 struct Code {
-    /// How many codes there are of each length.
+    /// Number of codes of each length.
     counts: [usize; 16],
-    /// By length, then by number.
+    /// Symbols by code length, then by number.
     symbols: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Code {
     }
 }
 
-/// Every set of lengths must fill the code space exactly: some decoders refuse any other.
+/// Every set of lengths must fill the code space exactly. Some decoders refuse any other.
 fn complete(lengths: &[u8]) -> Result<(), String> {
     let sum: u32 = lengths.iter().filter(|l| **l > 0).map(|l| 1 << (15 - l)).sum();
     if sum == 1 << 15 { Ok(()) } else { Err(format!("code space filled to {sum} of 32768")) }

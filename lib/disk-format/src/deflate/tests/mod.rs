@@ -1,4 +1,4 @@
-//! Everything that is encoded decodes again: by a judge that minds the window, by zlib-rs and by libdeflate.
+//! All encoded data decodes again: by a decoder that checks the window, by zlib-rs and by libdeflate.
 
 mod inflate;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 fn check(input: &[u8], level: u8) -> usize {
     let mut out = Vec::new();
-    // Stored blocks bound what any input can become.
+    // Stored blocks limit the size of any output.
     let limit = input.len() + 5 * (input.len() / 1000 + 2);
     assert!(
         Encoder::new(level).encode(input, limit, &mut out),
@@ -30,12 +30,12 @@ fn check(input: &[u8], level: u8) -> usize {
     out.len()
 }
 
-/// Something to append to an input.
+/// A part to append to an input.
 #[derive(Debug, Clone)]
 enum Piece {
     Bytes(Vec<u8>),
     Run(u8, usize),
-    /// A repetition of what lies so far back.
+    /// A repetition of bytes at this distance.
     Copy(usize, usize),
     Noise(u64, usize),
 }
@@ -141,7 +141,7 @@ fn the_test_notices_a_window_that_is_too_large() {
 
 #[test]
 fn skewed_frequencies_need_codes_cut_to_15_bits() {
-    // Fibonacci numbers make Huffman's tree as deep as can be.
+    // Fibonacci numbers give the deepest possible Huffman tree.
     let mut input = Vec::new();
     let (mut a, mut b) = (1, 1);
     for byte in 0..24u8 {

@@ -1,9 +1,9 @@
-//! Every field at its extremes: what is refused names the field and its offset.
+//! Every field at its extremes. Each error names the field and its offset.
 
 use super::*;
 use proptest::prelude::*;
 
-/// A sound version 3 header of a 1 GiB disk with 64 KiB clusters, extensions and all.
+/// A valid version 3 header of a 1 GiB disk with 64 KiB clusters and extensions.
 fn sound() -> Vec<u8> {
     let mut head = vec![0; 65536];
     put32(&mut head, 0, MAGIC);
@@ -39,7 +39,7 @@ fn parse(head: &[u8]) -> Result<Header> {
     }
 }
 
-/// Parses the sound header with one change.
+/// Parses the valid header with one change.
 fn with(change: impl FnOnce(&mut Vec<u8>)) -> Result<Header> {
     let mut head = sound();
     change(&mut head);
@@ -168,7 +168,7 @@ fn tables_of_the_header_lie_apart() {
         put32(h, 60, 1);
         put64(h, 64, 0x30000);
     });
-    // What has no entries lies nowhere.
+    // A table without entries has no position.
     let empty = with(|h| {
         put64(h, 24, 0);
         put32(h, 36, 0);
@@ -211,7 +211,8 @@ fn a_short_piece_asks_for_more_and_a_short_file_is_truncated() {
 }
 
 proptest! {
-    /// Whatever the fields hold, what is accepted keeps the promises the rest of the reader builds on.
+    /// A header that is accepted has the properties on which the rest of the reader relies, whatever its
+    /// fields are.
     #[test]
     fn accepted_headers_are_sane(changes in prop::collection::vec((0..200_usize, any::<u8>()), 1..6), whole: bool) {
         let mut head = sound();

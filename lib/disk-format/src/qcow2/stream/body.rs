@@ -141,7 +141,7 @@ impl Body {
             self.l1_passed(&mut piece.out)?;
         }
         while let Step::On = self.step(&mut piece)? {}
-        // After `go_on` the position may be behind the piece, which has then passed completely.
+        // After `resume_from` the position may be behind the piece, which has then passed completely.
         piece.out.keep_from = self.at.min(self.next_pending().unwrap_or(u64::MAX)).min(end);
         if last {
             self.end(end)?;

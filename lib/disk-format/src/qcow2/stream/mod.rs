@@ -17,7 +17,7 @@
 //! **Unread zeros** ([`StreamImage::skip`]) are skipped if all tables are known and refer to nothing in that
 //! range. A sparse file in an archive may have more zeros than could be read.
 //!
-//! **Another reader** can continue ([`Standing`]) if every table lies before its data and no data is
+//! **Another reader** can continue ([`StreamPosition`]) if every table lies before its data and no data is
 //! compressed, as in images of our writer and of `qemu-img convert`. Nothing is spooled then, and a few
 //! extents describe the pending data.
 //!
@@ -27,13 +27,13 @@
 mod body;
 mod leftover;
 mod pending;
+mod position;
 mod spooled;
-mod standing;
 mod tables;
 
 use super::header::{Header, Parsed};
 use super::refuse;
-use crate::image::{Limits, Pushed, Standing, StreamImage};
+use crate::image::{Limits, Pushed, StreamImage, StreamPosition};
 use crate::{Error, ErrorKind, Extent, Format, ReadAt, Result};
 use body::Body;
 
@@ -104,13 +104,13 @@ impl StreamImage for Qcow2Stream {
         self.body.as_ref().map(|body| body.front())
     }
 
-    fn standing(&self) -> Option<Standing> {
-        self.body.as_ref()?.standing()
+    fn position(&self) -> Option<StreamPosition> {
+        self.body.as_ref()?.position()
     }
 
-    fn go_on(&mut self, standing: &Standing) -> Result<()> {
+    fn resume_from(&mut self, position: &StreamPosition) -> Result<()> {
         match &mut self.body {
-            Some(body) => body.go_on(standing),
+            Some(body) => body.resume_from(position),
             None => Err(misused("the header must be pushed before `go_on`".to_owned())),
         }
     }

@@ -44,11 +44,11 @@ pub use options::{Backing, Compression, Options};
 pub use packer::{Packed, Packer};
 pub use view::View;
 pub use write_at::{FreshFile, WriteAt};
-pub use writer::{Writer, Written};
+pub use writer::{FileSummary, Writer};
 
 use crate::Result;
 
 /// Writes an empty disk: all zeros, or all of the backing file if there is one.
-pub fn empty<W: WriteAt>(out: W, options: Options) -> Result<Written> {
+pub fn empty<W: WriteAt>(out: W, options: Options) -> Result<FileSummary> {
     Writer::create(out, options)?.finish()
 }

@@ -2,7 +2,7 @@
 
 use crate::Codec;
 
-/// Compression of clusters.
+/// Codec and level for the clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compression {
     /// DEFLATE ("zlib", which every QEMU reads) or Zstandard (QEMU 5.1 and later).

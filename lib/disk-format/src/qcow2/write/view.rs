@@ -114,7 +114,7 @@ impl<D: Sparse> View<D> {
         block
     }
 
-    /// Those of the parts of the disk, each of `unit` bytes, that may have data.
+    /// The parts of the disk, each of `unit` bytes, that may have data.
     fn with_data(&self, unit: u64, parts: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let mut next = parts.start;
         std::iter::from_fn(move || {

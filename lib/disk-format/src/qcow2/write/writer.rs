@@ -25,7 +25,7 @@ pub struct Writer<W> {
     l2: Option<L2>,
     /// Offset in the guest's disk from which the next cluster may begin.
     guest: u64,
-    written: Written,
+    written: FileSummary,
 }
 
 /// The L2 table of the region that is being written.
@@ -37,7 +37,7 @@ struct L2 {
 
 /// Size and counts of a finished file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct FileSummary {
     /// Size of the file. Everything before is written.
     pub file_size: u64,
     /// The guest's size: the requested one, rounded up to whole sectors.
@@ -62,7 +62,7 @@ impl<W: WriteAt> Writer<W> {
             l1: L1::new(&geometry, l1_at),
             l2: None,
             guest: 0,
-            written: Written { virtual_size: geometry.virtual_size, ..Written::default() },
+            written: FileSummary { virtual_size: geometry.virtual_size, ..FileSummary::default() },
             options,
             geometry,
         })
@@ -142,12 +142,12 @@ impl<W: WriteAt> Writer<W> {
     }
 
     /// Writes the tables and, last, the header. Nothing is synced to disk; the target does that.
-    pub fn finish(self) -> Result<Written> {
+    pub fn finish(self) -> Result<FileSummary> {
         self.finish_into().map(|(written, _)| written)
     }
 
     /// Like [`Writer::finish`], and returns the output.
-    pub fn finish_into(mut self) -> Result<(Written, W)> {
+    pub fn finish_into(mut self) -> Result<(FileSummary, W)> {
         self.leave_region()?;
         self.space.finish();
         self.do_chores()?;
