@@ -3,13 +3,13 @@
 
 use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};
 use cdi::{Error, ErrorKind, Result};
-use launcher_client::{self as one, Access, Patience, wait};
+use launcher_client::{self as one, Access, Timeouts, wait};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Timeouts of requests to a launcher. The guest may be emulated, on a busy computer.
-const PATIENCE: Patience = Patience {
+const PATIENCE: Timeouts = Timeouts {
     answer: Duration::from_secs(30),
     sync: Duration::from_secs(120),
     state: Duration::from_secs(30),
@@ -104,14 +104,14 @@ impl Client {
     /// The verbs' error: faults one per line, with the hint of the launcher.
     fn error(&self, e: one::Error) -> Error {
         let kind = match e.kind() {
-            one::ErrorKind::Absent | one::ErrorKind::NotFound => ErrorKind::NotFound,
+            one::ErrorKind::NotListening | one::ErrorKind::NotFound => ErrorKind::NotFound,
             one::ErrorKind::Refused => ErrorKind::Refused,
-            one::ErrorKind::Closed
-            | one::ErrorKind::Late
-            | one::ErrorKind::Endless
+            one::ErrorKind::Unreachable
+            | one::ErrorKind::TimedOut
+            | one::ErrorKind::TooLarge
             | one::ErrorKind::Failed => ErrorKind::Failed,
         };
-        if e.kind() == one::ErrorKind::Closed {
+        if e.kind() == one::ErrorKind::Unreachable {
             let what = format!("cannot reach {}", self.socket.display());
             return e.into_cause().into_iter().fold(Error::new(kind, what), Error::because);
         }

@@ -19,7 +19,7 @@ use api::launcher::{GuestCommand, GuestInfo, GuestInterface, GuestLoad, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-pub(crate) use launcher_client::words::{SENTENCE, text};
+pub(crate) use launcher_client::sanitize::{SENTENCE, text};
 
 /// Interfaces that the guest alone knows.
 pub(crate) const INTERFACES: usize = 32;

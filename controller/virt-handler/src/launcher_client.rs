@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Time limits of what virt-api asks: less than its own, so that it hears which launcher does not answer.
-const PASSED_ON: one::Patience = one::Patience {
+const PASSED_ON: one::Timeouts = one::Timeouts {
     answer: Duration::from_secs(15),
     sync: Duration::from_secs(15),
     state: Duration::from_secs(5),
@@ -25,7 +25,7 @@ pub struct Client(one::Client<Option<Process>>);
 
 impl Client {
     /// The launcher of the VMI `name`.
-    pub fn new(name: &str, door: Arc<dyn one::Door<Option<Process>>>) -> Client {
+    pub fn new(name: &str, door: Arc<dyn one::Connector<Option<Process>>>) -> Client {
         Client(one::Client::new(format!("the launcher of {name}"), door))
     }
 
@@ -89,9 +89,9 @@ impl States {
 /// virt-handler's error: what a door of virt-handler says is its own already.
 fn ours(e: one::Error) -> Error {
     let kind = match e.kind() {
-        one::ErrorKind::Absent | one::ErrorKind::NotFound => ErrorKind::NotFound,
-        one::ErrorKind::Refused | one::ErrorKind::Endless => ErrorKind::Refused,
-        one::ErrorKind::Closed | one::ErrorKind::Late | one::ErrorKind::Failed => ErrorKind::Failed,
+        one::ErrorKind::NotListening | one::ErrorKind::NotFound => ErrorKind::NotFound,
+        one::ErrorKind::Refused | one::ErrorKind::TooLarge => ErrorKind::Refused,
+        one::ErrorKind::Unreachable | one::ErrorKind::TimedOut | one::ErrorKind::Failed => ErrorKind::Failed,
     };
     of_kind(kind, e)
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::pod::folder::Open;
-use ::launcher_client::{Cause, Door};
-use ::launcher_client::{LARGEST, LONGEST, Patience};
+use ::launcher_client::{Cause, Connector};
+use ::launcher_client::{LARGEST, LONGEST, Timeouts};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use std::io::{Read as _, Write as _};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// A launcher that answers each connection with the next of these bytes, and closes.
 struct Fake(tempfile::TempDir);
 
-impl Door<Option<Process>> for Fake {
+impl Connector<Option<Process>> for Fake {
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         Box::pin(async {
             let stream = UnixStream::connect(self.0.path().join("s")).await;
@@ -172,7 +172,7 @@ async fn a_state_is_shorter_than_an_answer() {
 }
 
 /// A launcher that begins an answer, and then says a piece of it whenever it is told to. It is given so much time.
-fn slow(patience: Patience) -> (Client, mpsc::Sender<Vec<u8>>) {
+fn slow(patience: Timeouts) -> (Client, mpsc::Sender<Vec<u8>>) {
     let place = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(place.path().join("s")).unwrap();
     let (tell, told) = mpsc::channel::<Vec<u8>>();
@@ -189,7 +189,7 @@ fn slow(patience: Patience) -> (Client, mpsc::Sender<Vec<u8>>) {
 #[tokio::test]
 async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
     let answer = Duration::from_millis(500);
-    let (client, tell) = slow(Patience { answer, ..Patience::default() });
+    let (client, tell) = slow(Timeouts { answer, ..Timeouts::default() });
     let trickle = async {
         // The one at the other end of the channel goes when it is hung up on.
         while tell.send(b" ".to_vec()).is_ok() {
@@ -210,7 +210,7 @@ async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
 async fn a_state_that_has_begun_comes_to_its_end_or_is_given_up_however_often_it_is_asked_for() {
     // To begin an answer is one thing, and may take its time on a busy host; a state is another.
     let state = Duration::from_millis(200);
-    let (client, tell) = slow(Patience { state, ..Patience::default() });
+    let (client, tell) = slow(Timeouts { state, ..Timeouts::default() });
     let (mut states, _) = client.watch().await.unwrap();
     let silent = timeout(state * 3, states.next()).await;
     assert!(silent.is_err(), "to say nothing is no fault");
@@ -222,5 +222,5 @@ async fn a_state_that_has_begun_comes_to_its_end_or_is_given_up_however_often_it
             break said.unwrap_err().to_string();
         }
     };
-    assert!(said.contains("told no whole state within"), "{said}");
+    assert!(said.contains("sent no complete state within"), "{said}");
 }

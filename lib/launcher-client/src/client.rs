@@ -1,11 +1,11 @@
 //! Requests to a launcher, each with a time limit and a size limit for its answer.
 
-use crate::connect::{AtPath, Cause, Door, Open};
+use crate::connect::{AtPath, Cause, Connector, Open};
 use crate::connection::Connection;
 use crate::error::{Error, ErrorKind, Result, unread};
+use crate::sanitize;
 use crate::states::States;
 use crate::stream::Stream;
-use crate::words;
 use api::launcher::{
     Answer, Domain, Exec, Executed, Freeze, GuestFilesystem, GuestInfo, GuestUser, Info, MonitorCommand,
     Refusal, Request, STREAM, State, Stats, Sync as Vm,
@@ -38,7 +38,7 @@ const FREEZE: Duration = Duration::from_secs(30);
 
 /// Time limits of a launcher's answers.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// Limit of an ordinary answer, the connection included.
     pub answer: Duration,
     /// Limit of the answer to a new VM.
@@ -47,10 +47,10 @@ pub struct Patience {
     pub state: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
+impl Default for Timeouts {
+    fn default() -> Timeouts {
         let seconds = Duration::from_secs;
-        Patience { answer: seconds(20), sync: seconds(60), state: seconds(20) }
+        Timeouts { answer: seconds(20), sync: seconds(60), state: seconds(20) }
     }
 }
 
@@ -80,7 +80,8 @@ impl Access {
     }
 }
 
-/// The path of a VMI's launcher at the virt-handler of its node: the launcher's own paths come [below](Client::below) it.
+/// The path of a VMI's launcher at the virt-handler of its node: the launcher's own paths come
+/// [below](Client::below) it.
 pub fn vmi_path(namespace: &str, name: &str, uid: &str) -> String {
     format!("/v1/namespaces/{namespace}/virtualmachineinstances/{name}/{uid}")
 }
@@ -88,16 +89,16 @@ pub fn vmi_path(namespace: &str, name: &str, uid: &str) -> String {
 /// Client of one launcher. `P` is the connector's knowledge of the process that listens.
 pub struct Client<P = ()> {
     who: Arc<str>,
-    door: Arc<dyn Door<P>>,
+    connector: Arc<dyn Connector<P>>,
     /// Prefix of all paths.
     prefix: Arc<str>,
-    patience: Patience,
+    patience: Timeouts,
 }
 
 impl<P> Clone for Client<P> {
     fn clone(&self) -> Client<P> {
-        let Client { who, door, prefix, patience } = self;
-        Client { who: who.clone(), door: door.clone(), prefix: prefix.clone(), patience: *patience }
+        let Client { who, connector, prefix, patience } = self;
+        Client { who: who.clone(), connector: connector.clone(), prefix: prefix.clone(), patience: *patience }
     }
 }
 
@@ -108,7 +109,7 @@ impl<P> fmt::Debug for Client<P> {
 }
 
 /// A request before it is sent, with its limits.
-struct Question<'a> {
+struct Call<'a> {
     method: Method,
     path: &'a str,
     body: Option<Bytes>,
@@ -124,9 +125,9 @@ impl Client {
 }
 
 impl<P> Client<P> {
-    /// A client that connects by this door. Error messages begin with `who`: "the launcher of web".
-    pub fn new(who: impl Into<Arc<str>>, door: Arc<dyn Door<P>>) -> Client<P> {
-        Client { who: who.into(), door, prefix: "".into(), patience: Patience::default() }
+    /// A client with this connector. Error messages begin with `who`: "the launcher of web".
+    pub fn new(who: impl Into<Arc<str>>, connector: Arc<dyn Connector<P>>) -> Client<P> {
+        Client { who: who.into(), connector, prefix: "".into(), patience: Timeouts::default() }
     }
 
     /// Sets a prefix for all paths, for a launcher behind another server.
@@ -138,7 +139,7 @@ impl<P> Client<P> {
 
     /// Sets the time limits.
     #[must_use]
-    pub fn with(mut self, patience: Patience) -> Client<P> {
+    pub fn with(mut self, patience: Timeouts) -> Client<P> {
         self.patience = patience;
         self
     }
@@ -155,14 +156,14 @@ impl<P> Client<P> {
 
     /// Gives a VM to the launcher, which refuses a generation older than its own.
     pub async fn sync(&self, vm: &Vm) -> Result<Answer> {
-        let question = self.with_body(Method::PUT, "/v1/vm", vm, self.patience.sync)?;
-        self.ask(question).await.map(words::answer)
+        let call = self.with_body(Method::PUT, "/v1/vm", vm, self.patience.sync)?;
+        self.ask(call).await.map(sanitize::answer)
     }
 
     /// Sends a request to the VM: start, shut down, pause, …
     pub async fn request(&self, request: &Request) -> Result<Answer> {
-        let question = self.with_body(Method::POST, "/v1/requests", request, self.patience.answer)?;
-        self.ask(question).await.map(words::answer)
+        let call = self.with_body(Method::POST, "/v1/requests", request, self.patience.answer)?;
+        self.ask(call).await.map(sanitize::answer)
     }
 
     /// Usage statistics of the VM.
@@ -172,7 +173,7 @@ impl<P> Client<P> {
 
     /// Domain XML and names, as libvirt has them.
     pub async fn domain(&self) -> Result<Domain> {
-        self.ask(Question { most: OUTPUT, ..self.get("/v1/domain") }).await
+        self.ask(Call { most: OUTPUT, ..self.get("/v1/domain") }).await
     }
 
     /// All statistics of the domain, by libvirt's names.
@@ -182,18 +183,18 @@ impl<P> Client<P> {
 
     /// Sends a command to QEMU's monitor, and returns its answer.
     pub async fn monitor(&self, command: &MonitorCommand) -> Result<String> {
-        let question = self.with_body(Method::POST, "/v1/domain/monitor", command, self.patience.answer)?;
-        self.ask(Question { most: OUTPUT, ..question }).await
+        let call = self.with_body(Method::POST, "/v1/domain/monitor", command, self.patience.answer)?;
+        self.ask(Call { most: OUTPUT, ..call }).await
     }
 
     /// Screenshot of the guest's display, as PNG.
     pub async fn screenshot(&self) -> Result<Vec<u8>> {
-        self.bytes(Question { most: PICTURE, ..self.get("/v1/screenshot") }).await
+        self.bytes(Call { most: PICTURE, ..self.get("/v1/screenshot") }).await
     }
 
     /// Screenshot as PNG, after a move of the guest's pointer has woken up a sleeping screen.
     pub async fn screenshot_awake(&self) -> Result<Vec<u8>> {
-        self.bytes(Question { most: PICTURE, ..self.get(AWAKE) }).await
+        self.bytes(Call { most: PICTURE, ..self.get(AWAKE) }).await
     }
 
     /// Screenshot as PNG of at most `most` bytes, together with the output of `room`. The picture is read
@@ -245,24 +246,24 @@ impl<P> Client<P> {
 
     /// Checks that the guest agent answers within a time.
     pub async fn ping(&self, within: Duration) -> Result<()> {
-        let question = self.with_body(Method::POST, "/v1/guest/ping", &serde_json::json!({}), within)?;
-        self.bytes(question).await.map(drop)
+        let call = self.with_body(Method::POST, "/v1/guest/ping", &serde_json::json!({}), within)?;
+        self.bytes(call).await.map(drop)
     }
 
     /// Runs a program in the guest, within a time that is longer than the program's own.
     pub async fn exec(&self, exec: &Exec, within: Duration) -> Result<Executed> {
-        let question = self.with_body(Method::POST, "/v1/guest/exec", exec, within)?;
-        self.ask(Question { most: OUTPUT, ..question }).await
+        let call = self.with_body(Method::POST, "/v1/guest/exec", exec, within)?;
+        self.ask(Call { most: OUTPUT, ..call }).await
     }
 
-    /// Stream of the VM's states: the current one and each change, with the door's knowledge of the process
-    /// that listens.
+    /// Stream of the VM's states: the current one and each change, with the connector's knowledge of the
+    /// process that listens.
     pub async fn watch(&self) -> Result<(States, P)> {
-        let question = self.get("/v1/state?watch");
-        let (path, within) = (question.path, question.within);
+        let call = self.get("/v1/state?watch");
+        let (path, within) = (call.path, call.within);
         let reached = AtomicBool::new(false);
         let watched = async {
-            let (answer, mut connection, peer) = self.exchange(question, false, &reached).await?;
+            let (answer, mut connection, peer) = self.exchange(call, false, &reached).await?;
             if answer.status() != StatusCode::OK {
                 return Err(self.refused(path, answer, &mut connection).await);
             }
@@ -289,14 +290,14 @@ impl<P> Client<P> {
 
     // ---- Requests ----
 
-    fn get<'a>(&self, path: &'a str) -> Question<'a> {
-        Question { method: Method::GET, path, body: None, within: self.patience.answer, most: LARGEST }
+    fn get<'a>(&self, path: &'a str) -> Call<'a> {
+        Call { method: Method::GET, path, body: None, within: self.patience.answer, most: LARGEST }
     }
 
     async fn freezes(&self, path: &str, body: &impl Serialize) -> Result<()> {
         let within = self.patience.answer + FREEZE;
-        let question = self.with_body(Method::POST, path, body, within)?;
-        self.bytes(question).await.map(drop)
+        let call = self.with_body(Method::POST, path, body, within)?;
+        self.bytes(call).await.map(drop)
     }
 
     fn with_body<'a>(
@@ -305,27 +306,27 @@ impl<P> Client<P> {
         path: &'a str,
         body: &impl Serialize,
         within: Duration,
-    ) -> Result<Question<'a>> {
+    ) -> Result<Call<'a>> {
         let text = serde_json::to_vec(body).map_err(|e| Error::failed("cannot write JSON").because(e))?;
-        Ok(Question { method, body: Some(text.into()), within, ..self.get(path) })
+        Ok(Call { method, body: Some(text.into()), within, ..self.get(path) })
     }
 
-    async fn ask<T: DeserializeOwned>(&self, question: Question<'_>) -> Result<T> {
-        let path = question.path;
-        let bytes = self.bytes(question).await?;
+    async fn ask<T: DeserializeOwned>(&self, call: Call<'_>) -> Result<T> {
+        let path = call.path;
+        let bytes = self.bytes(call).await?;
         serde_json::from_slice(&bytes).map_err(|e| {
             let what = format!(
-                "{self:?} answers {path} in words that are not known here; it may be of another version"
+                "{self:?} sent an answer to {path} that is not understood; it may be of another version"
             );
             Error::failed(what).because(unread(&e))
         })
     }
 
-    async fn bytes(&self, question: Question<'_>) -> Result<Vec<u8>> {
-        let (path, within, most) = (question.path, question.within, question.most);
+    async fn bytes(&self, call: Call<'_>) -> Result<Vec<u8>> {
+        let (path, within, most) = (call.path, call.within, call.most);
         let reached = AtomicBool::new(false);
         let answered = async {
-            let (answer, mut connection, _) = self.exchange(question, false, &reached).await?;
+            let (answer, mut connection, _) = self.exchange(call, false, &reached).await?;
             self.rest(path, answer, &mut connection, most).await
         };
         self.within(path, within, &reached, answered).await
@@ -345,19 +346,19 @@ impl<P> Client<P> {
         let (bytes, broken) = whole(answer.into_body(), connection, most).await;
         match broken {
             None => Ok(bytes),
-            Some(Cut::Broken(e)) => Err(self.broken(path, e)),
-            Some(Cut::Endless) => {
+            Some(BodyError::Broken(e)) => Err(self.broken(path, e)),
+            Some(BodyError::TooLarge) => {
                 let what = format!("{self:?} answers {path} with more than {most} bytes");
-                Err(Error::new(ErrorKind::Endless, what))
+                Err(Error::new(ErrorKind::TooLarge, what))
             }
         }
     }
 
     async fn stream(&self, path: &str) -> Result<Stream> {
-        let question = self.get(path);
-        let (within, reached) = (question.within, AtomicBool::new(false));
+        let call = self.get(path);
+        let (within, reached) = (call.within, AtomicBool::new(false));
         let left = async {
-            let (answer, mut connection, _) = self.exchange(question, true, &reached).await?;
+            let (answer, mut connection, _) = self.exchange(call, true, &reached).await?;
             if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
                 return Err(self.refused(path, answer, &mut connection).await);
             }
@@ -370,12 +371,12 @@ impl<P> Client<P> {
     /// Connects, sends the request, and receives the header of the answer.
     async fn exchange(
         &self,
-        question: Question<'_>,
+        call: Call<'_>,
         leaves: bool,
         reached: &AtomicBool,
     ) -> Result<(Response<Incoming>, Connection, P)> {
-        let Question { method, path, body, .. } = question;
-        let Open { stream, peer } = self.door.open().await.map_err(|e| self.unreachable(e))?;
+        let Call { method, path, body, .. } = call;
+        let Open { stream, peer } = self.connector.open().await.map_err(|e| self.unreachable(e))?;
         reached.store(true, Ordering::Relaxed);
         let uri = format!("{}{path}", self.prefix);
         let mut request = hyper::Request::builder().method(method).uri(uri).header(HOST, "launcher");
@@ -407,7 +408,7 @@ impl<P> Client<P> {
                 true => format!("{self:?} did not answer {path} within {seconds} s"),
                 false => format!("{self:?} took no connection within {seconds} s, to be asked for {path}"),
             };
-            Error::new(ErrorKind::Late, what)
+            Error::new(ErrorKind::TimedOut, what)
         })?
     }
 
@@ -416,8 +417,8 @@ impl<P> Client<P> {
     fn unreachable(&self, cause: Cause) -> Error {
         let is_absent = |e: &std::io::Error| [NotFound, ConnectionRefused].contains(&e.kind());
         match cause.downcast_ref() {
-            Some(e) if is_absent(e) => Error::new(ErrorKind::Absent, format!("{self:?} does not run")),
-            _ => Error::new(ErrorKind::Closed, format!("cannot reach {self:?}")),
+            Some(e) if is_absent(e) => Error::new(ErrorKind::NotListening, format!("{self:?} does not run")),
+            _ => Error::new(ErrorKind::Unreachable, format!("cannot reach {self:?}")),
         }
         .because(cause)
     }
@@ -449,18 +450,20 @@ impl<P> Client<P> {
 }
 
 /// Reason for an incomplete body.
-enum Cut {
+enum BodyError {
     Broken(hyper::Error),
-    Endless,
+    TooLarge,
 }
 
 /// Reads a body of at most `most` bytes.
-async fn whole(mut body: Incoming, connection: &mut Connection, most: usize) -> (Vec<u8>, Option<Cut>) {
+async fn whole(mut body: Incoming, connection: &mut Connection, most: usize) -> (Vec<u8>, Option<BodyError>) {
     let mut bytes = Vec::new();
     while let Some(piece) = connection.piece(&mut body).await {
         match piece {
-            Err(e) => return (bytes, Some(Cut::Broken(e))),
-            Ok(data) if data.len() > most.saturating_sub(bytes.len()) => return (bytes, Some(Cut::Endless)),
+            Err(e) => return (bytes, Some(BodyError::Broken(e))),
+            Ok(data) if data.len() > most.saturating_sub(bytes.len()) => {
+                return (bytes, Some(BodyError::TooLarge));
+            }
             Ok(data) => bytes.extend_from_slice(&data),
         }
     }

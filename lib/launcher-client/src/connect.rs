@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Method of connecting to a launcher. Some connectors can also tell which process listens.
-pub trait Door<P = ()>: Send + Sync {
+pub trait Connector<P = ()>: Send + Sync {
     /// Connects. Never blocks, waits for as long as the launcher accepts no connection, and may be dropped.
     fn open(&self) -> BoxFuture<'_, Result<Open<P>, Cause>>;
 }
@@ -36,7 +36,7 @@ pub struct Open<P = ()> {
 #[derive(Clone, Debug)]
 pub struct AtPath(pub PathBuf);
 
-impl Door for AtPath {
+impl Connector for AtPath {
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         Box::pin(async {
             let mut pauses = Pauses::default();

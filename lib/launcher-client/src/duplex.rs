@@ -10,9 +10,9 @@ use tokio::net::UnixStream;
 
 /// Stream of bytes in both directions. Made by `socket.into()` from a unix socket, and by
 /// `Box::new(stream).into()` from any other stream.
-pub struct Duplex(Way);
+pub struct Duplex(Transport);
 
-enum Way {
+enum Transport {
     Socket(UnixStream),
     Other(Box<dyn BothWays>),
 }
@@ -26,29 +26,29 @@ impl Duplex {
     /// The unix socket, if the stream is one.
     pub(crate) fn into_socket(self) -> Option<UnixStream> {
         match self.0 {
-            Way::Socket(socket) => Some(socket),
-            Way::Other(_) => None,
+            Transport::Socket(socket) => Some(socket),
+            Transport::Other(_) => None,
         }
     }
 }
 
 impl From<UnixStream> for Duplex {
     fn from(socket: UnixStream) -> Duplex {
-        Duplex(Way::Socket(socket))
+        Duplex(Transport::Socket(socket))
     }
 }
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> From<Box<T>> for Duplex {
     fn from(stream: Box<T>) -> Duplex {
-        Duplex(Way::Other(stream))
+        Duplex(Transport::Other(stream))
     }
 }
 
 impl fmt::Debug for Duplex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Way::Socket(socket) => fmt::Debug::fmt(socket, f),
-            Way::Other(_) => f.write_str("a connection to a launcher"),
+            Transport::Socket(socket) => fmt::Debug::fmt(socket, f),
+            Transport::Other(_) => f.write_str("a connection to a launcher"),
         }
     }
 }
@@ -60,8 +60,8 @@ impl AsyncRead for Duplex {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Way::Socket(socket) => Pin::new(socket).poll_read(context, buffer),
-            Way::Other(stream) => Pin::new(stream).poll_read(context, buffer),
+            Transport::Socket(socket) => Pin::new(socket).poll_read(context, buffer),
+            Transport::Other(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
 }
@@ -73,22 +73,22 @@ impl AsyncWrite for Duplex {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut self.0 {
-            Way::Socket(socket) => Pin::new(socket).poll_write(context, bytes),
-            Way::Other(stream) => Pin::new(stream).poll_write(context, bytes),
+            Transport::Socket(socket) => Pin::new(socket).poll_write(context, bytes),
+            Transport::Other(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Way::Socket(socket) => Pin::new(socket).poll_flush(context),
-            Way::Other(stream) => Pin::new(stream).poll_flush(context),
+            Transport::Socket(socket) => Pin::new(socket).poll_flush(context),
+            Transport::Other(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            Way::Socket(socket) => Pin::new(socket).poll_shutdown(context),
-            Way::Other(stream) => Pin::new(stream).poll_shutdown(context),
+            Transport::Socket(socket) => Pin::new(socket).poll_shutdown(context),
+            Transport::Other(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of requests to a launcher: kind, message, refusal of the launcher, cause.
 
-use crate::words;
+use crate::sanitize;
 use api::launcher::Refusal;
 use error_core::{Cause, Core, Details};
 
@@ -11,13 +11,13 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// No process listens on the socket.
-    Absent,
+    NotListening,
     /// The connection failed; [`Error::into_cause`] has the reason.
-    Closed,
+    Unreachable,
     /// The answer exceeded its time limit.
-    Late,
+    TimedOut,
     /// The answer exceeded its size limit.
-    Endless,
+    TooLarge,
     /// The launcher answered that the requested object does not exist.
     NotFound,
     /// The launcher refused the request; a retry does not help.
@@ -28,22 +28,22 @@ pub enum ErrorKind {
 
 impl error_core::ErrorKind for ErrorKind {
     fn may_retry(self) -> bool {
-        !matches!(self, ErrorKind::Refused | ErrorKind::Endless)
+        !matches!(self, ErrorKind::Refused | ErrorKind::TooLarge)
     }
 }
 
 /// Refusal of the launcher, if it sent one, and HTTP status.
 #[derive(Default)]
-pub struct Said {
+pub struct ErrorDetails {
     status: Option<u16>,
     refusal: Option<Box<Refusal>>,
 }
 
-impl Details for Said {}
+impl Details for ErrorDetails {}
 
 error_core::bare_error! {
     /// An error. `Display` is one sentence, without its cause.
-    pub struct Error(ErrorKind, Said);
+    pub struct Error(ErrorKind, ErrorDetails);
 }
 
 impl Error {
@@ -57,7 +57,7 @@ impl Error {
 
     /// An error with the launcher's refusal, shortened to single lines.
     pub(crate) fn refused(kind: ErrorKind, said: Refusal) -> Error {
-        let refusal = words::refusal(said);
+        let refusal = sanitize::refusal(said);
         let mut what = refusal.error.clone();
         if refusal.faults.len() > 1 {
             what = refusal.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -65,8 +65,8 @@ impl Error {
         if let Some(hint) = &refusal.hint {
             what = format!("{what} ({hint})");
         }
-        let details = Said { status: None, refusal: Some(refusal.into()) };
-        Error(Core { details, ..Core::new(kind, words::line(&what)) })
+        let details = ErrorDetails { status: None, refusal: Some(refusal.into()) };
+        Error(Core { details, ..Core::new(kind, sanitize::line(&what)) })
     }
 
     /// The same error with the status that was answered.
@@ -94,5 +94,5 @@ impl Error {
 
 /// Text of a parse error, which quotes a part of the answer.
 pub(crate) fn unread(e: &serde_json::Error) -> String {
-    words::line(&e.to_string())
+    sanitize::line(&e.to_string())
 }

@@ -59,7 +59,8 @@ fn is_program(name: &str) -> bool {
     PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
-/// Parses `/proc/PID/stat`: `PID (NAME) STATE …`. The name may contain any character, and the start time is field 22.
+/// Parses `/proc/PID/stat`: `PID (NAME) STATE …`. The name may contain any character, and the start time is
+/// field 22.
 fn parse(stat: &str) -> Process {
     let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
     match fields.next() {
@@ -113,7 +114,7 @@ mod tests {
         assert!(!is_qemu(own, None), "this is not QEMU");
         assert!(is_qemu(own, Some(started_too)), "its number and its start say which process it is");
         child.kill().unwrap();
-        // Its standard output is closed while it ends; nobody has waited for it.
+        // The process has closed its standard output at its end, and was not waited for.
         child.stdout.take().unwrap().read_to_end(&mut vec![]).unwrap();
         while Process::of(pid) != Process::Zombie {
             std::thread::yield_now();

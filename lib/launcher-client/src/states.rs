@@ -65,8 +65,8 @@ impl States {
                 None => piece.await,
                 Some(since) => timeout_at(since + self.patience, piece).await.map_err(|_| {
                     let seconds = self.patience.as_secs();
-                    let what = format!("{} told no whole state within {seconds} s", self.who);
-                    Error::new(ErrorKind::Late, what)
+                    let what = format!("{} sent no complete state within {seconds} s", self.who);
+                    Error::new(ErrorKind::TimedOut, what)
                 })?,
             };
             match piece {
@@ -83,11 +83,11 @@ impl States {
     /// The next state, within a time limit.
     pub async fn next_within(&mut self, within: Duration) -> Result<Option<State>> {
         let (who, seconds) = (self.who.clone(), within.as_secs());
-        let late = |_| Error::new(ErrorKind::Late, format!("{who} told no state within {seconds} s"));
+        let late = |_| Error::new(ErrorKind::TimedOut, format!("{who} sent no state within {seconds} s"));
         timeout(within, self.next()).await.map_err(late)?
     }
 
     fn endless(&self) -> Error {
-        Error::new(ErrorKind::Endless, format!("{} tells a state of more than {LONGEST} bytes", self.who))
+        Error::new(ErrorKind::TooLarge, format!("{} sent a state of more than {LONGEST} bytes", self.who))
     }
 }

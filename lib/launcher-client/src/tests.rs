@@ -1,5 +1,5 @@
-//! The client against launchers that behave, and launchers that misbehave. The tests of virt-handler's client, against a
-//! a hostile launcher, are in `controller/virt-handler/src/launcher_client_tests.rs`.
+//! The client against launchers that behave, and launchers that misbehave. The tests of virt-handler's
+//! client, against a a hostile launcher, are in `controller/virt-handler/src/launcher_client_tests.rs`.
 
 use super::*;
 use api::launcher::{Answer, Exec, Freeze, Request};
@@ -27,7 +27,7 @@ fn fake<T: Send + 'static>(does: impl FnOnce(UnixStream) -> T + Send + 'static) 
     let path = place.path().join("s");
     let listener = UnixListener::bind(&path).unwrap();
     let program = std::thread::spawn(move || does(listener.accept().unwrap().0));
-    let patience = Patience { answer: LONG, sync: LONG, state: LONG };
+    let patience = Timeouts { answer: LONG, sync: LONG, state: LONG };
     Fake { client: Client::at("the launcher of a", path).with(patience), _place: place, program }
 }
 
@@ -80,15 +80,15 @@ fn a_refusal_is_read_even_if_the_launcher_does_not_read_the_request() {
     let connected = AtPath(path);
     let open = wait(async { connected.open().await.map_err(|e| Error::failed("open").because(e)) }).unwrap();
     wait(asked).unwrap();
-    let door = std::sync::Arc::new(Ready(std::sync::Mutex::new(Some(open))));
-    let client = Client::new("the launcher of a", door);
+    let connector = std::sync::Arc::new(Ready(std::sync::Mutex::new(Some(open))));
+    let client = Client::new("the launcher of a", connector);
     assert_eq!(wait(client.exec(&long(), LONG)).unwrap_err().to_string(), "not yet");
 }
 
-/// A door that is open already.
+/// A connector that is open already.
 struct Ready(std::sync::Mutex<Option<Open>>);
 
-impl Door for Ready {
+impl Connector for Ready {
     fn open(&self) -> futures_util::future::BoxFuture<'_, Result<Open, Cause>> {
         let open = self.0.lock().unwrap().take();
         Box::pin(async { open.ok_or_else(|| "it is closed".into()) })
@@ -119,7 +119,7 @@ fn the_longest_output_of_a_program_in_the_guest_is_read() {
     let done = wait(launcher.client.exec(&exec("x".into()), LONG)).unwrap();
     assert_eq!((done.exit_code, done.stdout.len(), done.stderr.len()), (3, 1 << 20, 1 << 20));
     let endless = says(format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20)));
-    assert_eq!(wait(endless.client.exec(&exec("x".into()), LONG)).unwrap_err().kind(), ErrorKind::Endless);
+    assert_eq!(wait(endless.client.exec(&exec("x".into()), LONG)).unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn an_endless_head_is_refused() {
 
 #[test]
 fn the_error_of_a_late_answer_names_the_request() {
-    let patience = Patience { answer: SHORT, sync: SHORT, state: SHORT };
+    let patience = Timeouts { answer: SHORT, sync: SHORT, state: SHORT };
     let silent = || fake(|mut stream| while stream.read(&mut [0; 512]).is_ok_and(|size| size > 0) {});
     let late = |launcher: &Fake<()>| launcher.client.clone().with(patience);
     let launcher = silent();
     let said = wait(late(&launcher).console(Access::Write)).unwrap_err();
-    assert_eq!(said.kind(), ErrorKind::Late);
+    assert_eq!(said.kind(), ErrorKind::TimedOut);
     assert_eq!(said.to_string(), "the launcher of a did not answer /v1/console?write within 0 s");
     launcher.program.join().unwrap();
     let launcher = silent();
@@ -157,11 +157,11 @@ fn the_error_of_a_late_answer_names_the_request() {
     assert!(is_listening(&path));
     let client = Client::at("the launcher of a", &path).with(patience);
     let said = wait(client.info()).unwrap_err();
-    assert_eq!(said.kind(), ErrorKind::Late);
+    assert_eq!(said.kind(), ErrorKind::TimedOut);
     assert!(said.to_string().contains("took no connection within 0 s, to be asked for /v1/info"), "{said}");
     drop((listener, waiting));
     assert!(!is_listening(&path));
-    assert_eq!(wait(client.info()).unwrap_err().kind(), ErrorKind::Absent);
+    assert_eq!(wait(client.info()).unwrap_err().kind(), ErrorKind::NotListening);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn text_of_a_launcher_has_no_control_characters() {
     assert_eq!(refusal.faults[0].hint.as_deref(), Some("a [2J b "));
     let long = says(http("500 x", &json!({"error": "x".repeat(5000)}).to_string()));
     let said = wait(long.client.info()).unwrap_err().to_string();
-    assert_eq!(said.chars().count(), words::SENTENCE);
+    assert_eq!(said.chars().count(), sanitize::SENTENCE);
 }
 
 fn state(number: u64) -> String {
@@ -230,7 +230,7 @@ fn a_state_that_comes_late_is_still_read() {
     let said = wait(states.next_within(SHORT)).unwrap_err();
     assert_eq!(
         (said.kind(), said.to_string().as_str()),
-        (ErrorKind::Late, "the launcher of a told no state within 0 s")
+        (ErrorKind::TimedOut, "the launcher of a sent no state within 0 s")
     );
     tell.send(()).unwrap();
     assert_eq!(wait(states.next_within(LONG)).unwrap().unwrap().number, 7);
@@ -315,7 +315,7 @@ fn a_blocking_stream_has_the_bytes_that_arrived_already() {
 /// A launcher that is reached by something that is not a unix socket.
 struct Elsewhere(std::sync::Mutex<Option<tokio::io::DuplexStream>>);
 
-impl Door for Elsewhere {
+impl Connector for Elsewhere {
     fn open(&self) -> futures_util::future::BoxFuture<'_, Result<Open, Cause>> {
         let end = self.0.lock().unwrap().take();
         Box::pin(async { Ok(Open { stream: Box::new(end.ok_or("it is closed")?).into(), peer: () }) })
@@ -325,8 +325,8 @@ impl Door for Elsewhere {
 #[tokio::test]
 async fn a_launcher_is_asked_below_a_path_and_by_any_connection() {
     let (ours, mut theirs) = tokio::io::duplex(64);
-    let door = std::sync::Arc::new(Elsewhere(std::sync::Mutex::new(Some(ours))));
-    let client = Client::new("the launcher of n/web", door).below(vmi_path("n", "web", "u"));
+    let connector = std::sync::Arc::new(Elsewhere(std::sync::Mutex::new(Some(ours))));
+    let client = Client::new("the launcher of n/web", connector).below(vmi_path("n", "web", "u"));
     let launcher = async {
         let mut asked = Vec::new();
         while !asked.ends_with(b"\r\n\r\n") {
@@ -393,23 +393,23 @@ fn a_picture_is_read_when_there_is_room_for_it() {
     let (told, room) = wait(picture().client.screenshot_in(false, 9, async { 7 })).unwrap();
     assert_eq!((told.as_slice(), room), (b"a picture".as_slice(), 7));
     let said = wait(picture().client.screenshot_in(false, 8, async {})).unwrap_err();
-    assert_eq!(said.kind(), ErrorKind::Endless);
+    assert_eq!(said.kind(), ErrorKind::TooLarge);
     let refused = says(http("409 Conflict", r#"{"error":"there is no VM yet"}"#));
     let said = wait(refused.client.screenshot_in(false, 9, async {})).unwrap_err();
     assert_eq!((said.status(), said.to_string().as_str()), (Some(409), "there is no VM yet"));
-    // Of a launcher that does not answer, none is taken.
+    // No room is taken for a launcher that does not answer.
     let silent = fake(|mut stream| while stream.read(&mut [0; 512]).is_ok_and(|size| size > 0) {});
-    let client = silent.client.clone().with(Patience { answer: SHORT, sync: SHORT, state: SHORT });
+    let client = silent.client.clone().with(Timeouts { answer: SHORT, sync: SHORT, state: SHORT });
     let taken = std::sync::atomic::AtomicBool::new(false);
     let room = async { taken.store(true, std::sync::atomic::Ordering::Relaxed) };
-    assert_eq!(wait(client.screenshot_in(false, 9, room)).unwrap_err().kind(), ErrorKind::Late);
+    assert_eq!(wait(client.screenshot_in(false, 9, room)).unwrap_err().kind(), ErrorKind::TimedOut);
     assert!(!taken.into_inner());
     silent.program.join().unwrap();
 }
 
 #[test]
 fn several_threads_wait_at_once() {
-    // One thread waits for a state that comes last, others send requests meanwhile.
+    // A thread waits for a late state, while others send requests.
     let (tell, told) = std::sync::mpsc::channel::<()>();
     let watched = fake(move |mut stream| {
         head(&mut stream);

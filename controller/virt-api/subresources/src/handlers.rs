@@ -15,7 +15,7 @@ use cluster_client::watch::{self, Seen};
 use cluster_model::objects::{Kind, Which};
 use cluster_model::servers::{HANDLER, PORT};
 use futures_util::future::BoxFuture;
-use launcher_client::{Cause, Client, Door, Open};
+use launcher_client::{Cause, Client, Connector, Open};
 use rustls::pki_types::ServerName;
 use serde_json::Value;
 use serve::certificate;
@@ -138,7 +138,7 @@ struct HandlerDoor {
     name: ServerName<'static>,
 }
 
-impl Door for HandlerDoor {
+impl Connector for HandlerDoor {
     fn open(&self) -> BoxFuture<'_, std::result::Result<Open, Cause>> {
         Box::pin(async {
             let who = format!("virt-handler of node {} at {}", self.node, self.address);

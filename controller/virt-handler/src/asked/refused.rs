@@ -5,7 +5,7 @@ use api::launcher::Refusal;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Response, StatusCode};
 use hyper::body::Bytes;
-use launcher_client::{Error, ErrorKind, words};
+use launcher_client::{Error, ErrorKind, sanitize};
 use serve::transport::HttpResponse;
 
 pub(super) type Result<T> = std::result::Result<T, Refused>;
@@ -19,7 +19,7 @@ pub(super) struct Refused {
 
 impl Refused {
     pub(super) fn new(status: StatusCode, error: &str) -> Refused {
-        Refused { status, refusal: Refusal { error: words::line(error), faults: Vec::new(), hint: None } }
+        Refused { status, refusal: Refusal { error: sanitize::line(error), faults: Vec::new(), hint: None } }
     }
 
     pub(super) fn unknown(method: &Method, path: &str) -> Refused {
@@ -55,10 +55,10 @@ impl From<Error> for Refused {
             (Some(said @ (400 | 402..=599)), _) => {
                 StatusCode::from_u16(said).unwrap_or(StatusCode::BAD_GATEWAY)
             }
-            (None, ErrorKind::Late) => StatusCode::GATEWAY_TIMEOUT,
-            (None, ErrorKind::Absent | ErrorKind::Closed) => StatusCode::SERVICE_UNAVAILABLE,
+            (None, ErrorKind::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
+            (None, ErrorKind::NotListening | ErrorKind::Unreachable) => StatusCode::SERVICE_UNAVAILABLE,
             (Some(_), _)
-            | (None, ErrorKind::Endless | ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Failed) => {
+            | (None, ErrorKind::TooLarge | ErrorKind::NotFound | ErrorKind::Refused | ErrorKind::Failed) => {
                 StatusCode::BAD_GATEWAY
             }
         };

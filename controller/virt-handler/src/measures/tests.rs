@@ -6,7 +6,7 @@ use crate::filesystems::Filesystems;
 use crate::launcher_client::Client;
 use crate::pod::Process;
 use crate::pod::folder::Open;
-use ::launcher_client::{Cause, Door};
+use ::launcher_client::{Cause, Connector};
 use api::launcher::{GuestFilesystem, GuestLoad, State};
 use api::meta::ObjectMeta;
 use futures_util::future::BoxFuture;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 struct Nobody;
 
-impl Door<Option<Process>> for Nobody {
+impl Connector<Option<Process>> for Nobody {
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         Box::pin(async { Err(Error::failed("nobody is there").into()) })
     }

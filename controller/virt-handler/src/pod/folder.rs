@@ -8,7 +8,7 @@ use crate::blocking::Blocking;
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::State;
 use futures_util::future::BoxFuture;
-use launcher_client::{Cause, Door, Pauses};
+use launcher_client::{Cause, Connector, Pauses};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -168,7 +168,7 @@ pub const NOT_SEEN: &str =
 /// A connection to a launcher, and the process that listens; none where the pod's processes are not seen from here.
 pub type Open = launcher_client::Open<Option<Process>>;
 
-impl Door<Option<Process>> for PodFolder {
+impl Connector<Option<Process>> for PodFolder {
     /// For as long as the socket's queue is full it is tried again; whoever asked gives up in time.
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         const DOING: &str = "connecting to the launcher";

@@ -40,15 +40,14 @@ fn open(args: &args::Console) -> Result<(Vec<u8>, UnixStream)> {
         () => Way::Write,
     };
     let stream = wait(client.console(how)).map_err(|e| match e.kind() {
-        launcher_client::ErrorKind::Absent | launcher_client::ErrorKind::Closed => Error::new(
+        launcher_client::ErrorKind::NotListening | launcher_client::ErrorKind::Unreachable => Error::new(
             ErrorKind::NotFound,
             format!("cannot reach the launcher on {shown}; --socket names another"),
         )
         .because(e),
-        _ if e.refusal().is_some() => Error::new(
-            ErrorKind::Failed,
-            format!("cannot open the console (try --read or --take): {e}"),
-        ),
+        _ if e.refusal().is_some() => {
+            Error::new(ErrorKind::Failed, format!("cannot open the console (try --read or --take): {e}"))
+        }
         _ => Error::new(ErrorKind::Failed, "cannot open the console").because(e),
     })?;
     stream.into_blocking().map_err(|e| Error::io("cannot use the console", e))

@@ -5,7 +5,7 @@ use crate::pod::Process;
 use crate::pod::folder::Open;
 use api::launcher::Freeze;
 use futures_util::future::BoxFuture;
-use launcher_client::{Cause, Door};
+use launcher_client::{Cause, Connector};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) fn trickle(name: &str, socket: PathBuf, read: &Arc<AtomicUsize>) -> C
 /// The way to a launcher.
 struct At(PathBuf);
 
-impl Door<Option<Process>> for At {
+impl Connector<Option<Process>> for At {
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         Box::pin(async { Ok(Open { stream: UnixStream::connect(&self.0).await?.into(), peer: None }) })
     }

@@ -9,7 +9,7 @@ use api::meta::ObjectMeta;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
-use launcher_client::{Cause, Client, Door, Open, vmi_path};
+use launcher_client::{Cause, Client, Connector, Open, vmi_path};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::json;
 use serve::transport::tls::{self, Shown};
@@ -130,7 +130,7 @@ impl Scene {
 /// The way to virt-handler.
 struct Dial(SocketAddr, Arc<ClientConfig>);
 
-impl Door for Dial {
+impl Connector for Dial {
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         Box::pin(async {
             let stream = TcpStream::connect(self.0).await?;
