@@ -142,7 +142,7 @@ mod tests {
         let policy = response.headers()["content-security-policy"].to_str().unwrap();
         assert!(policy.contains("connect-src 'self' ws://127.0.0.1:4000;"), "{policy}");
         assert!(policy.contains("script-src 'self';") && policy.contains("style-src 'self' 'nonce-word';"));
-        // A style of an element is what a terminal paints with; a script is nobody's but ours.
+        // Terminals need styles of elements; scripts must be the page's own files.
         assert_eq!(policy.matches("unsafe").count(), 1);
         for elsewhere in ["http:", "https:", "*", "blob:"] {
             assert!(!policy.contains(elsewhere), "{elsewhere}");

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(ASSETS.iter().map(|asset| asset.path.to_owned()).collect::<BTreeSet<_>>(), there);
     }
 
-    /// What a module imports, and what the page names, is there; nothing is elsewhere.
+    /// Every import of a module and every file in the page exists; none is on another host.
     #[test]
     fn the_page_names_only_files_that_are_there() {
         let quoted = |text: &str, before: &str| -> Vec<String> {

@@ -177,7 +177,7 @@ mod tests {
             ("authorization", format!("Bearer {token}")),
             ("authorization", "Bearer ".to_owned()),
             ("authorization", session.clone()),
-            // What other ports of this address see, and what a page of another site may add.
+            // Headers that other ports of this address see, or that a page of another site may add.
             ("cookie", format!("coracle-4000={session}; session={session}")),
             ("sec-websocket-protocol", format!("coracle, coracle.session.{session}")),
         ] {

@@ -157,7 +157,7 @@ mod tests {
             (1000, 0, None, false),
             (1000, 0, Some(1000), true),
             (1001, 0, Some(1000), false),
-            // 'sudo -u' of somebody, who is not root.
+            // 'sudo -u' to a user other than root.
             (1000, 1001, Some(1000), false),
         ] {
             assert_eq!(may_connect(uid, me, sudo), may, "{uid} to {me}, called by {sudo:?}");

@@ -214,7 +214,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
         (!matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)) || lacks_room(state)
     })?;
     if lacks_room(&state) {
-        // The launcher would wait for room; a user at a terminal is told, and makes it.
+        // The launcher would wait for free space; a user at a terminal gets an error, and can free some.
         vm.ask(client, &Request::Destroy)?;
         state = vm.wait_for(client, "end", Some(START), |state| state.life.is_final())?;
     }

@@ -54,7 +54,7 @@ pub(crate) enum Task {
     Here { image: String },
     /// Pulls an image into the store. Result: digest of its manifest for this platform.
     Pull { from: String, to: String },
-    /// Reads the labels of an image, by its digest where a pull has told it. Result: [`ImageInfo`].
+    /// Reads the labels of an image, by its digest if a pull returned it. Result: [`ImageInfo`].
     Look { image: String, digest: Option<String> },
     /// Looks for a disk in an image. Result: `bool`.
     HasDisk { image: PinnedImage },

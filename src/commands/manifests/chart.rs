@@ -8,12 +8,12 @@
 //! contain characters that YAML must quote, so that a namespace `123` stays a string; `values.schema.json`
 //! permits neither quotes nor line breaks in values.
 //!
-//! - **The Namespace** is left out: Helm keeps the release in it, so it exists already, and Helm does not adopt objects that
-//!   exists.
-//! - **CustomResourceDefinitions** are templates, since Helm never upgrades what is in `crds/`; with the policy `keep`, since
-//!   without them all VMs are deleted.
-//! - **The KubeVirt object** is left out, as in the stream: Helm maps every kind before it creates the definitions, and
-//!   virt-controller creates the object. Replicas and placement are set in it.
+//! - **The Namespace** is left out: Helm keeps the release in it, so it exists already, and Helm does not
+//!   adopt existing objects.
+//! - **CustomResourceDefinitions** are templates, since Helm never upgrades what is in `crds/`; with the
+//!   policy `keep`, since without them all VMs are deleted.
+//! - **The KubeVirt object** is left out, as in the manifests: Helm maps every kind before it creates the
+//!   definitions, and virt-controller creates the object. Replicas and placement are set in it.
 
 use super::folder::{File, MARK, marked, split};
 use install::{Wishes, objects};
@@ -161,7 +161,7 @@ mod tests {
     use api::yaml::parse;
     use std::collections::BTreeMap;
 
-    /// What Helm makes of a template of ours, with these values.
+    /// Helm's output for one of our templates with these values.
     fn rendered(template: &str, wishes: &Wishes) -> String {
         let mut text = template.to_owned();
         let optional = [(PULL_POLICY, &wishes.pull_policy), (PULL_SECRET, &wishes.pull_secret)];

@@ -222,6 +222,9 @@ mod tests {
         assert!(served(&[("virtLauncher", 4)]).is_ok() && served(&[]).is_ok());
         let e = served(&[("virtLauncher", 4), ("virtOperator", 4)]).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Refused);
-        assert!(e.to_string().contains("verbosity of virt-operator: this program does not exist here"), "{e}");
+        assert!(
+            e.to_string().contains("verbosity of virt-operator: this program does not exist here"),
+            "{e}"
+        );
     }
 }

@@ -346,7 +346,7 @@ pub(crate) fn main(name: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// What a line says, to all verbs as to the one that it asks for.
+    /// Parses a command line with all verbs built, and with the used one alone; both must agree.
     fn parsed(line: &str) -> Result<Program, clap::Error> {
         let all = Program::try_parse_from(line.split_whitespace());
         let words = line.split_whitespace().map(Into::into);

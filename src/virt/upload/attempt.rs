@@ -67,7 +67,7 @@ mod tests {
         for status in [403, 404, 405, 411, 413, 415, 501] {
             assert_eq!(end(status, "no"), AttemptResult::Refused(said(status, "no")));
         }
-        // Also what is no success for virtctl: 201, 202 and 204.
+        // The statuses 201, 202 and 204 are failures too, as for virtctl.
         for status in [201, 202, 204, 302, 400, 408, 409, 429, 500, 502, 503, 504] {
             assert_eq!(end(status, "no"), AttemptResult::Broken(said(status, "no")));
         }

@@ -235,7 +235,7 @@ mod tests {
         let browser = BrowserUpload::new("d.img".to_owned(), 10);
         let pieces = browser.pieces(0);
         drop(pieces);
-        // Nobody takes a byte: this hand waits for the next request, which wants another.
+        // No byte is taken: the browser's request waits for the next request to the proxy, at another offset.
         let hand = browser.receive(0, bytes("0123456789"), || ());
         let request = async {
             browser.wait_for_request().await;
@@ -248,7 +248,7 @@ mod tests {
         assert!(is_first);
         assert_eq!(next(&mut pieces).await.unwrap(), "789");
         assert!(!browser.has_left(), "it has all bytes");
-        // What the server lost then is asked for by the next request, and no hand is waited for before.
+        // The next request asks for bytes that the server has lost, without waiting for the browser.
         browser.wait_for_request().await;
         drop((pieces, browser.pieces(4)));
         assert_eq!(browser.at(), 4);
@@ -268,7 +268,7 @@ mod tests {
             async move { browser.receive(0, StreamBody::new(silent), || ()).await }
         });
         assert_eq!(next(&mut pieces).await.unwrap(), "012");
-        // What the server has taken is counted a moment later.
+        // Bytes are counted a moment after the server has taken them.
         while browser.at() < 3 {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! What the page says of each situation.
+//! Tests of the page's text in each situation.
 
 use super::fetch::volumes;
 use super::finding::find;
@@ -26,7 +26,8 @@ fn each_situation_is_found_in_the_words_of_whoever_stands_still() {
     }
 }
 
-/// What is asked of the scheduler is a request, or the limit in its place, and rarely the CPUs of the guest.
+/// The advice names the field that the scheduler's request comes from: a request, else a limit, rarely the
+/// guest's CPUs.
 #[test]
 fn advice_names_the_field_by_which_cpus_are_asked_for() {
     let said =
@@ -104,7 +105,7 @@ Not read
   - Node n1: forbidden
 
 Events, newest first
-LAST SEEN  TYPE     REASON            OBJECT                   FROM      MESSAGE
+LAST SEEN  TYPE     REASON            OBJECT                   FROM             MESSAGE
 5m         Warning  FailedScheduling  Pod virt-launcher-web-x  csi-provisioner  no [2J room
 ";
     assert_eq!(page(&facts, "virtctl", now()), wanted);

@@ -1,4 +1,4 @@
-//! Whole manifests: what is read, and how faults are told.
+//! Tests of whole manifests: their objects, and the report of faults.
 
 use super::*;
 use cdi::ErrorKind;

@@ -169,7 +169,7 @@ mod tests {
         }
         mode(&place.tpm, 0o755);
         ready(&place).unwrap();
-        // Nothing is made where the disk has no folder.
+        // No folder is created if the disk's own folder is missing.
         let (state, place) =
             (state.join("no/d.state"), StatePlace { variables: state.join("no/d.state/v"), ..place });
         ready(&place).unwrap();

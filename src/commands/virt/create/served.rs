@@ -144,7 +144,7 @@ pub(super) fn memory(text: &str) -> Result<&str> {
 mod tests {
     use super::*;
 
-    /// The webhook refuses it: nobody asks whether the VolumeSnapshot may be read there.
+    /// The webhook refuses it, since the permission to read the VolumeSnapshot is not checked.
     #[test]
     fn a_snapshot_of_another_namespace_is_refused_by_its_field() {
         let vm = |source: Value| {

@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// Whether the VM's service account may clone there, the cluster says.
+    /// The permission of the VM's service account to clone is checked by the cluster.
     #[test]
     fn disks_of_other_namespaces_are_asked_for() {
         let template = |line: &str| {
