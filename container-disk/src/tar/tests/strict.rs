@@ -188,7 +188,7 @@ fn a_name_is_told_once() {
     refused(&file(t().raw(b'K', b"", b"", 2, b"b\0").pax(b"14 linkpath=c\n")), contradict);
     refused(&file(t().raw(b'L', b"", b"", 2, b"b\0").pax(b"9 path=c\n")), contradict);
     refused(&file(t().pax(b"12 comment=\n").pax(b"12 comment=\n")), contradict);
-    refused(&file(t().pax(b"9 size=1\n9 size=1\n")), "tells size twice");
+    refused(&file(t().pax(b"9 size=1\n9 size=1\n")), "has size twice");
     refused(&file(t().pax(b"21 GNU.sparse.size=9\n25 GNU.sparse.realsize=9\n")), "twice");
 }
 
