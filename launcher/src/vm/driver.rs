@@ -15,9 +15,10 @@
 //! **Never** blocks, and never forgets a VM: its end is published before anything else is begun.
 
 use super::changeable;
+use super::disk_pressure::DiskPressure;
 use super::effort::{self, Begun, Outcome};
 use super::grace::Grace;
-use super::handle::{self, Command, CurrentVm, Handle, SyncError};
+use super::handle::{self, Command, CurrentVm, Handle, SyncError, judge};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
 use super::publish::{Publisher, emptied};
@@ -30,11 +31,7 @@ use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
-use api::fault::Fault;
 use api::launcher::{Answer, Life, Request, START_FAILED, State, Sync};
-use api::machine::Machine;
-use api::vmi::VirtualMachineInstance;
-use serde_json::Value;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -84,6 +81,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         passing: false,
         before: Before::default(),
         disk_error: None,
+        disk_pressure: DiskPressure::default(),
         grace: None,
         tick: None,
         ending: false,
@@ -110,6 +108,7 @@ struct Driver {
     passing: bool,
     before: Before,
     disk_error: Option<DiskError>,
+    disk_pressure: DiskPressure,
     /// Grace period of the guest, after it was asked to shut down.
     grace: Option<Grace>,
     tick: Option<Instant>,
@@ -226,7 +225,13 @@ impl Driver {
         if let Some(Err(reason)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
             return Answer::Denied { reason };
         }
-        self.queue.admit(request)
+        let was_under_pressure = self.disk_pressure.is_there();
+        let answer = self.disk_pressure.admit(&mut self.queue, request);
+        // A user has made the pause theirs.
+        if was_under_pressure && !self.disk_pressure.is_there() && self.queue.mode() == Mode::Paused {
+            self.saw_paused(Pause::Asked);
+        }
+        answer
     }
 
     // ---- Work ----
@@ -238,6 +243,9 @@ impl Driver {
                 Some(Next::Do(Request::Start)) => {
                     self.queue.done();
                     self.start();
+                }
+                Some(Next::Do(Request::ResumeAfterDiskPressure)) if !self.disk_pressure.is_there() => {
+                    self.queue.done();
                 }
                 Some(Next::Do(request)) => self.begin(request),
                 Some(Next::Drop(request, reason)) => {
@@ -259,6 +267,7 @@ impl Driver {
         self.mode(Mode::Preparing);
         self.before = Before { acpi: known.machine.features.acpi, ..Before::default() };
         (self.disk_error, self.grace, self.tick) = (None, None, None);
+        self.disk_pressure.end();
         self.early.clear();
         self.passing = !known.machine.start_paused;
         let (targets, links) = (domain::targets(&known.machine), changeable::links(&known));
@@ -377,8 +386,10 @@ impl Driver {
             (_, Err(e)) if e.kind() == crate::hypervisor::ErrorKind::NotNow => tracing::info!("{e}"),
             (request, Err(e)) => {
                 tracing::warn!("{e}");
-                if matches!(request, Request::Shutdown { .. }) {
-                    self.grace = self.grace.and_then(Grace::failed);
+                match request {
+                    Request::Shutdown { .. } => self.grace = self.grace.and_then(Grace::failed),
+                    Request::PauseForDiskPressure { .. } => self.disk_pressure.end(),
+                    _ => {}
                 }
                 self.publisher.change(|state| state.message = Some(e.to_string()));
             }
@@ -489,6 +500,7 @@ impl Driver {
     }
 
     fn saw_running(&mut self) {
+        self.disk_pressure.end();
         // The guest runs on while it shuts down.
         if self.queue.mode() == Mode::Stopping {
             return;
@@ -515,7 +527,8 @@ impl Driver {
             self.tick = Some(Instant::now() + TICK);
         }
         self.mode(Mode::Paused);
-        self.stands(&life::paused(pause, self.disk_error.as_ref()));
+        let standing = self.disk_pressure.standing(pause);
+        self.stands(&standing.unwrap_or_else(|| life::paused(pause, self.disk_error.as_ref())));
     }
 
     fn ended(&mut self, end: End) {
@@ -555,6 +568,7 @@ impl Driver {
         })?;
         let name = machine.domain_name();
         self.before.acpi = machine.features.acpi;
+        self.disk_pressure = DiskPressure::of_last(&self.publisher.state());
         // That launcher knew the remaining grace period.
         self.publisher.change(|state| state.grace = None);
         self.learn(CurrentVm { sync, machine, name, host: None })?;
@@ -582,13 +596,4 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-/// The checked VM of an object.
-fn judge(object: &Value) -> std::result::Result<Machine, Vec<Fault>> {
-    let vmi: VirtualMachineInstance = api::wire::read(object.clone())?;
-    for field in api::wire::unknown(&vmi) {
-        tracing::warn!("{}: {field}", field.path);
-    }
-    Machine::handed(&vmi)
 }

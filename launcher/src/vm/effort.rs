@@ -141,8 +141,8 @@ pub(super) fn request(
         Request::Destroy => hypervisor.destroy(name),
         Request::Reboot => hypervisor.reboot(name),
         Request::Reset => hypervisor.reset(name),
-        Request::Pause => hypervisor.pause(name),
-        Request::Unpause => hypervisor.resume(name),
+        Request::Pause | Request::PauseForDiskPressure { .. } => hypervisor.pause(name),
+        Request::Unpause | Request::ResumeAfterDiskPressure => hypervisor.resume(name),
         Request::Eject { .. } | Request::Insert { .. } => {
             let changed = change_media(hypervisor, &mut known, paused, &request);
             return Outcome::Changed(request, changed);

@@ -8,6 +8,9 @@ use crate::root::Root;
 use crate::threads::Slots;
 use api::fault::Fault;
 use api::launcher::{Answer, Credentials, Refusal, Request, State, Sync};
+use api::machine::Machine;
+use api::vmi::VirtualMachineInstance;
+use serde_json::Value;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -145,8 +148,17 @@ impl From<Error> for SyncError {
 #[derive(Clone)]
 pub(super) struct CurrentVm {
     pub(super) sync: Sync,
-    pub(super) machine: api::machine::Machine,
+    pub(super) machine: Machine,
     pub(super) name: String,
     /// Locations of its parts, once they were found.
     pub(super) host: Option<Host>,
+}
+
+/// The checked VM of an object.
+pub(super) fn judge(object: &Value) -> Result<Machine, Vec<Fault>> {
+    let vmi: VirtualMachineInstance = api::wire::read(object.clone())?;
+    for field in api::wire::unknown(&vmi) {
+        tracing::warn!("{}: {field}", field.path);
+    }
+    Machine::check_again(&vmi)
 }

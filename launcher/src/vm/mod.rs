@@ -25,6 +25,7 @@
 
 mod changeable;
 pub(crate) mod credentials;
+mod disk_pressure;
 mod driver;
 mod effort;
 pub mod firmware;

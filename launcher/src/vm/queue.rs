@@ -174,6 +174,8 @@ fn when_empty(request: &Request) -> Answer {
         Request::Reset => nothing(),
         Request::Pause => nothing(),
         Request::Unpause => nothing(),
+        Request::PauseForDiskPressure { .. } => nothing(),
+        Request::ResumeAfterDiskPressure => nothing(),
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => nothing(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
@@ -191,6 +193,8 @@ fn when_preparing(request: &Request) -> Answer {
         Request::Reset => early(),
         Request::Pause => Answer::Queued,
         Request::Unpause => early(),
+        Request::PauseForDiskPressure { .. } => early(),
+        Request::ResumeAfterDiskPressure => early(),
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => early(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
@@ -207,6 +211,8 @@ fn when_running(request: &Request) -> Answer {
         Request::Reset => Answer::Queued,
         Request::Pause => Answer::Queued,
         Request::Unpause => ignored("the VM is not paused"),
+        Request::PauseForDiskPressure { .. } => Answer::Queued,
+        Request::ResumeAfterDiskPressure => ignored("the VM is not paused"),
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => Answer::Queued,
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
@@ -226,6 +232,8 @@ fn when_paused(request: &Request) -> Answer {
         Request::Reset => Answer::Queued,
         Request::Pause => ignored("the VM is paused already"),
         Request::Unpause => Answer::Queued,
+        Request::PauseForDiskPressure { .. } => ignored("the VM is paused already"),
+        Request::ResumeAfterDiskPressure => Answer::Queued,
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => Answer::Queued,
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
@@ -246,6 +254,8 @@ fn when_stopping(request: &Request) -> Answer {
         Request::Reset => late(),
         Request::Pause => late(),
         Request::Unpause => late(),
+        Request::PauseForDiskPressure { .. } => late(),
+        Request::ResumeAfterDiskPressure => late(),
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => late(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
@@ -263,6 +273,8 @@ fn when_ended(request: &Request) -> Answer {
         Request::Reset => over(),
         Request::Pause => over(),
         Request::Unpause => over(),
+        Request::PauseForDiskPressure { .. } => over(),
+        Request::ResumeAfterDiskPressure => over(),
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => over(),
         Request::Hotplug => not_yet("hotplug"),
         Request::Snapshot => not_yet("a snapshot"),
@@ -278,12 +290,15 @@ fn after(mode: Mode, request: &Request) -> Mode {
         Request::Destroy => Mode::Ended,
         Request::Reboot => Mode::Running,
         Request::Reset => mode,
-        Request::Pause => Mode::Paused,
-        Request::Unpause => Mode::Running,
+        Request::Pause | Request::PauseForDiskPressure { .. } => Mode::Paused,
+        Request::Unpause | Request::ResumeAfterDiskPressure => Mode::Running,
         Request::Eject { .. } | Request::Insert { .. } | Request::Link { .. } => mode,
         Request::Hotplug | Request::Snapshot | Request::Migrate => mode,
     }
 }
+
+/// Name of a pause for disk pressure, in [`api::launcher::State::doing`].
+pub(super) const DISK_PRESSURE: &str = "pause for disk pressure";
 
 /// Name of a request in messages.
 pub(super) fn word(request: &Request) -> String {
@@ -295,6 +310,8 @@ pub(super) fn word(request: &Request) -> String {
         Request::Reset => "reset",
         Request::Pause => "pause",
         Request::Unpause => "unpause",
+        Request::PauseForDiskPressure { .. } => DISK_PRESSURE,
+        Request::ResumeAfterDiskPressure => "resume after disk pressure",
         Request::Eject { .. } => "eject",
         Request::Insert { .. } => "insert",
         Request::Link { .. } => "link",

@@ -14,6 +14,8 @@ fn requests() -> Vec<Request> {
         Request::Reset,
         Request::Pause,
         Request::Unpause,
+        Request::PauseForDiskPressure { message: "the disk is full".into() },
+        Request::ResumeAfterDiskPressure,
         Request::Eject { disk: disk() },
         Request::Insert { disk: disk(), path: "/a.iso".into(), format: api::launcher::Format::Raw },
         Request::Link { interface: "net".into(), up: false },
@@ -27,14 +29,14 @@ const MODES: [Mode; 6] =
     [Mode::Empty, Mode::Preparing, Mode::Running, Mode::Paused, Mode::Stopping, Mode::Ended];
 
 /// One row a mode, one letter a request, in the order of [`requests`]: Queued, Ignored, Denied.
-///               start shut shut1 destr reboot reset pause unpause eject insert link hot snap migr
+///               start shut shut1 destr reboot reset pause unpause full room eject insert link hot snap migr
 const TABLE: [&str; 6] = [
-    "D DD D DD DD DDD DDD", // empty
-    "I QQ Q DD QD DDD DDD", // preparing
-    "I QQ Q QQ QI QQQ DDD", // running
-    "I QQ Q DQ IQ QQQ DDD", // paused
-    "Q IQ Q DD DD DDD DDD", // stopping
-    "Q II I DD DD DDD DDD", // ended
+    "D DD D DD DD DD DDD DDD", // empty
+    "I QQ Q DD QD DD DDD DDD", // preparing
+    "I QQ Q QQ QI QI QQQ DDD", // running
+    "I QQ Q DQ IQ IQ QQQ DDD", // paused
+    "Q IQ Q DD DD DD DDD DDD", // stopping
+    "Q II I DD DD DD DDD DDD", // ended
 ];
 
 fn letter(answer: &Answer) -> char {
@@ -134,8 +136,8 @@ impl Model {
                 0 => Mode::Preparing,
                 1 | 2 => Mode::Stopping,
                 3 => Mode::Ended,
-                4 | 7 => Mode::Running,
-                6 => Mode::Paused,
+                4 | 7 | 9 => Mode::Running,
+                6 | 8 => Mode::Paused,
                 _ => mode,
             };
         }
@@ -145,7 +147,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn the_queue_answers_like_the_second_model(steps in prop::collection::vec((0_u8..4, 0_usize..14), 1..60)) {
+    fn the_queue_answers_like_the_second_model(steps in prop::collection::vec((0_u8..4, 0_usize..16), 1..60)) {
         let all = requests();
         let (mut queue, mut model, mut busy) = (Queue::default(), Model::default(), false);
         for (what, n) in steps {

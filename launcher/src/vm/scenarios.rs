@@ -11,6 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[path = "disk_pressure_scenarios.rs"]
+mod disk_pressure;
+
 const NAME: &str = "default_vm";
 
 struct Scene {

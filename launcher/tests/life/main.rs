@@ -5,6 +5,7 @@
 mod agent;
 mod daemon;
 mod devices;
+mod disk_pressure;
 mod disks;
 mod efi;
 mod first;

@@ -297,6 +297,14 @@ pub enum Request {
     Pause,
     /// Resume the vCPUs.
     Unpause,
+    /// Stop the vCPUs, because the disk of the node is nearly full and the VMI's disks on it grow. State and condition have a reason
+    /// of their own ([`PAUSED_BY_DISK_PRESSURE`]). A VMI that is paused already stays what it is.
+    PauseForDiskPressure {
+        /// Message of the state: cause, and what to do.
+        message: String,
+    },
+    /// Let the vCPUs run after a pause for disk pressure. Ignored after any other pause.
+    ResumeAfterDiskPressure,
     /// Eject the media of a CD-ROM drive.
     Eject {
         /// Name of the disk.
@@ -330,6 +338,9 @@ pub const START_FAILED: &str = "StartFailed";
 pub const REFUSED: &str = "StartRefused";
 /// … and of one in [`Life::Preparing`] whose start waits for room on a disk of its node: it is tried again and again.
 pub const NO_SPACE: &str = "NoSpace";
+
+/// The [`State::reason`] of a VMI that is paused because the disk of its node is nearly full.
+pub const PAUSED_BY_DISK_PRESSURE: &str = "PausedByDiskPressure";
 
 /// The state of the VMI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
