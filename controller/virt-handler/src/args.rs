@@ -3,6 +3,7 @@
 use super::asked::ForVirtApi;
 use super::blocking::Blocking;
 use super::devices;
+use super::disk_pressure::DiskPressure;
 use super::error::{Error, Result};
 use super::labels::Labeller;
 use super::launchers::Launchers;
@@ -84,6 +85,13 @@ pub async fn run(args: Args) -> Result<()> {
     let (server, terms) = (servers::HANDLER, Arc::clone(&dials.terms));
     let serve = health.clone().serve(args.listen, client.clone(), &args.namespace, server, terms, virt_api);
     serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
+    let disk_pressure = DiskPressure {
+        node: args.node_name.clone(),
+        launchers: launchers.clone(),
+        pods: args.pods.clone(),
+        proc: PathBuf::from("/proc"),
+        settings: settings.clone(),
+    };
     let node = Arc::new(Node {
         cluster,
         pods: Pods::of_kubelet(args.pods).keeping(&args.findings),
@@ -104,6 +112,7 @@ pub async fn run(args: Args) -> Result<()> {
         () = watch::run(client, home, node, health, itself) => {}
         () = measure => {}
         () = labeller.run() => {}
+        () = disk_pressure.run() => {}
         () = devices::run(&args.device_plugins, &findings, roots, &settings, labels_seen) => {}
         () = asked_to_end => {}
     }

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  keepers ── list ──► Launchers ──┬─ all ─► measures
-//!             until they break off └─ of ──► asked: by namespace, name and uid
+//!             until they break off ├─ all ─► disk_pressure
+//!                                  └─ of ──► asked: by namespace, name and uid
 //! ```
 
+use super::disk_pressure::GrowingDisks;
 use super::filesystems::Filesystems;
 use super::launcher_client::Client;
 use super::pod::{Pod, Process};
-use api::launcher::GuestLoad;
+use api::launcher::{GuestLoad, State};
 use api::meta::ObjectMeta;
 use api::vmi::Domain;
 use std::collections::BTreeMap;
@@ -44,10 +46,19 @@ pub(crate) struct Entry {
     pub(crate) load: Option<GuestLoad>,
     /// What file systems were told under.
     pub(crate) filesystems: Filesystems,
+    /// Disks that grow on the node as the guest writes.
+    pub(crate) growing: Option<GrowingDisks>,
 }
 
 /// What devices are called in the spec, by other names of theirs.
 pub(crate) type Names = BTreeMap<String, String>;
+
+impl Entry {
+    /// True while the VMI is paused for the disk of its node.
+    pub(crate) fn is_paused_for_disk(&self) -> bool {
+        self.growing.as_ref().is_some_and(GrowingDisks::is_paused)
+    }
+}
 
 /// A launcher's place among them; it ends with this value.
 #[derive(Debug)]
@@ -77,6 +88,7 @@ impl Launchers {
             agent: false,
             load: None,
             filesystems: filesystems.clone(),
+            growing: None,
         };
         self.look(|all| drop(all.insert(number, entry)));
         Listed { all: self.clone(), number }
@@ -123,6 +135,24 @@ impl Listed {
             if let Some(entry) = all.get_mut(&self.number) {
                 (entry.pod, entry.process) = (pod, process);
                 (entry.has_own_cpus, entry.has_devices) = (has_own, has_devices);
+            }
+        });
+    }
+
+    /// Disks of the VMI that grow on the node, if it has some.
+    pub(crate) fn grows(&self, disks: Option<GrowingDisks>) {
+        self.all.look(|all| {
+            if let Some(entry) = all.get_mut(&self.number) {
+                entry.growing = disks;
+            }
+        });
+    }
+
+    /// The launcher tells a state.
+    pub(crate) fn see(&self, state: &State) {
+        self.all.look(|all| {
+            if let Some(disks) = all.get_mut(&self.number).and_then(|entry| entry.growing.as_mut()) {
+                disks.see(state);
             }
         });
     }

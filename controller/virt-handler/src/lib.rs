@@ -15,6 +15,7 @@
 //!
 //! launcher_client is the one client of launchers (`lib/launcher-client`), with a door into the pod's folder; launchers are those
 //! that keepers speak to, for measures and for asked; filesystems: the names by which a guest's are measured. Asked: what virt-api is answered, by its certificate.
+//! disk_pressure: VMIs whose disks fill the node's are paused before the kubelet evicts pods.
 //! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
 //!
 //! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
@@ -32,6 +33,7 @@ mod bounds;
 mod capability;
 mod cpu;
 mod devices;
+mod disk_pressure;
 pub mod error;
 mod filesystems;
 mod labels;

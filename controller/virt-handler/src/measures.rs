@@ -100,16 +100,18 @@ fn bounded(mut stats: Stats) -> Stats {
 /// The page of a node's virt-handler.
 pub(crate) async fn page(node: &str, launchers: &Launchers, host: &Host) -> String {
     let (used, had) = tokio::join!(ask(launchers), host.look(launchers.all()));
-    page_of(node, &used, &had)
+    let paused = launchers.all().iter().filter(|entry| entry.is_paused_for_disk()).count();
+    page_of(node, &used, &had, paused)
 }
 
-fn page_of(node: &str, all: &[Used], had: &Had) -> String {
+fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
     let mut page = Page::default();
     let version = env!("CARGO_PKG_VERSION");
     page.family("kubevirt_info").is(&[("kubeversion", version)], 1.0);
     page.family("kubevirt_virt_handler_ready_status").is(&[], 1.0);
     let syncs = SYNCS.load(Ordering::Relaxed) as f64;
     page.family("kubevirt_vmi_sync_total").is(&[("node", node)], syncs);
+    page.family("coracle_vmis_paused_for_disk_pressure").is(&[("node", node)], paused as f64);
     page.requests();
     for (name, value) in VMI {
         let mut family = page.family(name);

@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 /// How many VMIs a node takes unless something else is said: more than a kubelet takes pods.
 const VMIS: usize = 1000;
 
+/// The annotation of the KubeVirt object with the eviction thresholds of the kubelets, where virt-handler cannot read them.
+pub const EVICTION_HARD: &str = "kubevirt.io/eviction-hard";
+
 /// What is said of every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSettings {
@@ -22,6 +25,8 @@ pub struct NodeSettings {
     pub mediated: Option<MediatedTypes>,
     /// Guests may speak VSOCK to it (the feature gate `VSOCK`): only then are pods given the device for it.
     pub vsock: bool,
+    /// Eviction thresholds of the kubelets, in the words of their flag. Unset: virt-handler reads those of its kubelet.
+    pub eviction_hard: Option<String>,
 }
 
 impl Default for NodeSettings {
@@ -32,6 +37,7 @@ impl Default for NodeSettings {
             host_devices: Permitted::default(),
             mediated: Some(MediatedTypes::default()),
             vsock: false,
+            eviction_hard: None,
         }
     }
 }
@@ -47,6 +53,7 @@ impl NodeSettings {
             host_devices: Permitted::of_cluster(object),
             mediated: MediatedTypes::of_cluster(object),
             vsock: Gates::of_cluster(object).open("VSOCK"),
+            eviction_hard: object["metadata"]["annotations"][EVICTION_HARD].as_str().map(str::to_owned),
         }
     }
 }
@@ -73,5 +80,8 @@ mod tests {
         let models = of(json!({"obsoleteCPUModels": {"Penryn": true, "Haswell": false}})).obsolete_models;
         assert_eq!(models, ["Penryn".to_owned()].into());
         assert!(of(json!({"developerConfiguration": {"featureGates": ["VSOCK"]}})).vsock);
+        let annotated =
+            json!({"metadata": {"annotations": {"kubevirt.io/eviction-hard": "nodefs.available<5%"}}});
+        assert_eq!(NodeSettings::of(&annotated).eviction_hard.as_deref(), Some("nodefs.available<5%"));
     }
 }

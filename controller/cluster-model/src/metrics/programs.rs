@@ -111,4 +111,9 @@ pub(super) const HANDLER: &[Metric] = &[
         &["machine_type", "node"],
         "1 for each machine type of a node that QEMU is about to give up.",
     ),
+    gauge(
+        "coracle_vmis_paused_for_disk_pressure",
+        &["node"],
+        "VMIs that are paused because the disk of their node is nearly full.",
+    ),
 ];

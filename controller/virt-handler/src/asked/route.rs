@@ -96,6 +96,8 @@ pub(super) fn is_passed_on(request: &Request) -> bool {
         | Request::Link { .. }
         | Request::Hotplug
         | Request::Snapshot
+        | Request::PauseForDiskPressure { .. }
+        | Request::ResumeAfterDiskPressure
         | Request::Migrate => false,
     }
 }

@@ -271,6 +271,13 @@ impl Folder {
         Ok(found.f_blocks.saturating_mul(found.f_frsize))
     }
 
+    /// Number of the device with its file system.
+    pub fn device(&self) -> Result<u64> {
+        let found =
+            fstat(&self.fd).map_err(|e| Error::io(format!("cannot look at {}", self.shown.display()), e))?;
+        Ok(found.st_dev)
+    }
+
     /// Something is mounted here; what, it does not say. A tenant makes folders and links, but no mounts; in a container that
     /// has the folder of the mounts and not the mounts, it may exchange their names.
     pub fn is_mount(&self) -> Result<bool> {
@@ -329,6 +336,11 @@ impl Look {
     /// How many bytes it has.
     pub fn size(&self) -> u64 {
         u64::try_from(self.0.st_size).unwrap_or_default()
+    }
+
+    /// Bytes that it takes on its file system: fewer than its size, where it has holes.
+    pub fn allocated(&self) -> u64 {
+        u64::try_from(self.0.st_blocks).unwrap_or_default().saturating_mul(512)
     }
 
     /// It is this file, which is open.

@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use launcher_client::{Cause, Connector, Pauses};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The node's own files, as its first process has them, and the kubelet with it. virt-handler is in the node's namespace of
@@ -107,6 +108,25 @@ impl PodFolder {
         let text = self.blocking.run("reading the last state", PATIENCE, read).await;
         let text = text.inspect_err(|e| tracing::debug!("{}", e.chain())).ok()?;
         serde_json::from_slice(&text).ok()
+    }
+
+    /// Bytes that the overlays and empty disks of the launcher with these names take on the node. A disk that is missing takes
+    /// none.
+    pub async fn disks(&self, names: Arc<[String]>, within: Duration) -> Result<u64> {
+        let place = self.clone();
+        let measure = move || -> Result<u64> {
+            let folder = place.root()?.folder("disks")?;
+            let mut taken = 0_u64;
+            for name in names.iter() {
+                match folder.look(&format!("{name}.qcow2")) {
+                    Ok(disk) => taken = taken.saturating_add(disk.allocated()),
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            Ok(taken)
+        };
+        self.blocking.run("measuring the disks", within, measure).await
     }
 
     /// The launcher's own folder, from the node's side.

@@ -19,6 +19,7 @@ use crate::blocking::Blocking;
 use crate::bounds;
 use crate::capability;
 use crate::devices;
+use crate::disk_pressure::GrowingDisks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filesystems::Filesystems;
 use crate::launcher_client::{Client, States};
@@ -250,6 +251,7 @@ impl<C: Cluster> Keeper<C> {
     /// What is measured has the names of the spec: a launcher's word for a volume that the spec has not names nothing.
     fn name_devices(&self, state: &State) {
         let Contact::There { listed, .. } = &self.contact else { return };
+        listed.see(state);
         let taps = self.links.iter().filter_map(|(name, link)| match link {
             Link::Tap { name: tap, .. } => Some((tap.clone(), name.clone())),
             Link::Device { .. } | Link::Sidecar { .. } | Link::Passt { .. } | Link::User { .. } => None,
@@ -286,6 +288,7 @@ impl<C: Cluster> Keeper<C> {
                 let listed = self.node.launchers.list(&self.vmi.metadata, &client, &self.filesystems);
                 let process = process.map(Arc::new);
                 listed.runs(self.pod.as_deref(), process.clone(), &self.vmi.spec.domain);
+                listed.grows(GrowingDisks::of(&self.vmi, &place));
                 self.contact = Contact::There { client, states: Box::new(states), process, listed };
                 self.first_state().await;
             }

@@ -328,6 +328,9 @@ several; none unless it is there. In each of them a namespace has the folder of 
 `/var/lib/etcd`, `/var/lib/k0s`, `/var/lib/kubelet`, `/var/lib/kubevirt-node-labeller`, `/var/lib/rancher`, `/var/lib/systemd`,
 `/var/log`, `/var/run`, `/var/snap`, `/var/spool`.
 
+The annotation `kubevirt.io/eviction-hard` has the eviction thresholds of the kubelets, in the words of their flag, where virt-handler cannot
+read them ([when the disk of a node fills](../how-to/cluster.md#when-the-disk-of-a-node-fills)).
+
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
 `revisionHistoryLimit`; of the pods `affinity`, `nodeSelector`, `tolerations`, `topologySpreadConstraints`, `imagePullSecrets`,

@@ -1,0 +1,244 @@
+//! Disk pressure of the node: guests are paused before their disks bring it to the threshold at which the kubelet evicts pods.
+//!
+//! ```text
+//!  keepers ──► launchers ── VMIs with disks in an emptyDir ─┐
+//!  statfs of the kubelet's folder ──────────────────────────┼─► decide (pure) ──► launcher: PauseForDiskPressure,
+//!  the kubelet's thresholds (kubelet, thresholds) ──────────┤                               ResumeAfterDiskPressure
+//!  blocks that the disks take ──────────────────────────────┘
+//! ```
+//!
+//! Overlays of containerDisks and of `ephemeral` volumes, and emptyDisks, take room of the node as their guests write. QEMU pauses
+//! a guest when the disk is really full, and the kubelet evicts pods before that. The state of the launcher tells the pause, and the
+//! keeper of the VMI writes it as the condition `Paused`.
+//!
+//! **Guarantees.** A VMI whose disks do not grow is never paused here, and one that a user paused is never resumed. Nothing is
+//! remembered that a new virt-handler would miss: a VMI that is paused for its node says so itself. **Costs** one `statfs`, and a look at
+//! each disk, each two seconds while VMIs have such disks, and more often as the distance shrinks. A tenant's folder that does not answer holds up its
+//! own VMI alone.
+//!
+//! **Assumes** that a guest writes at most 2 GiB/s. Images that are pulled, logs and emptyDirs of other pods, hostDisks and PVCs in
+//! folders of the node can bring it to the threshold all the same: pausing guests does not stop those.
+
+mod decide;
+mod kubelet;
+mod thresholds;
+
+use super::blocking::Blocking;
+use super::error::Result;
+use super::launchers::{Entry, Launchers};
+use super::pod::{Folder, PodFolder};
+use api::launcher::{Answer, Life, PAUSED_BY_DISK_PRESSURE, Request, State};
+use api::vmi::VirtualMachineInstance;
+use cluster_model::config::node::{EVICTION_HARD, NodeSettings};
+use decide::{Decision, Growing, Pressure, Room, Vcpus};
+use kubelet::Kubelet;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use thresholds::Thresholds;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+/// The interval of looks while no VMI has disks that grow.
+const IDLE: Duration = Duration::from_secs(2);
+/// The interval at which the kubelet's thresholds are read.
+const KUBELET: Duration = Duration::from_secs(60);
+/// Time for a look at the file system of the node.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for a look at the disks of a VMI.
+const MEASURE: Duration = Duration::from_millis(250);
+/// Time after which a launcher is asked again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Disks of a VMI that grow on the node, and the state of their VMI.
+#[derive(Clone, Debug)]
+pub(crate) struct GrowingDisks {
+    place: Arc<PodFolder>,
+    names: Arc<[String]>,
+    vcpus: Vcpus,
+}
+
+impl GrowingDisks {
+    /// Those of a VMI, if it has some.
+    pub(crate) fn of(vmi: &VirtualMachineInstance, place: &Arc<PodFolder>) -> Option<GrowingDisks> {
+        let grows = |volume: &&api::vmi::Volume| {
+            volume.container_disk.is_some() || volume.ephemeral.is_some() || volume.empty_disk.is_some()
+        };
+        let names: Arc<[String]> =
+            vmi.spec.volumes.iter().filter(grows).map(|volume| volume.name.clone()).collect();
+        (!names.is_empty()).then(|| GrowingDisks { place: Arc::clone(place), names, vcpus: Vcpus::Other })
+    }
+
+    /// The launcher tells this state.
+    pub(crate) fn see(&mut self, state: &State) {
+        self.vcpus = match state.life {
+            Life::Running => Vcpus::Running,
+            Life::Paused if state.reason.as_deref() == Some(PAUSED_BY_DISK_PRESSURE) => Vcpus::PausedForDisk,
+            _ => Vcpus::Other,
+        };
+    }
+
+    /// True while the VMI is paused for the disk of the node.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.vcpus == Vcpus::PausedForDisk
+    }
+}
+
+/// Pauses and resumes the VMIs of a node.
+pub(crate) struct DiskPressure {
+    pub(crate) node: String,
+    pub(crate) launchers: Launchers,
+    /// The folder of the kubelet's pods.
+    pub(crate) pods: PathBuf,
+    /// The processes of the node.
+    pub(crate) proc: PathBuf,
+    /// Settings of the cluster, which may say the thresholds.
+    pub(crate) settings: watch::Receiver<Option<NodeSettings>>,
+}
+
+/// A VMI with disks that grow.
+struct Vmi {
+    entry: Entry,
+    disks: GrowingDisks,
+}
+
+impl DiskPressure {
+    /// Works for as long as the program runs.
+    pub(crate) async fn run(self) {
+        let kubelet =
+            Mutex::new(Kubelet { thresholds: Thresholds::default(), has_images: true, is_known: false });
+        tokio::join!(self.learn(&kubelet), self.watch(&kubelet));
+    }
+
+    /// Reads the kubelet's thresholds, now and then.
+    async fn learn(&self, known: &Mutex<Kubelet>) {
+        let blocking = Blocking::new("the kubelet", 1);
+        let (mut failed, mut settings) = (String::new(), self.settings.clone());
+        loop {
+            let said = settings.borrow_and_update().as_ref().and_then(|said| said.eviction_hard.clone());
+            let (proc, pods) = (self.proc.clone(), self.pods.clone());
+            let read = move || Kubelet::of_node(&proc, &pods, said.as_deref());
+            match blocking.run("reading the eviction thresholds", PATIENCE, read).await {
+                Ok(kubelet) => {
+                    failed.clear();
+                    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                    if *known != kubelet {
+                        tracing::info!(
+                            "guests are paused before these thresholds of the kubelet: {kubelet:?}"
+                        );
+                        *known = kubelet;
+                    }
+                }
+                Err(e) => {
+                    let why = e.chain();
+                    if why != failed {
+                        tracing::warn!(
+                            "the eviction thresholds of the kubelet cannot be read, so the last ones hold ({why}); the annotation \
+                             {EVICTION_HARD} of the KubeVirt object can say them"
+                        );
+                        failed = why;
+                    }
+                }
+            }
+            tokio::select! {
+                () = sleep(KUBELET) => {}
+                Ok(()) = settings.changed() => {}
+            }
+        }
+    }
+
+    async fn watch(&self, kubelet: &Mutex<Kubelet>) {
+        let blocking = Blocking::new("the node's disk", 1);
+        let (mut pressure, mut asked) = (Pressure::default(), BTreeMap::new());
+        loop {
+            let vmis = self.vmis();
+            let after = if vmis.is_empty() {
+                (pressure, asked) = (Pressure::default(), BTreeMap::new());
+                IDLE
+            } else {
+                let kubelet = kubelet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                match self.room(&blocking, &kubelet).await {
+                    Ok(room) => self.look(room, &vmis, &mut pressure, &mut asked).await,
+                    Err(e) => {
+                        tracing::warn!("no guest is paused for the disk of the node: {}", e.chain());
+                        IDLE
+                    }
+                }
+            };
+            sleep(after).await;
+        }
+    }
+
+    /// VMIs with disks that grow.
+    fn vmis(&self) -> Vec<Vmi> {
+        let all = self.launchers.all().into_iter();
+        all.filter_map(|entry| Some(Vmi { disks: entry.growing.clone()?, entry })).collect()
+    }
+
+    async fn room(&self, blocking: &Blocking, kubelet: &Kubelet) -> Result<Room> {
+        let (pods, kubelet) = (self.pods.clone(), kubelet.clone());
+        let look = move || {
+            let folder = Folder::open(&pods)?;
+            let (available, capacity) = (folder.room()?, folder.capacity()?);
+            let threshold = kubelet.thresholds.bytes(capacity, kubelet.has_images);
+            Ok(Room { available, capacity, threshold })
+        };
+        blocking.run("looking at the free space", PATIENCE, look).await
+    }
+
+    /// One look. Gives back the time until the next one.
+    async fn look(
+        &self,
+        room: Room,
+        vmis: &[Vmi],
+        pressure: &mut Pressure,
+        asked: &mut BTreeMap<String, Instant>,
+    ) -> Duration {
+        let measured = vmis.iter().map(|vmi| async move {
+            let taken = vmi.disks.place.disks(Arc::clone(&vmi.disks.names), MEASURE).await;
+            let taken = taken.inspect_err(|e| tracing::debug!("{}", e.chain())).ok();
+            Growing { uid: vmi.entry.uid.clone(), vcpus: vmi.disks.vcpus, taken }
+        });
+        let measured = futures_util::future::join_all(measured).await;
+        let Decision { pause, resume, after } = pressure.step(room, &measured);
+        let now = Instant::now();
+        asked.retain(|_, at: &mut Instant| now.duration_since(*at) < AGAIN);
+        for vmi in vmis {
+            let Entry { uid, namespace, name, client, .. } = &vmi.entry;
+            let request = if pause.contains(uid) {
+                Request::PauseForDiskPressure { message: self.message() }
+            } else if resume.contains(uid) {
+                Request::ResumeAfterDiskPressure
+            } else {
+                continue;
+            };
+            if asked.contains_key(uid) {
+                continue;
+            }
+            asked.insert(uid.clone(), now);
+            tracing::warn!("{namespace}/{name} is asked for {request:?}: {room:?}");
+            let (client, who) = (client.clone(), format!("{namespace}/{name}"));
+            tokio::spawn(async move {
+                match client.request(&request).await {
+                    Ok(Answer::Queued) => {}
+                    Ok(answer) => tracing::info!("{who}: {answer:?}"),
+                    Err(e) => tracing::warn!("{}", e.chain()),
+                }
+            });
+        }
+        after
+    }
+
+    /// Message of the condition: a tenant reads it, so it tells no number of the node.
+    fn message(&self) -> String {
+        format!(
+            "VMI was paused: the disk of node {} is nearly full, and this VMI's containerDisks, emptyDisks or ephemeral volumes grow \
+             on it. Soon the kubelet would evict pods. Make room on the node, and the VMI goes on by itself",
+            self.node
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;
