@@ -515,6 +515,18 @@ pub(super) fn of_guests() -> Vec<Situation> {
             "is a volume full",
         ),
         (
+            "paused by a node whose disk fills",
+            with_guest(&[condition(
+                "Paused",
+                "True",
+                "PausedByDiskPressure",
+                "VMI was paused: the disk of node n1 is nearly full",
+            )]),
+            "VM web is paused",
+            "virt-handler, condition Paused, PausedByDiskPressure of VMI web: VMI was paused: the disk of node n1 is nearly full",
+            "make room on the disk of node n1",
+        ),
+        (
             "node not ready",
             Facts { node: node("Unknown"), ..with_guest(&[]) },
             "VM web was running on node n1 at the last report",

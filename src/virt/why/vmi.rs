@@ -132,6 +132,10 @@ pub(super) fn is_paused(context: &RuleContext<'_>) -> Option<Finding> {
         "PausedIOError" => finding
             .advise("look at the storage below its PVCs: is a volume full, or is the storage gone?")
             .advise(format!("once that is fixed: $virt unpause vm {}", context.name)),
+        "PausedByDiskPressure" => finding.advise(format!(
+            "make room on the disk of node {}, or delete VMs there that are not needed; then the VM goes on by itself",
+            node(context)
+        )),
         _ => finding.advise(format!("let it go on: $virt unpause vm {}", context.name)),
     })
 }
