@@ -6,6 +6,7 @@
 #   what was built, bin          /run/programs
 #   nodeN/{etc,var}.upper        /etc, /var          what the node changed of the host's
 #   nodeN/{kubelet,containerd}   /var/lib/kubelet, /var/lib/containerd
+#   nodeN/kubelet.ext4           /var/lib/kubelet of every node but the first: 2 GiB, which a story can fill
 #   nodeN/tmp                    /tmp
 #
 # Everything else of the host's file system is the node's too: a pod that writes to a hostPath outside of /etc, /var,
@@ -20,6 +21,10 @@ node_start() {
     local node=$1 folder=$state/node$1
     mkdir -p "$folder"/{etc,var}.{upper,work} "$folder"/{kubelet,containerd,tmp,logs,parts}
     chmod 1777 "$folder/tmp"
+    if ((node > 1)) && [[ ! -e $folder/kubelet.ext4 ]]; then
+        truncate -s 2G "$folder/kubelet.ext4"
+        mkfs.ext4 -q -m 0 "$folder/kubelet.ext4"
+    fi
     cgroup_make "$node"
     local file
     for file in containerd.toml kubelet.yaml kube-proxy.yaml network.conflist; do
@@ -35,6 +40,9 @@ node_start() {
     wait_for 10 "the first process of node$node" node_pid "$node"
     net_node "$node" "$(node_pid "$node")"
 }
+
+# What of its file system the kubelet of a node wants free: little of the host's disk, which other programs fill too.
+node_kept_free() { if (($1 > 1)); then echo 10%; else echo 1%; fi; }
 
 node_hosts() {
     local other
