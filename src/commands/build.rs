@@ -134,11 +134,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Inside {
-    /// Unchanged source file
+    /// Source file, stored unchanged
     Keep,
     /// Raw disk with the guest's data
     Raw,
-    /// Plain qcow2 image
+    /// qcow2 image without a backing file
     Qcow2,
 }
 

@@ -14,7 +14,7 @@ use container_disk::Name;
     coracle copy os:12 oci-archive:os.tar\n  \
     coracle copy docker-archive:os.tar os:12")]
 pub(crate) struct Args {
-    /// Image to copy
+    /// Name of the image to copy
     #[arg(value_name = "SRC")]
     source: String,
 

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     digest: bool,
 
-    /// Print JSON (docs/reference/inspect-json.md)
+    /// Print the result as JSON (docs/reference/inspect-json.md)
     #[arg(long)]
     json: bool,
 

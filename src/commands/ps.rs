@@ -10,14 +10,14 @@ use cdi::Result;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// List running VMs
+/// List the running VMs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// List stopped VMs, too
     #[arg(short, long)]
     all: bool,
 
-    /// Print names only
+    /// Print the names only
     #[arg(short, long, conflicts_with = "output")]
     quiet: bool,
 

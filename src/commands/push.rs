@@ -13,11 +13,11 @@ use container_disk::Name;
     coracle push os:12 docker://registry.example/os:12\n  \
     coracle push oci:layout docker://registry.example/os:12")]
 pub(crate) struct Args {
-    /// Image to push
+    /// Name of the image to push
     #[arg(value_name = "IMAGE")]
     image: String,
 
-    /// Target: docker://HOST/REPO:TAG
+    /// Name of the target: docker://HOST/REPO:TAG
     #[arg(value_name = "DST")]
     target: String,
 

@@ -15,7 +15,7 @@ use std::fmt::Write;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  coracle tag os:12 os:latest")]
 pub(crate) struct TagArgs {
-    /// Image to name
+    /// Existing name of the image
     #[arg(value_name = "NAME")]
     name: String,
 
@@ -33,7 +33,7 @@ pub(crate) struct ImagesArgs {
     #[arg(long)]
     json: bool,
 
-    /// Print names only
+    /// Print the names only
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) struct ImagesArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  coracle rmi os:12 os:latest")]
 pub(crate) struct RmiArgs {
-    /// Names to remove
+    /// Names to remove from the store
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 }

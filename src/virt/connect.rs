@@ -50,7 +50,7 @@ pub(crate) struct ConnectArgs {
     #[arg(env = TOKEN, hide_env_values = true)]
     token: Option<String>,
 
-    /// User to impersonate
+    /// Name of the user to impersonate
     #[arg(long = "as", global = true, hide_short_help = true, value_name = "USER")]
     impersonate: Option<String>,
 
@@ -62,11 +62,11 @@ pub(crate) struct ConnectArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     certificate_authority: Option<PathBuf>,
 
-    /// Client certificate file
+    /// Path of the client certificate file
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", requires = "client_key")]
     client_certificate: Option<String>,
 
-    /// Client key file
+    /// Path of the client key file
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE", requires = "client_certificate")]
     client_key: Option<String>,
 

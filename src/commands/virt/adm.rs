@@ -8,7 +8,7 @@ use api::kubevirt::served::{self, Served};
 use cdi::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
-/// Change the installation
+/// Change settings of the installation
 #[derive(Debug, clap::Args)]
 pub(super) struct AdmArgs {
     #[command(subcommand)]

@@ -65,11 +65,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "MODE", default_value = "", hide_default_value = true)]
     volume_mode: String,
 
-    /// Deprecated: use --volume-mode=block
+    /// Deprecated: use the flag --volume-mode=block
     #[arg(long, hide_short_help = true)]
     block_volume: bool,
 
-    /// Deprecated: use --size
+    /// Deprecated: use the flag --size
     #[arg(long, hide_short_help = true, value_name = "SIZE", default_value = "", hide_default_value = true)]
     pvc_size: String,
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const VM: Kind = Kind::VirtualMachine;
 const VMI: Kind = Kind::VirtualMachineInstance;
 
-/// Start a VM
+/// Start a stopped VM
 #[derive(Debug, clap::Args)]
 pub(super) struct StartArgs {
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(super) struct StartArgs {
     dry_run: DryRunArg,
 }
 
-/// Stop a VM
+/// Stop a running VM
 #[derive(Debug, clap::Args)]
 pub(super) struct StopArgs {
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(super) struct StopArgs {
     dry_run: DryRunArg,
 }
 
-/// Restart a VM
+/// Restart a running VM
 #[derive(Debug, clap::Args)]
 pub(super) struct RestartArgs {
     #[command(flatten)]

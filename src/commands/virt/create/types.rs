@@ -14,7 +14,7 @@ pub(super) struct InstanceTypeArgs {
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
 
-    /// Number of vCPUs
+    /// Number of the guest's vCPUs
     #[arg(long, value_name = "NUMBER")]
     cpu: u32,
 
@@ -56,7 +56,7 @@ pub(super) struct PreferenceArgs {
     #[arg(long, value_name = "NAME", value_parser = name)]
     volume_storage_class: Option<String>,
 
-    /// Machine type
+    /// Preferred machine type of VMs
     #[arg(long, value_name = "TYPE")]
     machine_type: Option<String>,
 

@@ -38,7 +38,7 @@ pub(super) struct Args {
     #[arg(conflicts_with_all = ["instancetype", "infer_instancetype", "infer_instancetype_from"])]
     memory: Option<String>,
 
-    /// Instance type: [KIND/]NAME
+    /// Instance type of the VM: [KIND/]NAME
     #[arg(long, value_name = "NAME", conflicts_with_all = ["infer_instancetype", "infer_instancetype_from"])]
     instancetype: Option<String>,
 
@@ -51,7 +51,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "VOLUME", conflicts_with = "infer_instancetype")]
     infer_instancetype_from: Option<String>,
 
-    /// Preference: [KIND/]NAME
+    /// Preference of the VM: [KIND/]NAME
     #[arg(long, value_name = "NAME", conflicts_with_all = ["infer_preference", "infer_preference_from"])]
     preference: Option<String>,
 
@@ -98,15 +98,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "PARAMS")]
     access_cred: Vec<String>,
 
-    /// Deprecated: --volume-import=type:ds
+    /// Deprecated: use the flag --volume-import=type:ds
     #[arg(long, value_name = "PARAMS", hide = true)]
     volume_datasource: Vec<String>,
 
-    /// Deprecated: --volume-import=type:pvc
+    /// Deprecated: use the flag --volume-import=type:pvc
     #[arg(long, value_name = "PARAMS", hide = true)]
     volume_clone_pvc: Vec<String>,
 
-    /// Deprecated: --volume-import=type:blank
+    /// Deprecated: use the flag --volume-import=type:blank
     #[arg(long, value_name = "PARAMS", hide = true)]
     volume_blank: Vec<String>,
 
