@@ -217,11 +217,15 @@ const TABLES: u64 = 8 << 20;
 const SECTOR: u64 = 512;
 
 /// Makes the plan for an opened source. The error states what is missing.
-pub fn plan<S, T>(facts: Facts, access: SourceAccess<S, T>, convert_options: &ConvertOptions) -> Result<Plan<S, T>> {
+pub fn plan<S, T>(
+    facts: Facts,
+    access: SourceAccess<S, T>,
+    convert_options: &ConvertOptions,
+) -> Result<Plan<S, T>> {
     let flow = flow(&facts, access);
     let kind = flow.kind();
     let size = size(&facts, convert_options)?;
-    let room = room(&facts, convert_options, kind)?;
+    let resources = resources(&facts, convert_options, kind)?;
     let mut reasons = vec![why(kind, &facts, convert_options)];
     let spool = spool(&facts, convert_options, kind);
     match (kind, spool) {
@@ -229,7 +233,7 @@ pub fn plan<S, T>(facts: Facts, access: SourceAccess<S, T>, convert_options: &Co
             reasons.push(format!("the whole disk waits in a spool, at most {}", human(most)));
         }
         (_, Some(most)) if layer_waits(&facts, kind) => reasons.push(format!(
-            "a layer tells the size of its file first, and only the end of this one tells it: it waits in a spool in \
+            "a layer begins with the size of its file, which is known only at the end of this source: it waits in a spool in \
              the store's folder, at most {}",
             human(most)
         )),
@@ -263,11 +267,11 @@ pub fn plan<S, T>(facts: Facts, access: SourceAccess<S, T>, convert_options: &Co
         facts,
         flow,
         size,
-        workers: room.workers,
-        readers: room.readers,
-        buffers: room.buffers,
-        piece: room.piece,
-        memory: room.account,
+        workers: resources.workers,
+        readers: resources.readers,
+        buffers: resources.buffers,
+        piece: resources.piece,
+        memory: resources.account,
         spool,
         resume,
         reasons,
@@ -319,7 +323,11 @@ fn why(flow: Flow, facts: &Facts, convert_options: &ConvertOptions) -> String {
 /// True if a transfer that was cut short would give a shorter disk without an error: a raw disk outside an
 /// archive and without a checksum, whose source does not mark its end. Members of a gzip, frames of zstd and
 /// streams of xz follow one another, so a cut between two of them leaves a valid file.
-pub(crate) fn has_unknown_length(facts: &Facts, convert_options: &ConvertOptions, marks_its_end: bool) -> bool {
+pub(crate) fn has_unknown_length(
+    facts: &Facts,
+    convert_options: &ConvertOptions,
+    marks_its_end: bool,
+) -> bool {
     let is_raw = matches!(facts.format, Format::Raw | Format::Iso) && facts.kept.is_none();
     let is_archived = facts.layers.iter().any(|&(layer, _)| layer == Layer::Tar);
     is_raw && !is_archived && !marks_its_end && convert_options.checksum.is_none()
@@ -374,7 +382,9 @@ fn size(facts: &Facts, convert_options: &ConvertOptions) -> Result<Option<u64>> 
 /// The refusal of a source without a byte: the program that should send it has failed, and an empty file
 /// would look like a disk.
 pub fn empty(name: &str) -> Error {
-    Error::refused(format!("{name} is empty: there is no disk in it; look at what was to make or send it"))
+    Error::refused(format!(
+        "{name} is empty: there is no disk in it; check the program or the server that it comes from"
+    ))
 }
 
 struct Resources {
@@ -385,8 +395,8 @@ struct Resources {
     account: Vec<(&'static str, u64)>,
 }
 
-/// As many workers as the memory bound allows; then what is left for the layers.
-fn room(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> Result<Resources> {
+/// Divides the memory bound: as many workers as fit, and the rest for the layers.
+fn resources(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> Result<Resources> {
     let least: u64 = facts.layers.iter().map(|(_, need)| need.least).sum();
     let mut workers = convert_options.threads.max(1);
     loop {
@@ -488,7 +498,11 @@ pub(crate) fn reads_twice(facts: &Facts, flow: Flow) -> bool {
     flow == Flow::TablesInOrder(()) && is_plain_qcow2 && is_layer && !facts.source.remote
 }
 
-fn resume(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> std::result::Result<ResumeCommand, &'static str> {
+fn resume(
+    facts: &Facts,
+    convert_options: &ConvertOptions,
+    flow: Flow,
+) -> std::result::Result<ResumeCommand, &'static str> {
     can_enter(facts, convert_options, flow)?;
     match &facts.source.identity {
         // All bytes are hashed, those of the earlier run by the hash state that it left.
@@ -502,7 +516,11 @@ fn resume(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> std::r
 }
 
 /// True if a later run can begin in the middle.
-fn can_enter(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> std::result::Result<(), &'static str> {
+fn can_enter(
+    facts: &Facts,
+    convert_options: &ConvertOptions,
+    flow: Flow,
+) -> std::result::Result<(), &'static str> {
     match facts.target {
         Destination::File(_) => {}
         Destination::Device(_) if convert_options.journals.is_some() => {}
@@ -512,7 +530,8 @@ fn can_enter(facts: &Facts, convert_options: &ConvertOptions, flow: Flow) -> std
         return Err("--no-resume was given");
     }
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
-    let is_in_layer = may_reenter(&facts.source, convert_options) && facts.layers.is_empty() && facts.kept.is_none();
+    let is_in_layer =
+        may_reenter(&facts.source, convert_options) && facts.layers.is_empty() && facts.kept.is_none();
     match flow {
         Flow::Tables(()) => Ok(()),
         Flow::Stream(()) if facts.source.reentry && !facts.layers.is_empty() => {

@@ -1,7 +1,7 @@
 //! Execution of a plan: one function for each flow, each a short list of steps.
 
-use super::partial::Partial;
 use super::facts::{Seek, Stream, enter_at, limits};
+use super::partial::Partial;
 use super::report::Report;
 use super::{Prepared, Request, overlap, plan_output, verify};
 use crate::journal::{Conversion, Journal, Mark, Mode, Position, Tables};
@@ -248,7 +248,12 @@ impl Run<'_> {
 
     /// A device target. Beside it are only other devices, so temporary files and the journal have their own
     /// folders.
-    fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>, temp: &Path) -> Result<(TransferResult, Finished)> {
+    fn to_block(
+        &self,
+        path: &Path,
+        flow: Flow<Seek, Stream>,
+        temp: &Path,
+    ) -> Result<(TransferResult, Finished)> {
         let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
         overlap::refuse(self.request, &**flow.source(), &target.storage()?)?;
@@ -357,7 +362,7 @@ impl Run<'_> {
         journal: Option<(Journal, Option<Mark>)>,
         folder: &Path,
     ) -> Result<TransferResult> {
-        let Stream { mut reader, counted, boundaries, sums, from, standing, .. } = stream;
+        let Stream { mut reader, counted, boundaries, sums, from, position, .. } = stream;
         let is_summed = self.request.convert_options.checksum.is_some();
         self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
@@ -366,9 +371,10 @@ impl Run<'_> {
         let mut image = disk_format::stream(self.plan.facts.format, limits(self.request))?;
         let has_tables = !matches!(self.plan.facts.format, Format::Raw | Format::Iso);
         let mut standings = Standings::wanted(has_tables && journal.is_some());
-        if let Some((front, tables)) = standing {
-            let gone_on =
-                run_confined(|| image.push(0, &front, false).and_then(|_| image.resume_from(&tables.position())))?;
+        if let Some((front, tables)) = position {
+            let gone_on = run_confined(|| {
+                image.push(0, &front, false).and_then(|_| image.resume_from(&tables.position()))
+            })?;
             gone_on.map_err(|e| Error::from(e).of_another_version())?;
             standings = standings.later(tables.front, tables.digest);
         }

@@ -66,9 +66,9 @@ pub struct SharedLayout(Arc<OnceLock<Layout>>);
 /// Treatment of an image file: kept as it is, with its tables checked, or converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Its disk is converted.
+    /// The disk in the image is converted.
     No,
-    /// It is kept, whatever its format.
+    /// The image file is kept, in any format.
     Yes,
     /// A raw disk is written in this format; any other file (also an ISO) is kept.
     UnlessRaw(Output),

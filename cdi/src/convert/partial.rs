@@ -29,11 +29,11 @@ enum LeftFiles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// An earlier run, if the file exists at all; or another run in progress.
-    NotOurs,
-    /// This run, which began it.
-    Ours,
+    Foreign,
+    /// This run, which created it.
+    Created,
     /// This run, which continues an earlier one.
-    GoneOnWith,
+    Resumed,
 }
 
 impl Partial {
@@ -50,13 +50,13 @@ impl Partial {
             Mode::Always => ResumeCommand::SameCommand,
             _ => go_on,
         });
-        Partial { kept, resumable, state: Mutex::new(State::NotOurs) }
+        Partial { kept, resumable, state: Mutex::new(State::Foreign) }
     }
 
     /// Records that the target is claimed and its `.partial` belongs to this run. `resumed`: it holds an
     /// earlier run's bytes.
     pub(super) fn taken(&self, resumed: bool, watch: &Watch) {
-        let now = if resumed { State::GoneOnWith } else { State::Ours };
+        let now = if resumed { State::Resumed } else { State::Created };
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = now;
         if let Ok(go_on) = self.resumable {
             watch.keeps(self.how_to(go_on));
@@ -68,13 +68,13 @@ impl Partial {
         let e = first(watch, e);
         let Some(kept) = &self.kept else { return e };
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state == State::NotOurs {
+        if state == State::Foreign {
             return e;
         }
         if e.is_of_a_whole_disk() {
             return e;
         }
-        let is_worth_it = e.may_go_on() && (watch.written() > 0 || state == State::GoneOnWith);
+        let is_worth_it = e.may_go_on() && (watch.written() > 0 || state == State::Resumed);
         if let (Ok(go_on), true) = (self.resumable, is_worth_it) {
             return e.with_hint(self.how_to(go_on));
         }

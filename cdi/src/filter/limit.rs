@@ -7,7 +7,7 @@ use crate::Error;
 use fetch::Decoded;
 use std::io::{self, Read};
 
-/// A reader that returns at most so many bytes.
+/// A reader with a limit for the number of its bytes.
 pub struct Limited<R> {
     inner: R,
     layer: Layer,

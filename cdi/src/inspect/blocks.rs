@@ -1,6 +1,6 @@
 //! Few and small reads: blocks that are fetched once, and a count of the fetched bytes.
 
-use super::Read;
+use super::ReadCost;
 use disk_format::ReadAt;
 use std::collections::BTreeMap;
 use std::io;
@@ -32,8 +32,8 @@ impl Meter {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn read(&self) -> Read {
-        Read { requests: self.requests.load(Ordering::Relaxed), bytes: self.read.load(Ordering::Relaxed) }
+    pub(super) fn read(&self) -> ReadCost {
+        ReadCost { requests: self.requests.load(Ordering::Relaxed), bytes: self.read.load(Ordering::Relaxed) }
     }
 }
 

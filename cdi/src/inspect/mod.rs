@@ -92,7 +92,7 @@ pub fn inspect_front(name: &str, size: u64, front: Vec<u8>) -> Result<Report> {
     let mut report = Report::new(name, Some(size));
     let whole = u64::try_from(front.len()).is_ok_and(|length| length >= size);
     let options = InspectOptions { front: front.len(), ..InspectOptions::default() };
-    report.read = Read { requests: 1, bytes: front.len() as u64 };
+    report.read = ReadCost { requests: 1, bytes: front.len() as u64 };
     run_confined(|| front_only(front, whole, options, &mut report))?.map_err(|e| e.of(name))?;
     Ok(report)
 }
@@ -169,7 +169,7 @@ fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -
         read += rest;
         report.size = Some(read);
     }
-    report.read = Read { requests: 1, bytes: read };
+    report.read = ReadCost { requests: 1, bytes: read };
     run_confined(|| front_only(head, whole, options, report))?
 }
 

@@ -49,7 +49,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
     /// The cost of the inspection.
-    pub read: Read,
+    pub read: ReadCost,
     /// Remarks for the reader of this report, one sentence each.
     pub notes: Vec<String>,
 }
@@ -71,7 +71,7 @@ impl Report {
             disk: None,
             usage: None,
             digest: None,
-            read: Read::default(),
+            read: ReadCost::default(),
             notes: vec![],
         }
     }
@@ -139,7 +139,7 @@ pub struct Digest {
 
 /// The cost of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Read {
+pub struct ReadCost {
     /// The number of reads of the source; a stream counts as one.
     pub requests: u64,
     /// The number of bytes read.
@@ -208,9 +208,7 @@ pub enum Content {
     /// No known signature.
     Unknown,
     /// The content was not inspected.
-    Unread {
-        why: String,
-    },
+    Unread { why: String },
 }
 
 /// A filesystem, or a part of something larger.

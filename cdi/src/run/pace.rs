@@ -23,9 +23,9 @@ const LATEST: Duration = Duration::from_secs(5);
 /// The longest pause because of a record's cost: two flushes a second are cheap for a device, and a killed
 /// run loses the data since the last one.
 const RECORDS: Duration = Duration::from_millis(500);
-/// One part of the time in so many is 2 %.
+/// The ratio of the pause to the duration of a record: records take 2 % of the time.
 const SHARE: u32 = 50;
-/// The pause is so many times as long as the sync of the data took.
+/// The ratio of the pause to the duration of the data's sync.
 const SYNCS: u32 = 4;
 
 /// Durations of a mark.
@@ -43,7 +43,7 @@ pub(crate) struct Pace {
     /// The time between marks, if a test sets it.
     fixed: Option<Duration>,
     wait: Duration,
-    /// A mark is also due after so many bytes.
+    /// The number of bytes after which a mark is due regardless of the time.
     bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl Pace {
         self.wait
     }
 
-    /// True if a mark is due, so long and so many bytes of data after the last one (or the beginning).
+    /// True if a mark is due. `since`, `bytes`: time and data after the last one, or after the beginning.
     pub(crate) fn is_due(&self, since: Duration, bytes: u64) -> bool {
         since >= self.wait || bytes >= self.bytes
     }

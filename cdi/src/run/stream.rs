@@ -9,7 +9,7 @@ use super::job::{Cut, Job, Reached, Span, cut};
 use crate::filter::holes::HoleRead;
 use crate::spool::Spool;
 use crate::{Error, Result};
-use disk_format::{Data, ReadAt, StreamPosition, StreamImage};
+use disk_format::{Data, ReadAt, StreamImage, StreamPosition};
 use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
 use std::io::Read;
@@ -62,7 +62,7 @@ impl Standings {
         Standings { is_wanted, ..Standings::default() }
     }
 
-    /// The same for a resumed run, which got so many bytes at the front, with this digest.
+    /// The same for a resumed run, which got `front` bytes at the front, with this digest.
     pub(crate) fn later(self, front: u64, digest: String) -> Standings {
         let whole = Some((front, digest));
         Standings { front: Mutex::new(Front { whole, ..Front::default() }), is_later: true, ..self }
@@ -70,7 +70,9 @@ impl Standings {
 
     /// Hashes the part of a piece that is at the front. `front`: the number of bytes at the front.
     fn pass(&self, front: Option<u64>, base: u64, bytes: &[u8]) {
-        let Some(front) = front.filter(|&front| self.is_wanted && front <= StreamPosition::FRONT) else { return };
+        let Some(front) = front.filter(|&front| self.is_wanted && front <= StreamPosition::FRONT) else {
+            return;
+        };
         let mut sum = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         let end = base.saturating_add(bytes.len() as u64).min(front);
         let index = |at: u64| at.checked_sub(base).and_then(|at| usize::try_from(at).ok());
@@ -83,7 +85,7 @@ impl Standings {
         }
     }
 
-    /// The digest of so many bytes at the front, once they have passed.
+    /// The digest of the first `front` bytes, once they have passed.
     pub(crate) fn digest(&self, front: u64) -> Option<String> {
         let sum = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         sum.whole.as_ref().filter(|(bytes, _)| *bytes == front).map(|(_, digest)| digest.clone())

@@ -50,7 +50,7 @@ pub enum SourceSpec {
     Web(String),
     /// The disk in an image.
     Image(Name),
-    /// An empty disk of so many bytes. Only for jobs: no name leads to it.
+    /// An empty disk, with its size in bytes. Only for jobs: no name leads to it.
     Blank(u64),
     /// A stream on standard input, with its length in bytes if that is known. Only for jobs, too.
     Upload(Option<u64>),

@@ -46,9 +46,9 @@ pub(crate) trait Folder: Send + Sync {
 /// The treatment of a file of our name that other users own or can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForeignFile {
-    /// It is removed, and a new file takes its place.
+    /// The file is removed, and a new one takes its place.
     Replace,
-    /// It stays, and that is an error.
+    /// The file stays, and the run fails.
     Refuse,
 }
 

@@ -40,7 +40,7 @@ enum To<'a> {
 }
 
 impl<'a> LayerTarget<'a> {
-    /// Nothing is written to the sink before the disk's size is known. `folder` is for a disk whose size is
+    /// The sink gets no byte before the disk's size is known. `folder` is for a disk whose size is
     /// not announced.
     pub fn new(sink: &'a dyn Sink, options: Options, folder: PathBuf) -> LayerTarget<'a> {
         let state = Mutex::new(State { to: To::Nothing, at: 0 });

@@ -22,8 +22,8 @@ pub const MOST_HELD: u64 = 4 << 20;
 
 /// A policy for how far ahead of its reader a file is fetched.
 pub trait Window: Send {
-    /// The length of the next segment, where so many are under way with so much memory; `None` where these
-    /// are enough.
+    /// The length of the next segment; `None` if no more are wanted. `under_way`: the number of segments in
+    /// progress; `held`: their memory in bytes.
     fn next(&mut self, under_way: usize, held: u64) -> Option<u64>;
 
     /// The present number of segments at once.

@@ -49,7 +49,7 @@ impl Trail {
 pub struct ForbiddenRedirect {
     from: String,
     to: String,
-    /// It leads from TLS to plain HTTP.
+    /// True for a redirect from TLS to plain HTTP.
     pub leaves_tls: bool,
 }
 

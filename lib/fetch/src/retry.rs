@@ -57,7 +57,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after so many failures in a row.
+    /// The pause after this number of failures in a row.
     pub fn pause(&self, failures: u32) -> Duration {
         self.first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.longest)
     }

@@ -22,7 +22,7 @@ pub enum NextPiece {
     Bytes(Bytes),
     /// The end of the body.
     End,
-    /// Nothing for so long; the idle time is not over.
+    /// Silence of this duration; the idle time is not over.
     Nothing(Duration),
 }
 

@@ -36,7 +36,7 @@ const ALL_USERS: u32 = 0o002;
 pub enum Parents {
     /// No user but this one and root can change which folder the path leads to.
     Safe,
-    /// This user or root owns them; their permissions are not checked.
+    /// Owned by this user or root; their permissions are not checked.
     Named,
 }
 
@@ -189,7 +189,7 @@ fn error(path: &Path, problem: Problem) -> FolderError {
     FolderError { path: path.to_owned(), problem }
 }
 
-/// Refuses a folder that every user may write to, whoever owns it. For commands that only read below it: a
+/// Refuses a folder that every user may write to, regardless of its owner. For commands that only read below it: a
 /// missing folder is fine, and none is made.
 pub fn refuse_shared(path: &Path) -> Result<(), FolderError> {
     match rustix::fs::statat(CWD, path, AtFlags::empty()) {

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::Receiver;
 /// The body of an answer.
 pub(crate) enum AnswerBody {
     Text(Full<Bytes>),
-    /// So many bytes, in pieces from another thread. An error, or an end before the last byte, ends the
+    /// Pieces from another thread, and the number of bytes left. An error, or an end before the last byte, ends the
     /// connection.
     Pieces(Receiver<io::Result<Bytes>>, u64),
 }

@@ -151,7 +151,7 @@ impl Progress {
         self.report = Report { message, resumed, failures, done, total, ..Report::default() };
     }
 
-    /// Begins an upload, of so many bytes if they are known, independent of those before it.
+    /// Begins an upload, independent of those before it. `total`: its size in bytes, if known.
     pub(crate) fn receives(&mut self, total: Option<u64>) {
         self.seen.clear();
         self.is_held = false;

@@ -93,7 +93,7 @@ pub(crate) struct Disk {
 /// The reason why an attempt failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {
-    /// One word, for conditions.
+    /// A single word for the reason, for conditions.
     pub(crate) reason: String,
     pub(crate) message: String,
     /// True if another attempt may succeed.

@@ -17,7 +17,7 @@ pub(super) enum Part {
     Nowhere,
 }
 
-/// The requested part of the version with this ETag and of so many bytes.
+/// The requested part of the version with this ETag and size in bytes.
 pub(super) fn part(headers: &HeaderMap, etag: &str, size: u64) -> Part {
     let mut ranges = headers.get_all(RANGE).iter();
     let range = match (ranges.next(), ranges.next()) {

@@ -214,7 +214,7 @@ impl Uploads {
         matches!(self.job.target, Target::Folder(_))
     }
 
-    /// Begins a conversion of so many bytes, if they are known.
+    /// Begins a conversion. `bytes`: the size of the upload, if known.
     async fn begin(&self, bytes: Option<u64>) -> Result<Conversion, Fault> {
         self.progress().receives(bytes);
         let job = Import { source: Source::Upload(Upload { bytes }), ..self.job.clone() };

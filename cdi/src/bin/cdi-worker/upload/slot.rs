@@ -68,7 +68,7 @@ pub(super) enum Unavailable {
 pub(super) enum UploadState {
     /// No byte of it was taken; the slot is free for it.
     Nothing,
-    /// So many bytes were taken, and it waits.
+    /// The upload waits, after this number of bytes.
     At(u64),
     /// The upload is complete.
     Whole,
