@@ -252,7 +252,8 @@ fn disk_layer(
 /// The index of that name with the image in it; a new one if there is none.
 fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) -> Result<Document> {
     let (arch, variant) = (recipe.architecture.as_str(), recipe.variant.as_deref());
-    let there = places.find(name).and_then(|found| Ok((found.place.document(&found.reference)?, found.place)));
+    let there =
+        places.find(name).and_then(|found| Ok((found.place.document(&found.reference)?, found.place)));
     match there {
         Ok((there, place)) => match &there.content {
             Content::Index(_) => Ok(image::join(&there, document, arch, variant)?),

@@ -4,12 +4,12 @@
 //! nothing.
 
 use super::{Keep, Request};
-use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::holes::{Dense, HoleRead};
-use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::plain::Plain;
 use crate::filter::progress::{Count, CountingReader};
+use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::stack::{self, Stack};
+use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::verify::{SumAt, Sums, Verify};
 use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::journal::Tables;
@@ -128,7 +128,8 @@ pub(super) fn enter_at(
         (Some(_), _) => return Err(Error::failed("the journal has no sum of what was read before")),
     };
     counted.add(begin);
-    let mut input: Box<dyn Read + Send> = Box::new(CountingReader::new(source.stream(begin)?, counted.clone()));
+    let mut input: Box<dyn Read + Send> =
+        Box::new(CountingReader::new(source.stream(begin)?, counted.clone()));
     if let (Some(checksum), Some(sum)) = (request.convert_options.checksum, sum) {
         input = Box::new(Verify::after(input, checksum, sum)?.knowing(behind).noting(&sums));
     }
@@ -313,7 +314,8 @@ fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
     let beside = (48 << 20).min(convert_options.memory / 2);
     let budget = Budget { threads: convert_options.threads, memory: convert_options.memory - beside, beside };
     // An image of the largest disk is a little larger than the disk.
-    let limit = convert_options.max_size.saturating_add(convert_options.max_size / 64).saturating_add(64 << 20);
+    let limit =
+        convert_options.max_size.saturating_add(convert_options.max_size / 64).saturating_add(64 << 20);
     let decoded = request.options.decoded.clone();
     stack::Options { budget, limit, on_boundary: Some(boundaries.note()), decoded }
 }

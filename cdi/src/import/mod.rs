@@ -23,10 +23,10 @@ mod version;
 pub use version::version;
 
 use crate::convert::{self, Prepared, Request};
-use crate::plan::ConvertOptions;
 use crate::permissions::Permissions;
+use crate::plan::ConvertOptions;
 use crate::run::watch::Watch;
-use crate::source::{self, FileSource, SourceSpec, Options, Source as _, Store};
+use crate::source::{self, FileSource, Options, Source as _, SourceSpec, Store};
 use crate::target::Destination;
 use crate::{Error, Result, unpack};
 use api::job::{self, Http, Import, Registry, Target};
@@ -117,7 +117,8 @@ fn job_source(job: &Import, places: Arc<Places>, convert_options: ConvertOptions
         decoded: convert_options.decoded.clone(),
         ..Options::default()
     };
-    let mut convert_options = ConvertOptions { preallocate: job.preallocate, resize: job.size, ..convert_options };
+    let mut convert_options =
+        ConvertOptions { preallocate: job.preallocate, resize: job.size, ..convert_options };
     let mut format = None;
     let named = match &job.source {
         job::Source::Http(http) => {
@@ -228,7 +229,9 @@ pub(crate) fn image(registry: &Registry, places: Arc<Places>) -> Result<(Name, A
     let login = registry.login.as_ref().map(secrets::registry).transpose()?;
     let own = UserSettings { login, ca: certificates(registry.ca.as_deref())?, insecure: registry.insecure };
     let places = match &name {
-        Name::Registry(remote) if own != UserSettings::default() => Arc::new(places.for_user_of(&remote.host, own)),
+        Name::Registry(remote) if own != UserSettings::default() => {
+            Arc::new(places.for_user_of(&remote.host, own))
+        }
         _ => places,
     };
     Ok((name, places))

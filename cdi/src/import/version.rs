@@ -8,8 +8,8 @@
 //! virt-controller names versions in the same way in its own polls. Other sources have no version.
 
 use super::{JobSource, job_source};
-use crate::plan::ConvertOptions;
 use crate::permissions::Permissions;
+use crate::plan::ConvertOptions;
 use crate::source::{SourceSpec, http};
 use crate::{Error, Result};
 use api::job::{Import, Source, Target};
@@ -52,7 +52,9 @@ pub fn version(
             })?;
             Ok(format!("sha256:{}", hex::encode(Sha256::digest(said.as_bytes()))))
         }
-        SourceSpec::Stdin | SourceSpec::Path(_) | SourceSpec::Blank(_) | SourceSpec::Upload(_) => Err(nameless()),
+        SourceSpec::Stdin | SourceSpec::Path(_) | SourceSpec::Blank(_) | SourceSpec::Upload(_) => {
+            Err(nameless())
+        }
     }
 }
 

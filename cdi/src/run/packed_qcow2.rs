@@ -4,7 +4,7 @@ use super::sink::{Ordered, Packed, Packer, Part, PartKind};
 use super::watch::Watch;
 use crate::target::Target;
 use crate::{Error, Result};
-use disk_format::qcow2::write::{self, Options, WriteAt, Writer, FileSummary};
+use disk_format::qcow2::write::{self, FileSummary, Options, WriteAt, Writer};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 

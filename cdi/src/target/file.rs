@@ -285,8 +285,8 @@ fn is_full(e: &io::Error) -> bool {
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
-mod unwritable;
-#[cfg(test)]
 mod foreign_files;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unwritable;

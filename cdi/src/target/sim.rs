@@ -10,7 +10,7 @@
 //! them. A later sync does not write them either after they were written again: ext4 takes the block of a
 //! cached page for allocated, and a read from the device returns zeros.
 
-use super::disk::{Claimed, Folder, Handle, OldAttributes, Replaced, ForeignFile};
+use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes, Replaced};
 use crate::{Error, Result};
 use container_disk::publish::ExistingFile;
 use std::collections::{BTreeMap, BTreeSet};

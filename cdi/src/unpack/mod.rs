@@ -35,11 +35,11 @@ use crate::filter::progress::{Count, CountingReader};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::Verify;
 use crate::filter::{Budget, Layer, looks_like_tar};
-use crate::plan::ConvertOptions;
 use crate::permissions::Permissions;
+use crate::plan::ConvertOptions;
 use crate::run::watch::{Phase, Watch};
 use crate::size::human;
-use crate::source::{self, SourceSpec, Options, Source};
+use crate::source::{self, Options, Source, SourceSpec};
 use crate::{Error, Result};
 use container_disk::run_confined;
 use folder::Folder;
@@ -227,7 +227,8 @@ impl Archive {
         let (read, written) = thread::scope(|scope| {
             let writer = thread::Builder::new().name("files".into());
             let writer = writer.spawn_scoped(scope, || staging.take_all(taken, watch)).map_err(cannot)?;
-            let read = run_confined(move || members::read(reader, members::Bounds { room, most }, watch, &steps));
+            let read =
+                run_confined(move || members::read(reader, members::Bounds { room, most }, watch, &steps));
             let read = read.map_err(Error::from).and_then(|read| read);
             let written = writer.join().map_err(|_| Error::failed("the thread that writes files has failed"));
             Ok::<_, Error>((read, written.and_then(|written| written)))

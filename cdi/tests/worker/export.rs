@@ -5,9 +5,9 @@ use api::job::export::{Compression, Disk, Format};
 use api::job::{Confidential, Export, Files, Import, Registry, Report, SecretFiles, Source, Stage, Target};
 use cdi::build;
 use cdi::convert::{Keep, Request};
-use cdi::plan::{Output, ConvertOptions};
+use cdi::plan::{ConvertOptions, Output};
 use cdi::run::watch::Watch;
-use cdi::source::{SourceSpec, Options};
+use cdi::source::{Options, SourceSpec};
 use cdi::target::Destination;
 use container_disk::image::{Recipe, hints};
 use container_disk::manifest::Content;
@@ -101,7 +101,8 @@ fn built(
 ) -> String {
     let folder = tempfile::tempdir().unwrap();
     let source = SourceSpec::Path(volume.disk());
-    let request = Request::new(source, Destination::Null, Options::default(), ConvertOptions::with_threads(2));
+    let request =
+        Request::new(source, Destination::Null, Options::default(), ConvertOptions::with_threads(2));
     let recipe = Recipe { labels: labels.clone(), env: hints(labels), ..Recipe::new("amd64", vec![]) };
     let order = build::Order {
         disk: Some(Request { keep: Keep::UnlessRaw(output), ..request }),

@@ -6,7 +6,7 @@ use super::remote_file::RemoteFile;
 use bytes::Bytes;
 use fetch::ordered::{ended_by_error, hand_out};
 use fetch::queue::{Filler, Next, Queue};
-use fetch::{Attempts, ContentRange, Fault, PartSink, Permit, Result, Validators, FaultKind, runtime};
+use fetch::{Attempts, ContentRange, Fault, FaultKind, PartSink, Permit, Result, Validators, runtime};
 use reqwest::{Response, StatusCode, Version, header};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
