@@ -96,7 +96,7 @@ impl Slots {
         doing: &str,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let place = self.place(doing).await?;
+        let place = self.slot(doing).await?;
         let running = run(self.name, move || {
             let result = call();
             drop(place);
@@ -111,7 +111,7 @@ impl Slots {
         }
     }
 
-    async fn place(&self, doing: &str) -> Result<Slot> {
+    async fn slot(&self, doing: &str) -> Result<Slot> {
         let Ok(Ok(permit)) = timeout(self.patience, self.free.clone().acquire_owned()).await else {
             let calls = locked(&self.calls);
             let calls: Vec<String> = calls

@@ -116,7 +116,12 @@ impl Places {
 
     fn take(&mut self, device: PciDevice, address: PciAddress, who: String) -> Result<(), DomainError> {
         if let Some(first) = self.taken.get(&address) {
-            return Err(DomainError::Taken { address, first: first.clone(), second: who, free: self.free() });
+            return Err(DomainError::Taken {
+                address,
+                first: first.clone(),
+                second: who,
+                free: self.free_slots(),
+            });
         }
         self.taken.insert(address, who);
         self.devices.insert(device, address);
@@ -124,7 +129,7 @@ impl Places {
     }
 
     /// The slots without a kind of device, for a message.
-    fn free(&self) -> String {
+    fn free_slots(&self) -> String {
         let has_vsock = self.get(PciDevice::Vsock).is_some();
         let host_devices = match self.chipset {
             Chipset::Q35 => 0,

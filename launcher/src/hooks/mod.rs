@@ -126,7 +126,7 @@ impl One {
     /// Name of the hook in messages.
     fn name(&self) -> String {
         match self {
-            One::Sidecar(sidecar) => sidecar.called(),
+            One::Sidecar(sidecar) => sidecar.display_name(),
             One::Script(path) => format!("the hook {}", path.display()),
         }
     }
@@ -148,7 +148,9 @@ pub fn farewell(hooks: &[Hook]) {
     for hook in hooks {
         let Hook::Sidecar { container, folder } = hook else { continue };
         if Instant::now() >= until {
-            tracing::info!("{container} is not told that the launcher ends: other sidecars have used up the time");
+            tracing::info!(
+                "{container} is not told that the launcher ends: other sidecars have used up the time"
+            );
             continue;
         }
         let told = Sidecar::find(container, folder, until.min(Instant::now() + Duration::from_secs(1)));

@@ -82,7 +82,7 @@ impl Sidecar {
     }
 
     /// Name of the sidecar in messages.
-    pub(super) fn called(&self) -> String {
+    pub(super) fn display_name(&self) -> String {
         format!("the hook sidecar {} ({})", self.container, plain(&self.name))
     }
 
@@ -96,7 +96,7 @@ impl Sidecar {
         let question = Domain { xml: xml.into(), vmi: vmi.into() };
         let answer: Domain = self.ask(Point::OnDefineDomain, question, ANSWER)?;
         let what =
-            |why: &str| Error::refused(format!("{} answered OnDefineDomain with {why}", self.called()));
+            |why: &str| Error::refused(format!("{} answered OnDefineDomain with {why}", self.display_name()));
         let xml = String::from_utf8(answer.xml).map_err(|e| what("what is not text").because(e))?;
         if xml.trim().is_empty() {
             return Err(what("no domain"));
@@ -123,7 +123,10 @@ impl Sidecar {
     ) -> Result<A> {
         let method = wire::method(self.version, point);
         ask(&self.socket, &method, question, within).map_err(|why| {
-            Error::new(ErrorKind::Failed, format!("{} failed at {}: {why}", self.called(), point.name()))
+            Error::new(
+                ErrorKind::Failed,
+                format!("{} failed at {}: {why}", self.display_name(), point.name()),
+            )
         })
     }
 }

@@ -75,7 +75,7 @@ impl Folder {
                     FileType::Directory => {
                         let what = format!(
                             "{} is a folder too deep: at most {DEEPEST} names may stand one below the other",
-                            self.shown(&path)
+                            self.display(&path)
                         );
                         return Err(Error::refused(what));
                     }
@@ -90,7 +90,7 @@ impl Folder {
     pub fn text(&self, keys: &[&str], most: u64) -> Result<Option<Vec<u8>>> {
         for key in keys {
             match self.beneath(key, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK) {
-                Ok(fd) => return self.whole(key, fd, most).map(Some),
+                Ok(fd) => return self.read_bounded(key, fd, most).map(Some),
                 Err(Errno::NOENT) => {}
                 Err(e) => return Err(self.cannot_open(key, e)),
             }
@@ -103,13 +103,13 @@ impl Folder {
         let mut texts = Vec::new();
         for name in self.names("")? {
             let fd = self.open_for_reading(&name)?;
-            let text = self.whole(&name, fd, most)?;
+            let text = self.read_bounded(&name, fd, most)?;
             texts.push((name, text));
         }
         Ok(texts)
     }
 
-    fn whole(&self, path: &str, fd: OwnedFd, most: u64) -> Result<Vec<u8>> {
+    fn read_bounded(&self, path: &str, fd: OwnedFd, most: u64) -> Result<Vec<u8>> {
         let stat = fstat(&fd).map_err(|e| self.cannot_open(path, e))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(self.not_a_file(path));
@@ -118,9 +118,9 @@ impl Folder {
         let mut reader = std::fs::File::from(fd).take(most.saturating_add(1));
         reader
             .read_to_end(&mut bytes)
-            .map_err(|e| Error::io(format!("cannot read {}", self.shown(path)), e))?;
+            .map_err(|e| Error::io(format!("cannot read {}", self.display(path)), e))?;
         if bytes.len() as u64 > most {
-            return Err(Error::refused(format!("{} has more than {most} bytes", self.shown(path))));
+            return Err(Error::refused(format!("{} has more than {most} bytes", self.display(path))));
         }
         Ok(bytes)
     }
@@ -130,7 +130,7 @@ impl Folder {
         let here = if at.is_empty() { "." } else { at };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = self.beneath(here, flags).map_err(|e| self.cannot_open(at, e))?;
-        let cannot = |e: Errno| Error::io(format!("cannot list {}", self.shown(at)), e);
+        let cannot = |e: Errno| Error::io(format!("cannot list {}", self.display(at)), e);
         let mut names = Vec::new();
         for entry in Dir::new(fd).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
@@ -139,11 +139,11 @@ impl Folder {
                 continue;
             }
             let Ok(name) = std::str::from_utf8(name) else {
-                let what = format!("{} has a name that is not UTF-8: {name:?}", self.shown(at));
+                let what = format!("{} has a name that is not UTF-8: {name:?}", self.display(at));
                 return Err(Error::refused(what));
             };
             if names.len() >= MOST_FILES {
-                let what = format!("{} has more than {MOST_FILES} files", self.shown(at));
+                let what = format!("{} has more than {MOST_FILES} files", self.display(at));
                 return Err(Error::refused(what));
             }
             names.push(name.to_owned());
@@ -171,7 +171,7 @@ impl Folder {
     }
 
     fn cannot_open(&self, path: &str, e: Errno) -> Error {
-        let shown = self.shown(path);
+        let shown = self.display(path);
         match e {
             Errno::XDEV => Error::refused(format!("{shown} is a link that leads out of its folder")),
             Errno::LOOP => Error::refused(format!("{shown} is a link that leads in a circle")),
@@ -183,10 +183,10 @@ impl Folder {
     }
 
     fn not_a_file(&self, path: &str) -> Error {
-        Error::refused(format!("{} is neither a file nor a folder", self.shown(path)))
+        Error::refused(format!("{} is neither a file nor a folder", self.display(path)))
     }
 
-    fn shown(&self, path: &str) -> String {
+    fn display(&self, path: &str) -> String {
         self.path.join(path).display().to_string()
     }
 }
@@ -199,7 +199,7 @@ impl FolderFile {
     /// Opens the file from its beginning, with its name for errors.
     pub(super) fn open(&self) -> Result<(std::fs::File, String)> {
         let fd = self.folder.open_for_reading(&self.path)?;
-        Ok((fd.into(), self.folder.shown(&self.path)))
+        Ok((fd.into(), self.folder.display(&self.path)))
     }
 }
 

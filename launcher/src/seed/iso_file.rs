@@ -65,17 +65,17 @@ struct NamedFile<'a> {
 }
 
 impl NamedFile<'_> {
-    fn named(&self, e: &io::Error) -> io::Error {
+    fn with_path(&self, e: &io::Error) -> io::Error {
         io::Error::new(e.kind(), format!("{}: {e}", self.path.display()))
     }
 }
 
 impl Write for NamedFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes).map_err(|e| self.named(&e))
+        self.file.write(bytes).map_err(|e| self.with_path(&e))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush().map_err(|e| self.named(&e))
+        self.file.flush().map_err(|e| self.with_path(&e))
     }
 }

@@ -34,14 +34,14 @@ pub(super) fn console(
     Ok(switch(request, async move |client| {
         tokio::select! {
             left = connection.serve(client) => tracing::debug!("the console: {left:?}"),
-            () = over(state, relay) => tracing::debug!("the console: the VM has ended"),
+            () = vm_ended(state, relay) => tracing::debug!("the console: the VM has ended"),
         }
     }))
 }
 
 /// Waits until the VM has ended, QEMU's output is complete, and readers had time to read it. If the VM starts
 /// again at once, the wait goes on.
-async fn over(mut state: watch::Receiver<State>, relay: Relay) {
+async fn vm_ended(mut state: watch::Receiver<State>, relay: Relay) {
     loop {
         // The state has no publisher, so the launcher is ending, and the relay itself ends its readers.
         if state.wait_for(|state| state.life.is_final()).await.is_err() {
@@ -106,7 +106,9 @@ fn upgrades(request: &Request<Incoming>) -> Result<(), HttpRefusal> {
         true => Ok(()),
         false => Err((
             StatusCode::UPGRADE_REQUIRED,
-            refusal(format!("this is a stream: send the headers 'Connection: Upgrade' and 'Upgrade: {STREAM}'")),
+            refusal(format!(
+                "this is a stream: send the headers 'Connection: Upgrade' and 'Upgrade: {STREAM}'"
+            )),
         )),
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Creates an overlay over `base` at `path`, for the guest's writes.
-pub(super) fn over(base: &Path, format: Format, path: &Path) -> Result<()> {
+pub(super) fn create_overlay(base: &Path, format: Format, path: &Path) -> Result<()> {
     let size = virtual_size(base, format)?;
     // A name without a leading slash may be a protocol or a description to QEMU: `nbd:…`, `json:{…}`.
     let base = &std::path::absolute(base)
@@ -97,7 +97,7 @@ mod tests {
         let base = place.path().join("base.raw");
         std::fs::write(&base, vec![7; 1 << 20]).unwrap();
         let path = place.path().join("over.qcow2");
-        over(&base, Format::Raw, &path).unwrap();
+        create_overlay(&base, Format::Raw, &path).unwrap();
         let text = info(&path);
         assert!(text.contains("\"virtual-size\": 1048576"), "{text}");
         assert!(text.contains("\"backing-filename-format\": \"raw\""), "{text}");
@@ -106,8 +106,8 @@ mod tests {
         // Over a qcow2 without a backing file too; but never over one that has got one.
         let lone = place.path().join("lone.qcow2");
         blank(10 << 20, &lone).unwrap();
-        over(&lone, Format::Qcow2, &place.path().join("two.qcow2")).unwrap();
-        let error = over(&path, Format::Qcow2, &place.path().join("three.qcow2")).unwrap_err();
+        create_overlay(&lone, Format::Qcow2, &place.path().join("two.qcow2")).unwrap();
+        let error = create_overlay(&path, Format::Qcow2, &place.path().join("three.qcow2")).unwrap_err();
         assert!(error.to_string().contains("backing file"), "{error}");
         assert!(!place.path().join("three.qcow2").exists());
     }

@@ -46,7 +46,7 @@ pub(super) fn pinning(machine: &Machine) -> Result<Option<Pinning>> {
     let list = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).and_then(cpus::read);
     let own = list("Cpus_allowed_list:")
         .ok_or_else(|| Error::refused(format!("{STATUS} does not list the CPUs of this process")))?;
-    let places = places(Path::new(SYSTEM), &own);
+    let places = topology(Path::new(SYSTEM), &own);
     pin(machine, &places, &list("Mems_allowed_list:").unwrap_or_default()).map(Some)
 }
 
@@ -58,7 +58,7 @@ pub(super) fn may_be_realtime() -> bool {
 }
 
 /// Core and NUMA node of each CPU. A CPU that the kernel does not list has its own core, and node 0.
-fn places(system: &Path, own: &BTreeSet<u32>) -> Vec<Cpu> {
+fn topology(system: &Path, own: &BTreeSet<u32>) -> Vec<Cpu> {
     let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in fs::read_dir(system.join("node")).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -183,7 +183,7 @@ mod tests {
         write("node/node0/cpulist", "0-1,4-5\n");
         write("node/node1/cpulist", "2-3,6-7\n");
         write("node/possible", "0-1\n");
-        places(system.path(), &own.iter().copied().collect())
+        topology(system.path(), &own.iter().copied().collect())
     }
 
     fn pinned(cpu: &Value, own: &[u32]) -> Pinning {

@@ -165,9 +165,11 @@ impl Preparing<'_> {
         let nobody = || Error::refused(format!("the volume '{}' has no location on this host", disk.name));
         match &disk.volume {
             Volume::ContainerDisk { .. } | Volume::Ephemeral { .. } => {
-                self.over(disk, source.ok_or_else(nobody)?)
+                self.overlay_disk(disk, source.ok_or_else(nobody)?)
             }
-            Volume::Claim { .. } | Volume::DataVolume { .. } => self.itself(disk, source.ok_or_else(nobody)?),
+            Volume::Claim { .. } | Volume::DataVolume { .. } => {
+                self.writable_disk(disk, source.ok_or_else(nobody)?)
+            }
             Volume::NoDisc => Ok(DiskLocation::Nothing),
             Volume::DownwardMetrics => {
                 let path = self.root.seed(&disk.name);
@@ -177,7 +179,7 @@ impl Preparing<'_> {
                 }
                 Ok(file(path, Format::Raw))
             }
-            Volume::ContainerPath { .. } => Err(wrong(disk, "a file system, which the guest mounts")),
+            Volume::ContainerPath { .. } => Err(wrong_source(disk, "a file system, which the guest mounts")),
             Volume::Empty { capacity } => {
                 let path = self.root.disk(&disk.name);
                 if self.how.is_start() {
@@ -186,7 +188,7 @@ impl Preparing<'_> {
                 Ok(file(path, Format::Qcow2))
             }
             Volume::Host { path, create, .. } => match source {
-                Some(source) => self.itself(disk, source),
+                Some(source) => self.writable_disk(disk, source),
                 None => self.host_disk(disk, Path::new(path), *create),
             },
             Volume::NoCloud(_)
@@ -200,13 +202,13 @@ impl Preparing<'_> {
     }
 
     /// A read-only disk, under an overlay.
-    fn over(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
+    fn overlay_disk(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         let (base, format) = match source {
             Source::Image { path, format } | Source::File { path, format, .. } => (path, *format),
             Source::Block { path } => (path, Format::Raw),
-            Source::Folder { .. } | Source::Absent => return Err(wrong(disk, "a disk image")),
+            Source::Folder { .. } | Source::Absent => return Err(wrong_source(disk, "a disk image")),
         };
-        self.free(disk, base, false)?;
+        self.check_unused(disk, base, false)?;
         // A CD-ROM is read-only, so it needs no overlay; references of its image are checked all the same.
         if matches!(disk.target, Target::CdRom { .. }) {
             overlay::virtual_size(base, format)?;
@@ -214,7 +216,7 @@ impl Preparing<'_> {
         }
         let path = self.root.disk(&disk.name);
         if self.how.is_start() {
-            overlay::over(base, format, &path)?;
+            overlay::create_overlay(base, format, &path)?;
         }
         let mut place = file(path, Format::Qcow2);
         if let DiskLocation::File { backing, direct, .. } = &mut place {
@@ -226,11 +228,11 @@ impl Preparing<'_> {
     }
 
     /// A disk that the guest writes to directly.
-    fn itself(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
+    fn writable_disk(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
         match source {
-            Source::Image { .. } => self.over(disk, source),
+            Source::Image { .. } => self.overlay_disk(disk, source),
             Source::File { path, format, preallocated } => {
-                self.free(disk, path, !disk.readonly)?;
+                self.check_unused(disk, path, !disk.readonly)?;
                 // A qcow2 image with a backing file that was added later would let its guest read any file of
                 // the launcher.
                 overlay::virtual_size(path, *format)?;
@@ -241,11 +243,11 @@ impl Preparing<'_> {
                 Ok(place)
             }
             Source::Block { path } => {
-                self.free(disk, path, !disk.readonly)?;
+                self.check_unused(disk, path, !disk.readonly)?;
                 block(path)
             }
             Source::Absent if matches!(disk.target, Target::CdRom { .. }) => Ok(DiskLocation::Nothing),
-            Source::Folder { .. } | Source::Absent => Err(wrong(disk, "a file or a block device")),
+            Source::Folder { .. } | Source::Absent => Err(wrong_source(disk, "a file or a block device")),
         }
     }
 
@@ -253,7 +255,7 @@ impl Preparing<'_> {
     fn host_disk(&self, disk: &Disk, path: &Path, create: Option<u64>) -> Result<DiskLocation> {
         match (fs::metadata(path), create) {
             (Ok(found), _) if found.file_type().is_block_device() => {
-                return self.itself(disk, &Source::Block { path: path.to_owned() });
+                return self.writable_disk(disk, &Source::Block { path: path.to_owned() });
             }
             (Ok(found), _) if !found.is_file() => {
                 return Err(Error::refused(format!(
@@ -274,7 +276,10 @@ impl Preparing<'_> {
                 ));
             }
         }
-        self.itself(disk, &Source::File { path: path.to_owned(), format: Format::Raw, preallocated: false })
+        self.writable_disk(
+            disk,
+            &Source::File { path: path.to_owned(), format: Format::Raw, preallocated: false },
+        )
     }
 
     /// A small ISO image.
@@ -299,7 +304,7 @@ impl Preparing<'_> {
     }
 
     /// Checks that no other VM uses the disk.
-    fn free(&self, disk: &Disk, path: &Path, we_write: bool) -> Result<()> {
+    fn check_unused(&self, disk: &Disk, path: &Path, we_write: bool) -> Result<()> {
         let shared = disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. });
         match users::in_the_way(path, we_write && !shared, &self.machine.domain_name()) {
             Some(user) if !shared => Err(Error::new(
@@ -403,7 +408,7 @@ pub fn media(path: &Path, format: Format) -> Result<DiskLocation> {
     Ok(file(path.to_owned(), format))
 }
 
-fn wrong(disk: &Disk, wanted: &str) -> Error {
+fn wrong_source(disk: &Disk, wanted: &str) -> Error {
     Error::refused(format!("the volume '{}' must be {wanted} on this host", disk.name))
 }
 

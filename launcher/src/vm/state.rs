@@ -52,7 +52,7 @@ pub(super) fn variables(
         make(folder)?;
         is_folder(folder, "EFI variables")?;
     }
-    if let Some(found) = look(&path)? {
+    if let Some(found) = metadata(&path)? {
         if !found.is_file() {
             return Err(Error::refused(format!("{} is not a file of EFI variables", path.display())));
         }
@@ -89,7 +89,7 @@ pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: Prep
     let folder = root.tpm(&machine.firmware.uuid);
     let state = folder.join(TPM2);
     let place = place(resolved).filter(|_| persistent).map(|place| place.tpm.as_path());
-    match (place, look(&state)?) {
+    match (place, metadata(&state)?) {
         (None, Some(_)) if !persistent => remove(&folder),
         (None, Some(found)) if found.is_symlink() => remove(&folder),
         (None, _) => Ok(()),
@@ -115,7 +115,7 @@ fn place(resolved: &Resolved) -> Option<&StatePlace> {
 }
 
 /// Metadata of a path, without following a link; `None` if it does not exist.
-fn look(path: &Path) -> Result<Option<Metadata>> {
+fn metadata(path: &Path) -> Result<Option<Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -125,7 +125,7 @@ fn look(path: &Path) -> Result<Option<Metadata>> {
 
 /// Checks that the path is a folder. A link is refused.
 fn is_folder(path: &Path, what: &str) -> Result<()> {
-    match look(path)?.is_some_and(|found| found.is_dir()) {
+    match metadata(path)?.is_some_and(|found| found.is_dir()) {
         true => Ok(()),
         false => Err(Error::refused(format!(
             "{} is not a folder for {what}; remove it, or move it away",
@@ -278,7 +278,7 @@ mod tests {
 
         // One that is not kept leaves it alone, and begins anew.
         scene.tpm(false, &scene.resolved).unwrap();
-        assert!(kept.exists() && look(&scene.own()).unwrap().is_none());
+        assert!(kept.exists() && metadata(&scene.own()).unwrap().is_none());
         for (persistent, stays) in [(true, true), (false, false)] {
             fs::create_dir_all(scene.own()).unwrap();
             scene.tpm(persistent, &nowhere).unwrap();

@@ -89,7 +89,7 @@ impl Thaw {
     /// The same with another pause between two attempts.
     pub(crate) fn start_at(again: Duration, handle: Handle) -> Thaw {
         let file = handle.root.thaw();
-        let due = kept(&file).unwrap_or_else(|e| {
+        let due = stored_alarm(&file).unwrap_or_else(|e| {
             tracing::warn!("cannot read {}: {e}; file systems that are frozen stay so", file.display());
             None
         });
@@ -144,7 +144,7 @@ impl Alarm {
 
     /// Thaws, and sets the alarm for the next attempt if that fails. Does nothing if the alarm has changed.
     /// Blocks.
-    fn rings(&self, was: Due, again: Duration) {
+    fn on_alarm(&self, was: Due, again: Duration) {
         let _asks = self.asks();
         if *self.due.borrow() != Some(was) {
             return;
@@ -171,7 +171,7 @@ impl Alarm {
     }
 
     /// Updates whether file systems are still frozen: those of Windows thaw by themselves. Blocks.
-    fn look(&self) {
+    fn refresh_frozen(&self) {
         let _asks = self.asks();
         let Some(name) = self.handle.name() else { return };
         let guest = Guest { hypervisor: &*self.handle.hypervisor, name };
@@ -200,7 +200,7 @@ impl Alarm {
 }
 
 /// The alarm of an earlier launcher.
-fn kept(file: &PathBuf) -> io::Result<Option<Due>> {
+fn stored_alarm(file: &PathBuf) -> io::Result<Option<Due>> {
     let text = match fs::read(file) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text?,
@@ -242,7 +242,7 @@ async fn wait(
             () = is_over => {}
             () = is_frozen => {
                 let Some(looking) = alarm.upgrade() else { return };
-                if let Err(e) = threads::run("thaw", move || looking.look()).await {
+                if let Err(e) = threads::run("thaw", move || looking.refresh_frozen()).await {
                     tracing::error!("{e}");
                 }
                 continue;
@@ -250,7 +250,7 @@ async fn wait(
         }
         let (Some(alarm), Some(was)) = (alarm.upgrade(), now) else { return };
         let ringing = Arc::clone(&alarm);
-        if let Err(e) = threads::run("thaw", move || ringing.rings(was, again)).await {
+        if let Err(e) = threads::run("thaw", move || ringing.on_alarm(was, again)).await {
             tracing::error!("the guest's file systems stay frozen: {e}");
             alarm.due.send_if_modified(|due| due.take_if(|due| *due == was).is_some());
         }
@@ -305,7 +305,7 @@ mod tests {
         });
         let asks = alarm.asks();
         let ringing = Arc::clone(&alarm);
-        let rings = std::thread::spawn(move || ringing.rings(due, AGAIN));
+        let rings = std::thread::spawn(move || ringing.on_alarm(due, AGAIN));
         happens(&alarm);
         let set = *alarm.due.borrow();
         drop(asks);
@@ -327,17 +327,17 @@ mod tests {
     fn a_kept_alarm_is_never_longer_than_a_freeze_may_be() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("thaw.json");
-        assert_eq!(kept(&file).unwrap(), None);
+        assert_eq!(stored_alarm(&file).unwrap(), None);
         for (at, most) in [("2026-01-01T00:00:00Z", Duration::ZERO), ("2999-01-01T00:00:00Z", LONGEST_FREEZE)]
         {
             fs::write(&file, format!(r#"{{"at":"{at}"}}"#)).unwrap();
             let before = Instant::now();
-            let due = kept(&file).unwrap().unwrap().at;
+            let due = stored_alarm(&file).unwrap().unwrap().at;
             assert!(due >= before + most && due <= Instant::now() + most, "{at}");
         }
         for broken in ["", "{}", r#"{"at":"soon"}"#] {
             fs::write(&file, broken).unwrap();
-            kept(&file).unwrap_err();
+            stored_alarm(&file).unwrap_err();
         }
     }
 }

@@ -75,16 +75,16 @@ pub fn warnings(preset: &VirtualMachineInstancePreset) -> Vec<String> {
     let mut rest = domain.clone();
     drop(take_effective(&mut rest));
     let mut left = Vec::new();
-    named(&rest.write(), "spec.domain", &mut left);
+    field_paths(&rest.write(), "spec.domain", &mut left);
     left.into_iter().map(|field| format!("{field}: no effect in a preset, set it in the VMI")).collect()
 }
 
 /// Paths of the fields that remain, with each field of `devices` and `resources`.
-fn named(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+fn field_paths(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
     for (name, value) in value.as_object().into_iter().flatten() {
         let path = format!("{at}.{name}");
         match name.as_str() {
-            "devices" | "resources" => named(value, &path, found),
+            "devices" | "resources" => field_paths(value, &path, found),
             _ => found.push(path),
         }
     }

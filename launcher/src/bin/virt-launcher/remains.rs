@@ -24,7 +24,7 @@ pub(crate) fn clear(root: &Root) {
         if path.extension().is_some_and(|extension| extension == "pid")
             // The driver's own pid file has no such XML file.
             && notes.exists()
-            && let Some(why) = gone(&path, known)
+            && let Some(why) = stale_reason(&path, known)
         {
             tracing::warn!("{}: {why}; the VM is not taken over", path.display());
             for note in [notes, path] {
@@ -40,7 +40,7 @@ pub(crate) fn clear(root: &Root) {
 
 /// Reason why the process of a pid file is not the QEMU that libvirt started; `None` if it may be. `known`:
 /// ID and start of the last QEMU.
-fn gone(file: &Path, known: Option<(u32, u64)>) -> Option<String> {
+fn stale_reason(file: &Path, known: Option<(u32, u64)>) -> Option<String> {
     let pid: u32 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     match (Process::of(pid), known) {
         (Process::Zombie, _) => Some(format!("QEMU has ended, process {pid} is a zombie")),

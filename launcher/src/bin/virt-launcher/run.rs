@@ -102,7 +102,7 @@ async fn serve(
         tokio::select! {
             () = &mut serving => {}
             ended = &mut driver => {
-                leave(termination, &handle);
+                write_termination(termination, &handle);
                 // The message ends the sidecars, and so the pod.
                 let told = tokio::task::spawn_blocking(move || farewell(&kept_in));
                 let last_words = tokio::time::timeout(LAST_WORDS, serving);
@@ -111,9 +111,9 @@ async fn serve(
             }
             _ = term.recv() => handle.end().await,
             _ = interrupt.recv() => handle.end().await,
-            () = over(&handle), if once => {
+            () = vm_ended(&handle), if once => {
                 once = false;
-                leave(termination, &handle);
+                write_termination(termination, &handle);
                 if args.keep_after_failure && handle.state().borrow().life == Life::Failed {
                     tracing::warn!("the VM has failed: the launcher stays until a signal ends it (--keep-after-failure)");
                 } else {
@@ -131,7 +131,7 @@ async fn serve(
 }
 
 /// Writes the end of the VM to the termination message, for the kubelet.
-fn leave(termination: Option<&Termination>, handle: &Handle) {
+fn write_termination(termination: Option<&Termination>, handle: &Handle) {
     if let Some(termination) = termination {
         termination.leave(&handle.state().borrow());
     }
@@ -150,7 +150,7 @@ async fn keep_findings(handle: Handle, root: Root, cache: PathBuf) {
 }
 
 /// Waits for the end of the VM.
-async fn over(handle: &Handle) {
+async fn vm_ended(handle: &Handle) {
     // An error is the end of the driver; another task waits for it.
     if handle.state().wait_for(|state| Life::is_final(state.life)).await.is_err() {
         std::future::pending::<()>().await;

@@ -87,7 +87,7 @@ pub fn write(files: &Files, label: &str, seconds: u64, out: &mut impl Write) -> 
     let places = Places { files: &contents, time: &time };
     for tree in [&primary, &joliet] {
         for folder in 0..tree.folders() {
-            sink.padded(&tree.folder(folder, &places).whole())?;
+            sink.padded(&tree.folder(folder, &places).into_blocks())?;
         }
     }
     sink.bytes(&[0; BLOCK])?;

@@ -74,7 +74,7 @@ impl Folder {
     }
 
     /// The records and their spill, as whole blocks.
-    pub(super) fn whole(mut self) -> Vec<u8> {
+    pub(super) fn into_blocks(mut self) -> Vec<u8> {
         fill(&mut self.records);
         self.records.extend(self.spill);
         self.records

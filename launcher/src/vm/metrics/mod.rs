@@ -125,7 +125,7 @@ fn wishes(root: &Root) -> Option<MetricsRequest> {
 }
 
 /// The current metrics as text.
-async fn told(handle: &Handle, wishes: &MetricsRequest) -> String {
+async fn metrics_text(handle: &Handle, wishes: &MetricsRequest) -> String {
     let (handle, wishes) = (handle.clone(), wishes.clone());
     let gathered = spawn_blocking(move || {
         let stats = handle.name().and_then(|name| handle.hypervisor.stats(name).ok()).unwrap_or_default();
@@ -142,7 +142,7 @@ async fn write(handle: &Handle, wishes: &MetricsRequest) {
         return pending().await;
     }
     loop {
-        let bytes = text::disk(&told(handle, wishes).await);
+        let bytes = text::disk(&metrics_text(handle, wishes).await);
         for path in wishes.disks.clone() {
             let bytes = bytes.clone();
             let shown = path.display().to_string();
@@ -193,7 +193,7 @@ async fn answers(handle: &Handle, wishes: &MetricsRequest, stream: UnixStream) -
         }
         // An empty line ends a request; any other line gets no answer.
         if line.trim_ascii() == QUESTION.as_bytes() {
-            let text = told(handle, wishes).await;
+            let text = metrics_text(handle, wishes).await;
             write.write_all(format!("{text}\n\n").as_bytes()).await?;
             write.flush().await?;
             sleep(PAUSE).await;

@@ -54,15 +54,14 @@ impl Schedule {
         let zoned = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ="));
         let (zone, text) = match zoned {
             Some(zoned) => {
-                let (zone, text) = zoned
-                    .split_once(' ')
-                    .ok_or("the time zone must be followed by five fields")?;
+                let (zone, text) =
+                    zoned.split_once(' ').ok_or("the time zone must be followed by five fields")?;
                 (Some(zone.to_owned()).filter(|zone| !zone.is_empty()), text.trim())
             }
             None => (None, text.trim()),
         };
         if let Some(span) = text.strip_prefix("@every ") {
-            let wrong = || format!("@every wants a duration above 0, as 1h30m, not {}", shown(span));
+            let wrong = || format!("@every wants a duration above 0, as 1h30m, not {}", excerpt(span));
             let span = Duration::parse(span.trim()).filter(|span| span.nanos() > 0).ok_or_else(wrong)?;
             return Ok(Schedule::Every(span));
         }
@@ -80,7 +79,7 @@ impl Schedule {
             return Err(match text.strip_prefix('@') {
                 Some(_) => format!(
                     "{} is not known: there are @hourly, @daily, @weekly, @monthly, @yearly and @every",
-                    shown(text)
+                    excerpt(text)
                 ),
                 None => format!("it wants five fields (minute, hour, day, month, weekday) and has {count}"),
             });
@@ -88,7 +87,7 @@ impl Schedule {
         let of = |name: &str, text: &str, least: u32, most: u32, names: &[&str]| {
             let named = if names.is_empty() { "" } else { ", or names of three letters" };
             field(text, least, most, names).ok_or_else(|| {
-                format!("the {name} is {}, and may be numbers from {least} to {most}{named}", shown(text))
+                format!("the {name} is {}, and may be numbers from {least} to {most}{named}", excerpt(text))
             })
         };
         Ok(Schedule::At(Times {
@@ -103,7 +102,7 @@ impl Schedule {
 }
 
 /// The first 40 characters of the text, quoted, for a message.
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     let start: String = text.trim().chars().take(40).collect();
     format!("{start:?}")
 }
@@ -144,9 +143,11 @@ fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Option<Field> {
         let is_any = ["*", "?"].contains(&range);
         let (first, last) = match range.split_once('-') {
             _ if is_any => (least, most),
-            Some((first, last)) => (named(first, least, names)?, named(last, least, names)?),
+            Some((first, last)) => {
+                (number_or_name(first, least, names)?, number_or_name(last, least, names)?)
+            }
             None => {
-                let first = named(range, least, names)?;
+                let first = number_or_name(range, least, names)?;
                 // `N/step` has no upper bound.
                 (first, if part.contains('/') { most } else { first })
             }
@@ -165,7 +166,7 @@ fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Option<Field> {
     (all.bits != 0).then_some(all)
 }
 
-fn named(text: &str, least: u32, names: &[&str]) -> Option<u32> {
+fn number_or_name(text: &str, least: u32, names: &[&str]) -> Option<u32> {
     let place = names.iter().position(|name| text.eq_ignore_ascii_case(name));
     place.map_or_else(|| number(text), |place| u32::try_from(place).ok()?.checked_add(least))
 }

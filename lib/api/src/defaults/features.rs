@@ -9,9 +9,9 @@ pub(super) fn features(domain: &mut Domain, architecture: &str) {
         acpi.get_or_insert_with(|| FeatureState { enabled: Some(false), ..FeatureState::default() });
     }
     if let Some(features) = &mut domain.features {
-        on(&mut features.acpi);
-        on(&mut features.smm);
-        on(&mut features.pvspinlock);
+        enable(&mut features.acpi);
+        enable(&mut features.smm);
+        enable(&mut features.pvspinlock);
         if let Some(apic) = &mut features.apic {
             apic.enabled.get_or_insert(true);
         }
@@ -38,14 +38,14 @@ pub(super) fn features(domain: &mut Domain, architecture: &str) {
 }
 
 /// An empty feature is enabled.
-fn on(state: &mut Option<FeatureState>) {
+fn enable(state: &mut Option<FeatureState>) {
     if let Some(state) = state {
         state.enabled.get_or_insert(true);
     }
 }
 
 /// Enables a feature, unless the spec disables it.
-fn needs(state: &mut Option<FeatureState>) {
+fn require(state: &mut Option<FeatureState>) {
     state.get_or_insert_default().enabled.get_or_insert(true);
 }
 
@@ -69,15 +69,15 @@ fn vmx(domain: &mut Domain) {
 
 fn enlightenments(hyperv: &mut Hyperv) {
     if hyperv.synictimer.as_ref().is_some_and(|timer| timer.enabled != Some(false)) {
-        needs(&mut hyperv.synic);
+        require(&mut hyperv.synic);
     }
     let flushes = hyperv.tlbflush.as_ref().is_some_and(|flush| flush.enabled != Some(false));
     if is_on(&hyperv.synic) || is_on(&hyperv.ipi) || flushes {
-        needs(&mut hyperv.vpindex);
+        require(&mut hyperv.vpindex);
     }
     let is_direct = hyperv.tlbflush.as_ref().is_some_and(|flush| flushes && is_on(&flush.direct));
     if is_on(&hyperv.evmcs) || is_direct {
-        needs(&mut hyperv.vapic);
+        require(&mut hyperv.vapic);
     }
     for state in [
         &mut hyperv.relaxed,
@@ -91,7 +91,7 @@ fn enlightenments(hyperv: &mut Hyperv) {
         &mut hyperv.ipi,
         &mut hyperv.evmcs,
     ] {
-        on(state);
+        enable(state);
     }
     if let Some(spinlocks) = &mut hyperv.spinlocks {
         spinlocks.enabled.get_or_insert(true);
@@ -102,11 +102,11 @@ fn enlightenments(hyperv: &mut Hyperv) {
     }
     if let Some(timer) = &mut hyperv.synictimer {
         timer.enabled.get_or_insert(true);
-        on(&mut timer.direct);
+        enable(&mut timer.direct);
     }
     if let Some(flush) = &mut hyperv.tlbflush {
         flush.enabled.get_or_insert(true);
-        on(&mut flush.direct);
-        on(&mut flush.extended);
+        enable(&mut flush.direct);
+        enable(&mut flush.extended);
     }
 }

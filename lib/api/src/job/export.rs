@@ -191,7 +191,7 @@ impl<'a> AnnotationReader<'a> {
         self.annotations.get(name).filter(|text| !text.is_empty())
     }
 
-    fn wrong(&mut self, name: &str, what: String) {
+    fn add_fault(&mut self, name: &str, what: String) {
         let at = format!("metadata.annotations[{name}]");
         self.faults.push(Fault::new(at, Reason::Invalid, what));
     }
@@ -206,15 +206,15 @@ impl<'a> AnnotationReader<'a> {
             // A registry would use the tag `latest`, and replace an image that others use.
             let what = format!(
                 "must be docker://HOST/REPO:TAG with its tag, not {}; write :latest where that is meant",
-                shown(&text)
+                excerpt(&text)
             );
-            self.wrong(EXPORT_TARGET, what);
+            self.add_fault(EXPORT_TARGET, what);
         } else if text.len() > LONGEST || !is_tagged {
             let what = format!(
                 "must be docker://HOST/REPO:TAG of at most {LONGEST} letters, without a login and without a digest, not {}",
-                shown(&text)
+                excerpt(&text)
             );
-            self.wrong(EXPORT_TARGET, what);
+            self.add_fault(EXPORT_TARGET, what);
         }
         text
     }
@@ -229,9 +229,9 @@ impl<'a> AnnotationReader<'a> {
             && is_edge(text.bytes().next())
             && is_edge(text.bytes().next_back());
         if !is_name {
-            self.wrong(
+            self.add_fault(
                 annotation,
-                format!("must be the name of an object in this namespace, not {}", shown(text)),
+                format!("must be the name of an object in this namespace, not {}", excerpt(text)),
             );
         }
         Some(text.clone())
@@ -242,7 +242,7 @@ impl<'a> AnnotationReader<'a> {
         let known = words.iter().find(|(word, _)| word == text).map(|(_, value)| *value);
         if known.is_none() {
             let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            self.wrong(annotation, format!("must be {}, not {}", all.join(" or "), shown(text)));
+            self.add_fault(annotation, format!("must be {}, not {}", all.join(" or "), excerpt(text)));
         }
         known
     }
@@ -250,9 +250,9 @@ impl<'a> AnnotationReader<'a> {
     fn architecture(&mut self) -> Option<String> {
         let text = self.value(EXPORT_ARCHITECTURE)?;
         if text.len() > 32 || !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
-            self.wrong(
+            self.add_fault(
                 EXPORT_ARCHITECTURE,
-                format!("must be an architecture as amd64 or arm64, not {}", shown(text)),
+                format!("must be an architecture as amd64 or arm64, not {}", excerpt(text)),
             );
         }
         Some(text.clone())
@@ -263,16 +263,17 @@ impl<'a> AnnotationReader<'a> {
         let mut labels = BTreeMap::new();
         if text.len() > MOST_LABELS.1 || text.lines().count() > MOST_LABELS.0 {
             let (lines, bytes) = MOST_LABELS;
-            self.wrong(EXPORT_LABELS, format!("must be at most {lines} lines of {bytes} bytes in all"));
+            self.add_fault(EXPORT_LABELS, format!("must be at most {lines} lines of {bytes} bytes in all"));
             return labels;
         }
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let pair = line.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
             match pair.filter(|(name, _)| !name.is_empty() && !line.chars().any(char::is_control)) {
                 Some((name, value)) => drop(labels.insert(name.to_owned(), value.to_owned())),
-                None => {
-                    self.wrong(EXPORT_LABELS, format!("must be NAME=VALUE in each line, not {}", shown(line)))
-                }
+                None => self.add_fault(
+                    EXPORT_LABELS,
+                    format!("must be NAME=VALUE in each line, not {}", excerpt(line)),
+                ),
             }
         }
         labels
@@ -280,7 +281,7 @@ impl<'a> AnnotationReader<'a> {
 }
 
 /// The first 80 characters of a foreign text, quoted, for a message.
-fn shown(text: &str) -> String {
+fn excerpt(text: &str) -> String {
     let start: String = text.chars().take(80).collect();
     format!("{start:?}")
 }

@@ -22,7 +22,7 @@ pub enum AnnotationPolicy {
 impl AnnotationPolicy {
     /// Reads the policy of a KubeVirt object. An unknown word means strict, since it was written to restrict.
     pub fn of_cluster(object: &Value) -> AnnotationPolicy {
-        match said(object) {
+        match value(object) {
             None | Some(PASS) => AnnotationPolicy::Pass,
             Some(_) => AnnotationPolicy::Strict,
         }
@@ -30,13 +30,13 @@ impl AnnotationPolicy {
 
     /// Reason why the annotation of a KubeVirt object is not valid as it is written.
     pub fn unknown_value(object: &Value) -> Option<String> {
-        let word = said(object).filter(|word| ![PASS, STRICT].contains(word))?;
+        let word = value(object).filter(|word| ![PASS, STRICT].contains(word))?;
         let word: String = word.chars().take(64).collect();
         Some(format!("{word:?} is not supported; supported are {PASS}, {STRICT}; {STRICT} holds until then"))
     }
 }
 
-fn said(object: &Value) -> Option<&str> {
+fn value(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][POD_ANNOTATIONS].as_str().filter(|word| !word.is_empty())
 }
 

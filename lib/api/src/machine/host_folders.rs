@@ -66,14 +66,14 @@ pub struct HostFolders(Vec<String>);
 impl HostFolders {
     /// Reads the permitted folders of a KubeVirt object. By default there are none.
     pub fn of_cluster(object: &Value) -> HostFolders {
-        let named = named(object);
+        let named = all_folders(object);
         HostFolders(named.iter().filter(|folder| inner(folder, &named).is_none()).cloned().collect())
     }
 
     /// Entries of the annotation that have no effect, each with the reason, and the first one beyond the
     /// limit.
     pub fn ineffective_entries(object: &Value) -> Vec<String> {
-        let named = named(object);
+        let named = all_folders(object);
         let why = |(at, entry): (usize, &str)| {
             let short = |text: &str| text.chars().take(64).collect::<String>();
             let shown = short(entry);
@@ -108,7 +108,7 @@ impl HostFolders {
 }
 
 /// Folders of all entries that are read; they may be nested.
-fn named(object: &Value) -> Vec<String> {
+fn all_folders(object: &Value) -> Vec<String> {
     entries(object).take(ENTRIES).filter_map(|entry| folder_of(entry).ok()).collect()
 }
 

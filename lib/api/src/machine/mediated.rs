@@ -24,7 +24,7 @@ impl MediatedTypes {
     /// Reads the mediated device types of a KubeVirt object; `None` if it leaves mediated devices alone
     /// (`enabled: false`).
     pub fn of_cluster(object: &Value) -> Option<MediatedTypes> {
-        (said(object)["enabled"] != false).then(|| read(object).0)
+        (configuration(object)["enabled"] != false).then(|| read(object).0)
     }
 
     /// Entries without effect.
@@ -55,15 +55,15 @@ impl MediatedTypes {
     }
 }
 
-fn said(object: &Value) -> &Value {
+fn configuration(object: &Value) -> &Value {
     &object["spec"]["configuration"]["mediatedDevicesConfiguration"]
 }
 
 fn read(object: &Value) -> (MediatedTypes, Vec<IneffectiveEntry>) {
     let mut odd = Vec::new();
-    let everywhere = types(said(object), AT, &mut odd);
+    let everywhere = types(configuration(object), AT, &mut odd);
     let mut selected = Vec::new();
-    let list = said(object)["nodeMediatedDeviceTypes"].as_array();
+    let list = configuration(object)["nodeMediatedDeviceTypes"].as_array();
     for (n, entry) in list.into_iter().flatten().enumerate() {
         let at = format!("{AT}.nodeMediatedDeviceTypes[{n}]");
         if n == ENTRIES {

@@ -186,7 +186,7 @@ impl<'t> Reader<'t> {
                     }
                 }
                 Event::StreamStart | Event::DocumentEnd | Event::Nothing => {}
-                _ => return Err(wrong(span, "something stands outside of a document")),
+                _ => return Err(syntax_fault(span, "something stands outside of a document")),
             }
         }
     }
@@ -214,7 +214,9 @@ impl<'t> Reader<'t> {
         let (kind, anchor) = match event {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
-                let node = node.ok_or_else(|| wrong(span, "this alias has no anchor, or is inside of its own anchor"))?;
+                let node = node.ok_or_else(|| {
+                    syntax_fault(span, "this alias has no anchor, or is inside of its own anchor")
+                })?;
                 // Recursive functions walk the expanded value, so its depth is bounded.
                 reaches(depth.saturating_add(node.height), span)?;
                 self.count(node.size, span)?;
@@ -222,7 +224,7 @@ impl<'t> Reader<'t> {
                 if self.aliased > ALIASED {
                     let what =
                         format!("with all aliases written out, this has more than {ALIASED} bytes of text");
-                    return Err(wrong(span, what));
+                    return Err(syntax_fault(span, what));
                 }
                 // Fields of it are reported at the line of the alias.
                 let kind = match &node.kind {
@@ -242,7 +244,7 @@ impl<'t> Reader<'t> {
                 let value = match scalar_of(&text, style, tag.as_deref()) {
                     Ok(value) => value,
                     Err(what) => {
-                        self.fault(wrong(span, what))?;
+                        self.fault(syntax_fault(span, what))?;
                         Value::Null
                     }
                 };
@@ -250,7 +252,7 @@ impl<'t> Reader<'t> {
             }
             Event::SequenceStart(anchor, _) => (self.list(depth)?, anchor),
             Event::MappingStart(anchor, _) => (self.map(depth)?, anchor),
-            _ => return Err(wrong(span, "a value is missing here")),
+            _ => return Err(syntax_fault(span, "a value is missing here")),
         };
         self.count(1, span)?;
         let size = 1 + match &kind {
@@ -290,7 +292,7 @@ impl<'t> Reader<'t> {
     fn count(&mut self, nodes: usize, span: Span) -> Result<(), SyntaxFault> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes > NODES {
-            return Err(wrong(
+            return Err(syntax_fault(
                 span,
                 format!("with all aliases written out, this has more than {NODES} values"),
             ));
@@ -331,9 +333,9 @@ impl<'t> Reader<'t> {
             let line = span.start.line().max(1);
             match known.get(&key) {
                 Some(first) => {
-                    let key = shown(&key);
+                    let key = excerpt(&key);
                     let what = format!("{key:?} stands here a second time; the first is on line {first}");
-                    self.fault(wrong(span, what))?;
+                    self.fault(syntax_fault(span, what))?;
                 }
                 None => drop(known.insert(key.clone(), line)),
             }
@@ -352,7 +354,7 @@ impl<'t> Reader<'t> {
             NodeKind::Scalar(Value::Number(number)) => number.to_string(),
             NodeKind::Scalar(Value::Bool(truth)) => truth.to_string(),
             _ => {
-                self.fault(wrong(span, "a key must be a word"))?;
+                self.fault(syntax_fault(span, "a key must be a word"))?;
                 String::new()
             }
         })
@@ -372,7 +374,7 @@ impl<'t> Reader<'t> {
         };
         for map in maps {
             let NodeKind::Map(others) = &map.kind else {
-                return self.fault(wrong(span, "only objects can be merged with <<"));
+                return self.fault(syntax_fault(span, "only objects can be merged with <<"));
             };
             for (key, _, value) in others {
                 if !known.contains_key(key) {
@@ -431,14 +433,14 @@ fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value,
         return if tag.suffix.is_empty() {
             Ok(string())
         } else {
-            Err(format!("the tag {} is not known", shown(&tag.to_string())))
+            Err(format!("the tag {} is not known", excerpt(&tag.to_string())))
         };
     }
     let value = match tag.suffix.as_str() {
         "str" => return Ok(string()),
         "int" | "float" | "bool" | "null" => plain(text)?,
         other => {
-            return Err(format!("the tag !!{} is not supported; write the text itself", shown(other)));
+            return Err(format!("the tag !!{} is not supported; write the text itself", excerpt(other)));
         }
     };
     let fits = match tag.suffix.as_str() {
@@ -447,11 +449,11 @@ fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value,
         "bool" => value.is_boolean(),
         _ => value.is_null(),
     };
-    if fits { Ok(value) } else { Err(format!("{:?} is not a value of type {}", shown(text), tag.suffix)) }
+    if fits { Ok(value) } else { Err(format!("{:?} is not a value of type {}", excerpt(text), tag.suffix)) }
 }
 
 /// The beginning of a value, as a fault shows it.
-fn shown(word: &str) -> Cow<'_, str> {
+fn excerpt(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &word[..end]).into(),
         None => word.into(),
@@ -460,11 +462,11 @@ fn shown(word: &str) -> Cow<'_, str> {
 
 fn reaches(depth: usize, span: Span) -> Result<(), SyntaxFault> {
     if depth > DEPTH {
-        return Err(wrong(span, format!("this is nested more than {DEPTH} deep")));
+        return Err(syntax_fault(span, format!("this is nested more than {DEPTH} deep")));
     }
     Ok(())
 }
 
-fn wrong(span: Span, what: impl Into<String>) -> SyntaxFault {
+fn syntax_fault(span: Span, what: impl Into<String>) -> SyntaxFault {
     SyntaxFault { line: span.start.line().max(1), field: String::new(), what: what.into() }
 }

@@ -29,7 +29,7 @@ fn number(word: &str) -> Option<Number> {
         Some(digits) => (true, digits),
         None => (false, bare.strip_prefix('+').unwrap_or(&bare)),
     };
-    if let Some(whole) = whole(digits) {
+    if let Some(whole) = integer(digits) {
         return match (minus, i64::try_from(whole)) {
             (false, _) => Some(whole.into()),
             (true, Ok(whole)) => Some((-whole).into()),
@@ -47,7 +47,7 @@ fn number(word: &str) -> Option<Number> {
     Number::from_f64(value)
 }
 
-fn whole(digits: &str) -> Option<u64> {
+fn integer(digits: &str) -> Option<u64> {
     let lower = digits.to_ascii_lowercase();
     let (digits, base) = match lower.as_bytes() {
         [b'0', b'x', ..] => (&lower[2..], 16),

@@ -112,7 +112,7 @@ fn answer(words: &[String], client: &Client) -> (Output, bool) {
         Ok(Invocation::Version) => said.out = format!("{}\n", show::libvirt_version(client)),
         Ok(Invocation::Commands { quiet, commands }) => {
             for words in commands {
-                if let Err(failed) = one(&words, client, quiet, &mut said.out) {
+                if let Err(failed) = run_command(&words, client, quiet, &mut said.out) {
                     failed.lines.iter().for_each(|line| said.error += &format!("error: {line}\n"));
                     if failed.begun && !quiet {
                         said.out.push('\n');
@@ -127,7 +127,7 @@ fn answer(words: &[String], client: &Client) -> (Output, bool) {
 }
 
 /// Carries out one command.
-fn one(words: &[String], client: &Client, quiet: bool, out: &mut String) -> Result<(), Failed> {
+fn run_command(words: &[String], client: &Client, quiet: bool, out: &mut String) -> Result<(), Failed> {
     let Some((name, rest)) = words.split_first() else { return Ok(()) };
     let Some(command) = Command::named(name) else {
         return Err(match replacement::for_verb(name) {
@@ -183,9 +183,7 @@ fn options(words: &[String]) -> Result<Invocation, String> {
     }
     let commands = match left.as_slice() {
         [] => {
-            return Err(
-                "no interactive mode: give a command ('virsh help' lists them)".to_owned()
-            );
+            return Err("no interactive mode: give a command ('virsh help' lists them)".to_owned());
         }
         // A single argument is a line of commands.
         [line] => lines(line)?,

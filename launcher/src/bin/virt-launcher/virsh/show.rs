@@ -31,16 +31,16 @@ const SHUT_OFF: u32 = 5;
 /// Output of a verb.
 pub(super) fn show(verb: &str, given: &Arguments, client: &Client, quiet: bool) -> Result<String, Failed> {
     match verb {
-        "list" => Ok(list(given, there(client)?.as_ref(), quiet)),
+        "list" => Ok(list(given, current_domain(client)?.as_ref(), quiet)),
         "version" => version(client),
         "uri" => Ok(format!("{}\n", wait(client.info()).map_err(|e| unreached(&e))?.uri)),
         "domstats" => stats(given, client),
         "qemu-monitor-command" => {
-            named(given, client)?;
+            named_domain(given, client)?;
             monitor(given, client)
         }
         _ => {
-            let domain = named(given, client)?;
+            let domain = named_domain(given, client)?;
             let xml = if given.has("inactive") { &domain.inactive_xml } else { &domain.xml };
             Ok(match verb {
                 "dumpxml" => format!("{}\n", xml.trim_end_matches('\n')),
@@ -58,7 +58,7 @@ pub(super) fn show(verb: &str, given: &Arguments, client: &Client, quiet: bool) 
 
 /// The VM of this pod, if its launcher answers.
 pub(super) fn vm(client: &Client) -> Option<Vm> {
-    let domain = there(client).ok()??;
+    let domain = current_domain(client).ok()??;
     domain.name.split_once('_').map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
 }
 
@@ -72,7 +72,7 @@ fn unreached(e: &Error) -> Failed {
 }
 
 /// The domain, if the launcher has a VM.
-fn there(client: &Client) -> Result<Option<Domain>, Failed> {
+fn current_domain(client: &Client) -> Result<Option<Domain>, Failed> {
     match wait(client.domain()) {
         Ok(domain) => Ok(Some(domain)),
         // The launcher has no VM yet, or libvirt has not defined it yet.
@@ -81,9 +81,9 @@ fn there(client: &Client) -> Result<Option<Domain>, Failed> {
     }
 }
 
-fn named(given: &Arguments, client: &Client) -> Result<Domain, Failed> {
+fn named_domain(given: &Arguments, client: &Client) -> Result<Domain, Failed> {
     let wanted = given.domain.as_deref().unwrap_or_default();
-    match there(client)? {
+    match current_domain(client)? {
         Some(domain) if is(&domain, wanted) => Ok(domain),
         _ => Err(Failed::begun(format!("failed to get domain '{wanted}'"))),
     }
@@ -198,7 +198,7 @@ fn interfaces(xml: &str, quiet: bool) -> String {
 }
 
 fn stats(given: &Arguments, client: &Client) -> Result<String, Failed> {
-    let Some(domain) = there(client)? else { return Ok(String::new()) };
+    let Some(domain) = current_domain(client)? else { return Ok(String::new()) };
     if let Some(unknown) = given.words.iter().find(|wanted| !is(&domain, wanted)) {
         return Err(Failed::begun(format!("failed to get domain '{unknown}'")));
     }
@@ -231,7 +231,7 @@ fn version(client: &Client) -> Result<String, Failed> {
     let mut text = format!(
         "Compiled against library: libvirt {libvirt}\nUsing library: libvirt {libvirt}\nUsing API: QEMU {libvirt}\n"
     );
-    if let Some(domain) = there(client)? {
+    if let Some(domain) = current_domain(client)? {
         text += &format!("Running hypervisor: QEMU {}\n", domain.qemu);
     }
     Ok(text)

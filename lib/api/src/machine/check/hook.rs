@@ -115,7 +115,7 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
         let at = at.child("imagePullPolicy");
         check.not_supported(&at, format!("{at} must be Always, IfNotPresent or Never"));
     }
-    let told = words(&downward_api, &at.child("downwardAPI"), check);
+    let told = downward_words(&downward_api, &at.child("downwardAPI"), check);
     let (device_info, pod_info) = (told.contains(&DEVICE_INFO), told.contains(&OF_POD));
     let folders = [(true, SOCKETS), (device_info, POD_INFO), (pod_info, POD_METADATA)];
     let taken: Vec<&str> = folders.into_iter().filter(|(is_there, _)| *is_there).map(|(_, at)| at).collect();
@@ -132,7 +132,7 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
 }
 
 /// Words of `downwardAPI`: one, or a list of them.
-fn words<'v>(said: &'v Value, at: &Path, check: &mut Check<'_>) -> Vec<&'v str> {
+fn downward_words<'v>(said: &'v Value, at: &Path, check: &mut Check<'_>) -> Vec<&'v str> {
     let all: &[Value] = match said {
         Value::Null => &[],
         Value::Array(list) => list.as_slice(),
@@ -147,7 +147,7 @@ fn words<'v>(said: &'v Value, at: &Path, check: &mut Check<'_>) -> Vec<&'v str> 
 
 fn script(said: ConfigMap, at: &Path, taken: &[&str], check: &mut Check<'_>) -> HookScript {
     let ConfigMap { name, key, hook_path } = said;
-    named(&name, "ConfigMap", at, check);
+    check_name(&name, "ConfigMap", at, check);
     let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if key.is_empty() || key.len() > 253 || key.starts_with("..") || key == "." || !key.chars().all(letters) {
         let at = at.child("key");
@@ -159,7 +159,7 @@ fn script(said: ConfigMap, at: &Path, taken: &[&str], check: &mut Check<'_>) -> 
 
 fn claim(said: Pvc, at: &Path, taken: &[&str], shared: &mut Vec<String>, check: &mut Check<'_>) -> HookClaim {
     let Pvc { name, volume_path, shared_compute_path } = said;
-    named(&name, "PVC", at, check);
+    check_name(&name, "PVC", at, check);
     path(&volume_path, &at.child("volumePath"), taken, check);
     let shown = Some(shared_compute_path).filter(|path| !path.is_empty());
     if let Some(shown) = &shown {
@@ -173,7 +173,7 @@ fn claim(said: Pvc, at: &Path, taken: &[&str], shared: &mut Vec<String>, check: 
     HookClaim { name, path: volume_path, shared: shown }
 }
 
-fn named(name: &str, kind: &str, at: &Path, check: &mut Check<'_>) {
+fn check_name(name: &str, kind: &str, at: &Path, check: &mut Check<'_>) {
     let at = at.child("name");
     if name.is_empty() {
         check.required(&at, format!("{at} must name a {kind}"));

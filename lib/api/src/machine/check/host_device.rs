@@ -93,13 +93,13 @@ pub(super) fn host_devices(
             display: screens.display(&entry, &here, check),
             tag: text::tag(entry.tag, &here, check),
         };
-        named(&device, &here, &mut aliases, check);
+        check_name(&device, &here, &mut aliases, check);
         all.push(device);
     }
     all
 }
 
-fn named(device: &HostDevice, here: &Path, aliases: &mut BTreeSet<String>, check: &mut Check<'_>) {
+fn check_name(device: &HostDevice, here: &Path, aliases: &mut BTreeSet<String>, check: &mut Check<'_>) {
     let (at, name) = (here.child("name"), &device.name);
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     if name.is_empty() {
