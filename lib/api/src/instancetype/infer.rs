@@ -247,8 +247,7 @@ mod tests {
         let pvc = far(json!({"source": {"pvc": {"namespace": "gold", "name": "x"}}}));
         assert!(pvc.message.starts_with("unable to infer defaults from the namespace gold: "), "{pvc:?}");
         assert!(!pvc.is_ignorable, "it is waited for, as what is not there");
-        let source =
-            far(json!({"sourceRef": {"kind": "DataSource", "namespace": "gold", "name": "x"}}));
+        let source = far(json!({"sourceRef": {"kind": "DataSource", "namespace": "gold", "name": "x"}}));
         assert_eq!(source, pvc, "one word for what may not be read and what is not there");
         let image = of(json!({"name": "a", "containerDisk": {"image": "a"}}), json!([])).unwrap_err();
         assert_eq!(

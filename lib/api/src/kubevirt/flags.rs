@@ -113,7 +113,10 @@ mod tests {
     #[test]
     fn an_argument_that_would_end_the_program_is_none() {
         assert_eq!(argument("controller", "poll-any-address", ""), Ok("--poll-any-address".to_owned()));
-        assert_eq!(accepted().collect::<Vec<_>>(), [("virt-controller", vec!["--poll-any-address".to_owned()])]);
+        assert_eq!(
+            accepted().collect::<Vec<_>>(),
+            [("virt-controller", vec!["--poll-any-address".to_owned()])]
+        );
         for (field, name, value, says) in [
             ("controller", "poll-any-address", "true", "has no value"),
             (
