@@ -117,9 +117,7 @@ pub enum Hook {
         folder: PathBuf,
     },
     /// A program of this host. Its arguments are the VMI and the domain; it prints the changed domain.
-    Script {
-        path: PathBuf,
-    },
+    Script { path: PathBuf },
 }
 
 /// Paths of the state that outlives a VMI. Missing files are created.
@@ -147,10 +145,7 @@ pub enum Accelerator {
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Source {
     /// A disk image that is only read; the launcher puts an overlay over it.
-    Image {
-        path: PathBuf,
-        format: Format,
-    },
+    Image { path: PathBuf, format: Format },
     /// A disk image in a file that is written.
     File {
         path: PathBuf,
@@ -160,13 +155,9 @@ pub enum Source {
         preallocated: bool,
     },
     /// A block device that is written.
-    Block {
-        path: PathBuf,
-    },
+    Block { path: PathBuf },
     /// A folder whose files become an ISO image.
-    Folder {
-        path: PathBuf,
-    },
+    Folder { path: PathBuf },
     /// An optional ConfigMap or Secret that does not exist; the ISO image is empty.
     Absent,
 }
@@ -264,13 +255,9 @@ pub enum Answer {
     /// Accepted; the state shows when it is done.
     Queued,
     /// There is nothing to do, for this reason.
-    Ignored {
-        reason: String,
-    },
+    Ignored { reason: String },
     /// Refused, for this reason.
-    Denied {
-        reason: String,
-    },
+    Denied { reason: String },
 }
 
 /// A request about the VMI.
