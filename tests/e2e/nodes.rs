@@ -1,5 +1,5 @@
-//! Two nodes: one is emptied, one is not heard of, one loses its power, the disk of one is filled. Never do two QEMUs have the one disk. These run
-//! one after the other, on a cluster with NODES=2.
+//! Two nodes: one is emptied, one is not heard of, one loses its power, the disk of one is filled. Never do
+//! two QEMUs have the one disk. These run one after the other, on a cluster with NODES=2.
 
 mod disk_pressure;
 mod external;

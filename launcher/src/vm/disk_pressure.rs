@@ -7,8 +7,8 @@
 //!                                           paused, PausedByUser ── ResumeAfterDiskPressure: ignored
 //! ```
 //!
-//! libvirt has one word for both pauses, so the cause is kept here, from the admission of the request until the VM runs. A new
-//! launcher takes it from the last state.
+//! libvirt has one word for both pauses, so the cause is kept here, from the admission of the request until
+//! the VM runs. A new launcher takes it from the last state.
 
 use super::life::Standing;
 use super::queue::{DISK_PRESSURE, Queue};

@@ -1,5 +1,5 @@
-//! A guest fills the disk of its node. The second node keeps its pods on a file system of 2 GiB, of which its kubelet wants 10 %
-//! free.
+//! A guest fills the disk of its node. The second node keeps its pods on a file system of 2 GiB, of which its
+//! kubelet wants 10 % free.
 
 use super::{PLACE, takes_vmis};
 use crate::{tiny, with_disks, with_spec};
@@ -8,7 +8,7 @@ use tests::cluster::{Cluster, Space, until};
 const NODE: &str = "node2";
 /// Its number.
 const NUMBER: u32 = 2;
-/// MiB that are left before the guest begins. Guests are paused at 308 MiB, and the kubelet evicts at 205.
+/// MiB that are left before the guest begins. Guests are paused at 292 MiB, and the kubelet evicts at 195.
 const LEFT: u64 = 500;
 /// MiB that the guest wants to write.
 const WANTED: u64 = 400;
@@ -54,12 +54,11 @@ fn is_not_evicted(space: &Space) {
         all.pointer("/node/fs/availableBytes").and_then(serde_json::Value::as_u64).unwrap() >> 20
     };
     until(|| seen() < 320, || format!("the kubelet sees {} MiB left", seen()));
-    // It tells the pressure of its node with each heartbeat; wait for one that is newer than what it has seen.
+    // It tells the pressure of its node with each heartbeat; wait for one that is newer than what it has
+    // seen.
     let heartbeat = || {
-        space.get(
-            &format!("node/{NODE}"),
-            ".status.conditions[?(@.type==\"DiskPressure\")].lastHeartbeatTime",
-        )
+        space
+            .get(&format!("node/{NODE}"), ".status.conditions[?(@.type==\"DiskPressure\")].lastHeartbeatTime")
     };
     for _ in 0..3 {
         let before = heartbeat();
@@ -89,7 +88,9 @@ fn a_guest_that_fills_the_disk_is_paused_and_nobody_is_evicted() {
     }
     let uids = || space.run(&["get", "pods", "-o", "jsonpath={.items[*].metadata.uid}"]);
     let pods = uids();
-    neighbour.log_in().types("i=0; while :; do i=$((i+1)); echo $i | dd of=/dev/vda conv=sync,fsync 2>/dev/null; done &");
+    neighbour
+        .log_in()
+        .types("i=0; while :; do i=$((i+1)); echo $i | dd of=/dev/vda conv=sync,fsync 2>/dev/null; done &");
     full.log_in();
     let ballast = Ballast::new(&space);
 
@@ -101,7 +102,7 @@ fn a_guest_that_fills_the_disk_is_paused_and_nobody_is_evicted() {
     ));
     space.says("vmi/full", ".status.conditions[?(@.type==\"Paused\")].reason", "PausedByDiskPressure");
     is_not_evicted(&space);
-    assert!(left(&space) > 205, "{} MiB are left, where the kubelet evicts", left(&space));
+    assert!(left(&space) > 195, "{} MiB are left, where the kubelet evicts", left(&space));
     assert_eq!(uids(), pods);
     assert_eq!(space.get("vmi/neighbour", ".status.conditions[?(@.type==\"Paused\")].status"), "");
     neighbour.types("echo still $((1 + 1)) here").says("still 2 here");

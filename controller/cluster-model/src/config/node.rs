@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 /// How many VMIs a node takes unless something else is said: more than a kubelet takes pods.
 const VMIS: usize = 1000;
 
-/// The annotation of the KubeVirt object with the eviction thresholds of the kubelets, where virt-handler cannot read them.
+/// The annotation of the KubeVirt object with the eviction thresholds of the kubelets, where virt-handler
+/// cannot read them.
 pub const EVICTION_HARD: &str = "kubevirt.io/eviction-hard";
 
 /// What is said of every node.
@@ -25,7 +26,8 @@ pub struct NodeSettings {
     pub mediated: Option<MediatedTypes>,
     /// Guests may speak VSOCK to it (the feature gate `VSOCK`): only then are pods given the device for it.
     pub vsock: bool,
-    /// Eviction thresholds of the kubelets, in the words of their flag. Unset: virt-handler reads those of its kubelet.
+    /// Eviction thresholds of the kubelets, in the words of their flag. Unset: virt-handler reads those of
+    /// its kubelet.
     pub eviction_hard: Option<String>,
 }
 

@@ -8,9 +8,9 @@
 //!  short ends                 ◄── at threshold + 2 × slack: paused VMIs are resumed
 //! ```
 //!
-//! A VMI is paused if its disks have grown by more than its allowance since the node became short of disk. The allowances of all
-//! VMIs together are a quarter of the slack. So a guest that writes a log runs on where another one fills the disk, and all of them
-//! together do not come to the threshold.
+//! A VMI is paused if its disks have grown by more than its allowance since the node became short of disk.
+//! The allowances of all VMIs together are a quarter of the slack. So a guest that writes a log runs on where
+//! another one fills the disk, and all of them together do not come to the threshold.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -40,7 +40,8 @@ fn a_guest_that_fills_the_disk_is_paused_before_the_threshold_and_its_neighbour_
     assert_eq!(step(&mut pressure, 16 * GIB, &both(2000, 20)), pauses("hog"));
     let paused = [vmi("hog", Vcpus::PausedForDisk, 2000 * MIB), running("log", 100 * MIB)];
     assert_eq!(step(&mut pressure, 16 * GIB - 80 * MIB, &paused), nothing());
-    // A neighbour that goes on writing may use its allowance, and no more: 256 MiB, since it is the only one that runs.
+    // A neighbour that goes on writing may use its allowance, and no more: 256 MiB, since it is the only one
+    // that runs.
     let wrote = |log: u64| [vmi("hog", Vcpus::PausedForDisk, 2000 * MIB), running("log", log * MIB)];
     assert_eq!(step(&mut pressure, 16 * GIB - 246 * MIB, &wrote(266)), nothing());
     assert_eq!(step(&mut pressure, 16 * GIB - 247 * MIB, &wrote(267)), pauses("log"));

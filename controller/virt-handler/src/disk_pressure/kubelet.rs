@@ -1,12 +1,14 @@
-//! The kubelet of this node: its eviction thresholds, and whether images lie on the file system with its pods.
+//! The kubelet of this node: its eviction thresholds, and whether images lie on the file system with its
+//! pods.
 //!
 //! ```text
 //!  /proc/PID/comm, ns/mnt ──► the kubelet: a process of that name among the node's own mounts, so not a pod's
 //!       └─ cmdline ─► --eviction-hard, --eviction-soft, --config FILE, --config-dir DIR ─► files below /proc/PID/root
 //! ```
 //!
-//! No right at the API server is needed for that. A kubelet inside another program (k3s) or in a container is not found: then the
-//! defaults of the kubelet hold, or what the annotation `kubevirt.io/eviction-hard` of the KubeVirt object says.
+//! No right at the API server is needed for that. A kubelet inside another program (k3s) or in a container is
+//! not found: then the defaults of the kubelet hold, or what the annotation `kubevirt.io/eviction-hard` of
+//! the KubeVirt object says.
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, read on a thread apart")]
 
 use super::thresholds::{Thresholds, flag};
@@ -33,13 +35,14 @@ pub(super) struct Kubelet {
     pub(super) thresholds: Thresholds,
     /// Images lie on the file system with the pods, or may do so.
     pub(super) has_images: bool,
-    /// Somebody has said the thresholds: the kubelet's command line, its configuration, or an administrator. Else they are defaults.
+    /// Somebody has said the thresholds: the kubelet's command line, its configuration, or an administrator.
+    /// Else they are defaults.
     pub(super) is_known: bool,
 }
 
 impl Kubelet {
-    /// The kubelet of the node whose processes are in `proc`. `pods`: the folder of its pods; `said`: thresholds that count
-    /// instead of its own, in the words of its flag.
+    /// The kubelet of the node whose processes are in `proc`. `pods`: the folder of its pods; `said`:
+    /// thresholds that count instead of its own, in the words of its flag.
     pub(super) fn of_node(proc: &Path, pods: &Path, said: Option<&str>) -> Result<Kubelet> {
         let has_images = has_images(&proc.join("1/root"), pods)?;
         if let Some(said) = said {
@@ -104,8 +107,9 @@ fn read(folder: &Folder, name: &str) -> Result<Value> {
     })
 }
 
-/// False only where a folder of images is found, and all of them are on other file systems than the pods: then the kubelet
-/// judges the two apart. One of the same size is taken for the same: a subvolume has a device number of its own.
+/// False only where a folder of images is found, and all of them are on other file systems than the pods:
+/// then the kubelet judges the two apart. One of the same size is taken for the same: a subvolume has a
+/// device number of its own.
 fn has_images(node: &Path, pods: &Path) -> Result<bool> {
     let pods = Folder::open(pods)?;
     let (device, size) = (pods.device()?, pods.capacity()?);

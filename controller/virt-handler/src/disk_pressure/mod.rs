@@ -1,4 +1,5 @@
-//! Disk pressure of the node: guests are paused before their disks bring it to the threshold at which the kubelet evicts pods.
+//! Disk pressure of the node: guests are paused before their disks bring it to the threshold at which the
+//! kubelet evicts pods.
 //!
 //! ```text
 //!  keepers ──► launchers ── VMIs with disks in an emptyDir ─┐
@@ -7,17 +8,18 @@
 //!  blocks that the disks take ──────────────────────────────┘
 //! ```
 //!
-//! Overlays of containerDisks and of `ephemeral` volumes, and emptyDisks, take room of the node as their guests write. QEMU pauses
-//! a guest when the disk is really full, and the kubelet evicts pods before that. The state of the launcher tells the pause, and the
-//! keeper of the VMI writes it as the condition `Paused`.
+//! Overlays of containerDisks and of `ephemeral` volumes, and emptyDisks, take room of the node as their
+//! guests write. QEMU pauses a guest when the disk is really full, and the kubelet evicts pods before that.
+//! The state of the launcher tells the pause, and the keeper of the VMI writes it as the condition `Paused`.
 //!
-//! **Guarantees.** A VMI whose disks do not grow is never paused here, and one that a user paused is never resumed. Nothing is
-//! remembered that a new virt-handler would miss: a VMI that is paused for its node says so itself. **Costs** one `statfs`, and a look at
-//! each disk, each two seconds while VMIs have such disks, and more often as the distance shrinks. A tenant's folder that does not answer holds up its
-//! own VMI alone.
+//! **Guarantees.** A VMI whose disks do not grow is never paused here, and one that a user paused is never
+//! resumed. Nothing is remembered that a new virt-handler would miss: a VMI that is paused for its node says
+//! so itself. **Costs** one `statfs`, and a look at each disk, each two seconds while VMIs have such disks,
+//! and more often as the distance shrinks. A tenant's folder that does not answer holds up its own VMI alone.
 //!
-//! **Assumes** that a guest writes at most 2 GiB/s. Images that are pulled, logs and emptyDirs of other pods, hostDisks and PVCs in
-//! folders of the node can bring it to the threshold all the same: pausing guests does not stop those.
+//! **Assumes** that a guest writes at most 2 GiB/s. Images that are pulled, logs and emptyDirs of other pods,
+//! hostDisks and PVCs in folders of the node can bring it to the threshold all the same: pausing guests does
+//! not stop those.
 
 mod decide;
 mod kubelet;

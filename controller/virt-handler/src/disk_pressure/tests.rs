@@ -165,7 +165,8 @@ async fn a_vmi_that_fills_the_disk_of_its_node_is_paused_until_there_is_room_and
         settings: watch::channel(Some(settings)).1,
     };
     let running = tokio::spawn(pressure.run());
-    // 34 MiB are left, and guests are paused at 9.6 MiB. The neighbour has written before, and writes a little now.
+    // 34 MiB are left, and guests are paused at 9.6 MiB. The neighbour has written before, and writes a
+    // little now.
     neighbour.writes(MIB);
     let mut wrote = 0;
     let request = loop {

@@ -5,8 +5,9 @@
 //! | `nodefs.available` | the one with the kubelet's folder, and so with the disks of VMIs | 10% |
 //! | `imagefs.available` | the one with images; counts where it is the same | 15% |
 //!
-//! Signals of inodes are left out: a guest that writes takes none. Of a hard and a soft threshold the one that is reached first
-//! counts. As in the kubelet, an `evictionHard` that names one signal takes the defaults of the others away.
+//! Signals of inodes are left out: a guest that writes takes none. Of a hard and a soft threshold the one
+//! that is reached first counts. As in the kubelet, an `evictionHard` that names one signal takes the
+//! defaults of the others away.
 
 use crate::error::{Error, Result};
 use api::quantity::Quantity;
@@ -75,7 +76,8 @@ impl Thresholds {
         Ok(Thresholds(all))
     }
 
-    /// Bytes below which the kubelet evicts, of a file system of so many bytes. `has_images`: images lie on it too.
+    /// Bytes below which the kubelet evicts, of a file system of so many bytes. `has_images`: images lie on
+    /// it too.
     pub(super) fn bytes(&self, capacity: u64, has_images: bool) -> u64 {
         let counts = |signal: Signal| signal == Signal::Node || has_images;
         let all = self.0.iter().filter(|(signal, _)| counts(*signal)).map(|(_, amount)| match amount {

@@ -110,8 +110,8 @@ impl PodFolder {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Bytes that the overlays and empty disks of the launcher with these names take on the node. A disk that is missing takes
-    /// none.
+    /// Bytes that the overlays and empty disks of the launcher with these names take on the node. A disk that
+    /// is missing takes none.
     pub async fn disks(&self, names: Arc<[String]>, within: Duration) -> Result<u64> {
         let place = self.clone();
         let measure = move || -> Result<u64> {

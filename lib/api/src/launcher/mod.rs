@@ -284,8 +284,9 @@ pub enum Request {
     Pause,
     /// Resume the vCPUs.
     Unpause,
-    /// Stop the vCPUs, because the disk of the node is nearly full and the VMI's disks on it grow. State and condition have a reason
-    /// of their own ([`PAUSED_BY_DISK_PRESSURE`]). A VMI that is paused already stays what it is.
+    /// Stop the vCPUs, because the disk of the node is nearly full and the VMI's disks on it grow. State and
+    /// condition have a reason of their own ([`PAUSED_BY_DISK_PRESSURE`]). A VMI that is paused already stays
+    /// what it is.
     PauseForDiskPressure {
         /// Message of the state: cause, and what to do.
         message: String,
