@@ -16,7 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Most characters of an owner's name.
+/// The maximum length of an owner's name, in characters.
 const LONGEST: usize = 64;
 
 /// The name of a file or folder that a run for this owner keeps on its volume: `.cdi-OWNER.WORD`.

@@ -5,11 +5,11 @@
 //!  cdi-worker import     the container of an importer pod: starts attempts until the disk is complete
 //!    │  CDI_JOB (JSON of api::job::Import), OWNER_UID, MEMORY_LIMIT, TERMINATION_LOG          import/mod.rs
 //!    │
-//!    ├─ :8443  /v1/report  /metrics  /healthz      TLS by a certificate made at start        server.rs, places.rs, page.rs
+//!    ├─ :8443  /v1/report  /metrics  /healthz      TLS by a certificate made at start        server.rs, connections.rs, page.rs
 //!    │           ▲ api::job::Report, as it is now                                            progress.rs
 //!    │           │
 //!    ├─ cdi-worker attempt   one process per attempt, confined to the source and the volume
-//!    │     ◄── job ──┘ lines of JSON: planned, moved, done, failed                           attempt.rs, said.rs
+//!    │     ◄── job ──┘ lines of JSON: planned, moved, done, failed                           attempt.rs, protocol.rs
 //!    │     it runs cdi::import with the journal beside the disk, so that the next attempt, or the next pod, continues;
 //!     for a device it is in the pod's own /tmp, so that the next attempt of the pod continues;
 //!    │     where the target is a folder, it unpacks an archive into it (cdi::unpack)

@@ -19,7 +19,7 @@
 //!
 //! **Authentication.** Mutual TLS: the certificate of the client must be signed by the given authority, and
 //! have the common name of the job. Other clients get 401 and the pages of all workers, and the smaller share
-//! of connections (`places.rs`).
+//! of connections (`connections.rs`).
 //!
 //! **Confinement.** The disk is not parsed. Before it is opened the process confines itself to that volume,
 //! read-only, its certificates, and incoming connections (package `guard`). A disk that is a link is refused.
