@@ -11,7 +11,7 @@
 //!    ├─ cdi-worker attempt   one process per attempt, confined to the source and the volume
 //!    │     ◄── job ──┘ lines of JSON: planned, moved, done, failed                           attempt.rs, protocol.rs
 //!    │     it runs cdi::import with the journal beside the disk, so that the next attempt, or the next pod, continues;
-//!     for a device it is in the pod's own /tmp, so that the next attempt of the pod continues;
+//!    │     for a device it is in the pod's own /tmp, so that the next attempt of the pod continues;
 //!    │     where the target is a folder, it unpacks an archive into it (cdi::unpack)
 //!    │
 //!    └─ termination message: Report::termination(); exit code 0, 1 (Failed), or 143 (asked to end, or no space to begin)        pod.rs
