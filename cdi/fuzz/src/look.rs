@@ -16,9 +16,9 @@ pub(crate) fn disk(input: &[u8]) {
     held(&disk, |disk| inspect_partial(disk, None));
 }
 
-fn held(disk: &[u8], look: impl Fn(&dyn ReadAt) -> DiskFacts) {
+fn held(disk: &[u8], read_facts: impl Fn(&dyn ReadAt) -> DiskFacts) {
     let counted = Counted { disk, reads: AtomicU64::new(0), bytes: AtomicU64::new(0) };
-    let found = inspect(&counted);
+    let found = read_facts(&counted);
     let cost = (counted.reads.into_inner(), counted.bytes.into_inner());
     assert!(
         (found.reads, found.bytes) == cost,
