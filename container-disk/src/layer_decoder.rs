@@ -287,8 +287,8 @@ mod tests {
             (IMAGE_LAYER_ZSTD_MEDIA_TYPE, &empty, Err("not compressed")),
             (IMAGE_LAYER_MEDIA_TYPE, b"\xfd7zXZ\0", Err("xz")),
             (IMAGE_LAYER_MEDIA_TYPE, b"BZh9", Err("bzip2")),
-            (IMAGE_LAYER_MEDIA_TYPE, b"QFI\xfb", Err("no tar")),
-            (IMAGE_LAYER_MEDIA_TYPE, b"", Err("no tar")),
+            (IMAGE_LAYER_MEDIA_TYPE, b"QFI\xfb", Err("not a tar")),
+            (IMAGE_LAYER_MEDIA_TYPE, b"", Err("not a tar")),
             ("application/vnd.wasm.content.layer.v1+wasm", GZIP, Err("not a layer")),
         ] {
             match (compression("layer 1", media_type, head), want) {

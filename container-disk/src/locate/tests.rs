@@ -310,7 +310,7 @@ fn a_bomb_ends_at_the_limit() {
         };
         let options = Options { limit: 1 << 20, ..Options::default() };
         let e = disk(&layout, &manifest, &options).err().unwrap();
-        assert!(e.to_string().contains("more than the 1048576 bytes"), "{e}");
+        assert!(e.to_string().contains("more than the allowed 1048576 bytes"), "{e}");
         let options = Options { limit: 3 << 20, ..Options::default() };
         assert_eq!(whole(&mut disk(&layout, &manifest, &options).unwrap()).unwrap().len(), 1 << 20);
     }
@@ -327,7 +327,7 @@ fn a_media_type_that_lies_is_refused_by_name() {
         (IMAGE_LAYER_ZSTD_MEDIA_TYPE, zstd(&tar)[..20].to_vec(), "broken or cut short"),
         (IMAGE_LAYER_GZIP_MEDIA_TYPE, gzip(b"no tar at all, and that for long enough"), "ends too early"),
         ("application/vnd.oci.image.layer.v1.tar+encrypted", tar.clone(), "not a layer"),
-        (IMAGE_LAYER_MEDIA_TYPE, b"QFI\xfb and so on".to_vec(), "no tar"),
+        (IMAGE_LAYER_MEDIA_TYPE, b"QFI\xfb and so on".to_vec(), "not a tar"),
     ] {
         let (_folder, layout, manifest) = image(&[(media_type, bytes)]);
         let at_offsets = [true, false].map(|one_pass| find_one(&layout, &manifest, one_pass, None));
