@@ -237,7 +237,7 @@ fn a_bad_image_fails_the_check_that_is_about_it() {
             good().with(|s| s.layers[0].0 = IMAGE_LAYER_ZSTD_MEDIA_TYPE),
         ),
         ("layer 1: media type", "not a layer", good().with(|s| s.layers[0].0 = "application/x")),
-        ("layer 1: media type", "no tar", good().with(|s| s.layers[0].1 = b"QFI\xfb".to_vec())),
+        ("layer 1: media type", "not a tar", good().with(|s| s.layers[0].1 = b"QFI\xfb".to_vec())),
         ("layer 1: media type", "xz", good().with(|s| s.layers[0].1 = b"\xfd7zXZ\0".to_vec())),
         ("layer 1: tar", "cut short", good().with(|s| s.layers[0].1.truncate(60))),
         ("layer 1: tar", "ends too early", Spec::of(&[cut])),
