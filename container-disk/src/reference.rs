@@ -255,7 +255,7 @@ mod tests {
             ("docker://h:99999/r", "not a host"),
             ("docker://u:p@h/r", "not a host"),
             ("docker://h/r@sha256:00", "digest"),
-            ("oci:", "names no file"),
+            ("oci:", "has no path after"),
             ("store:", "not a repository"),
             ("./os", "not a repository"),
         ] {
