@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(found.ca, [Path::new("/d/a.crt"), Path::new("/d/b.crt")]);
         assert_eq!(found.client, Some(("/d/me.cert".into(), "/d/me.key".into())));
         assert_eq!(sorted(&[]).unwrap(), ServerCertificates::default());
-        assert!(sorted(&["me.cert"]).unwrap_err().to_string().contains("no key"));
+        assert!(sorted(&["me.cert"]).unwrap_err().to_string().contains("no .key"));
         assert!(sorted(&["me.key"]).unwrap_err().to_string().contains("no .cert"));
     }
 
