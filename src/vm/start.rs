@@ -210,13 +210,15 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     // The first state may still be that of an earlier run.
     let is_old = |state: &State| state.life.is_final() && state.since == before.since;
     let lacks_room = |state: &State| state.reason.as_deref() == Some(NO_SPACE);
-    let mut state = vm.wait_for(client, "start", Some(START), |state| {
+    let state = vm.wait_for(client, "start", Some(START), |state| {
         (!matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)) || lacks_room(state)
     })?;
     if lacks_room(&state) {
         // The launcher would wait for free space; a user at a terminal gets an error, and can free some.
         vm.ask(client, &Request::Destroy)?;
-        state = vm.wait_for(client, "end", Some(START), |state| state.life.is_final())?;
+        vm.wait_for(client, "end", Some(START), |state| state.life.is_final())?;
+        let why = state.message.unwrap_or_default();
+        return Err(Error::failed(format!("{} could not start: {why}", vm.name())));
     }
     if state.life == Life::Failed && state.qemu_pid.is_none() {
         let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "unknown reason".into());

@@ -13,8 +13,10 @@ pub enum ErrorKind {
     NotNow,
     /// Another user is in the way: another VM of the disk, another call for the domain. Another try may help.
     Busy,
-    /// The host has no room (memory, disk).
+    /// A disk of the host is full.
     NoSpace,
+    /// The host does not have the memory.
+    NoMemory,
     /// The host does not permit the verb.
     Denied,
     /// The hypervisor does not support the verb.

@@ -263,7 +263,7 @@ fn theirs(e: &hypervisor::Error) -> HttpRefusal {
     let status = match e.kind() {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::NotNow | ErrorKind::Busy => StatusCode::CONFLICT,
-        ErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorKind::NoSpace | ErrorKind::NoMemory => StatusCode::INSUFFICIENT_STORAGE,
         ErrorKind::Denied => StatusCode::FORBIDDEN,
         ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,

@@ -5,7 +5,7 @@
 //!            ├── Event ──── of the hypervisor        │
 //!   select ◄─┼── Outcome ── of a thread              ├─► changes Queue and State, then begins the next work
 //!            ├── grace ──── the time to end is over  │
-//!            ├── tick ───── press again; is there space again? │
+//!            ├── tick ───── press again; is there space again? │    (driver_room.rs: for the start)
 //!            └── look ───── the work hangs                     ┘
 //! ```
 //!
@@ -21,7 +21,7 @@ use super::grace::Grace;
 use super::handle::{self, Command, CurrentVm, Handle, SyncError, judge};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
-use super::publish::{Publisher, emptied};
+use super::publish::Publisher;
 use super::queue::{Mode, Next, Queue, word};
 use super::work::{self, Work};
 use crate::console::Give;
@@ -39,8 +39,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// Interval at which the power button is pressed again, and a full disk is checked. A guest that is still
-/// booting loses a press.
+/// Interval at which the power button is pressed again, a full disk is checked, and a start without space is
+/// tried again. A guest that is still booting loses a press.
 const TICK: Duration = Duration::from_secs(5);
 
 /// Parts of the loop.
@@ -238,6 +238,7 @@ impl Driver {
 
     /// Starts the next request, and publishes the work in progress.
     fn go_on(&mut self) {
+        self.end_without_start();
         while self.work.is_none() {
             match self.queue.pop() {
                 Some(Next::Do(Request::Start)) => {
@@ -274,7 +275,8 @@ impl Driver {
         let generation = known.sync.generation;
         let selinux = selinux::context();
         self.publisher.change(|state| {
-            *state = State { life: Life::Preparing, generation, targets, links, selinux, ..emptied(state) };
+            let emptied = room::emptied(state);
+            *state = State { life: Life::Preparing, generation, targets, links, selinux, ..emptied };
         });
         match effort::network(&known) {
             Ok(servers) => self.servers = servers,
@@ -342,12 +344,6 @@ impl Driver {
         }
     }
 
-    fn failed(&mut self, why: &Standing) {
-        self.early.clear();
-        self.stands(why);
-        self.mode(Mode::Ended);
-    }
-
     fn started(&mut self, begun: Begun) {
         let Begun { host, seen, kernel_boot } = begun;
         self.publisher.change(|state| state.kernel_boot = kernel_boot);
@@ -413,6 +409,7 @@ impl Driver {
         let Some(known) = &self.known else { return };
         let (hypervisor, name) = (self.parts.hypervisor.clone(), known.name.clone());
         match (self.queue.mode(), &self.disk_error) {
+            (Mode::Preparing, _) if self.work.is_none() => self.start(),
             (Mode::Stopping, _) if self.work.is_none() => {
                 self.tick = Some(Instant::now() + TICK);
                 let press = move || Outcome::WentOn(hypervisor.shutdown(&name));
@@ -454,7 +451,8 @@ impl Driver {
         if self.queue.mode() == Mode::Preparing && self.work.is_some() {
             return self.early.push(event);
         }
-        if matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
+        // What comes while a start waits for room is of the one that failed.
+        if self.waits_for_room() || matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
             return;
         }
         tracing::debug!("{event:?}");
@@ -597,3 +595,6 @@ impl Driver {
         Ok(())
     }
 }
+
+#[path = "driver_room.rs"]
+mod room;

@@ -21,6 +21,11 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+/// Free bytes with which a guest goes on that a full disk has paused.
+const ENOUGH: u64 = 16 << 20;
+/// Free bytes without which a start that fails has failed for want of space.
+const LEAST: u64 = 1 << 20;
+
 /// A VM that was started.
 pub(super) struct Begun {
     pub(super) host: Host,
@@ -46,15 +51,27 @@ pub(super) enum Outcome {
 /// Prepares the VM and starts it. Its serial console is handed over before the guest's first word.
 pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root, lines: &Give) -> Outcome {
     let begin = || -> std::result::Result<Begun, Standing> {
-        let stands = |e: crate::error::Error| match e.may_retry() {
-            true => Standing::failed(START_FAILED, e.chain()),
-            false => Standing::failed(REFUSED, e.chain()),
+        let stands = |e: crate::error::Error| match e.kind() {
+            crate::error::ErrorKind::NoSpace => Standing::waits_for_room(e.chain()),
+            _ if e.may_retry() => Standing::failed(START_FAILED, e.chain()),
+            _ => Standing::failed(REFUSED, e.chain()),
         };
         let resolved = &known.sync.resolved;
         let info = resolved.network_info.as_deref();
         hooks::tell_networks(info, Path::new(SOCKETS)).map_err(stands)?;
         let wishes = Hooks::collect(&resolved.hooks, &known.sync.vmi).map_err(stands)?;
-        let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
+        let failed = |e: crate::hypervisor::Error| match e.kind() {
+            // A second start is sound only where nothing runs.
+            ErrorKind::NoSpace if is_off(hypervisor, &known.name) => Standing::waits_for_room(e.to_string()),
+            // Some of libvirt's errors do not name the cause.
+            ErrorKind::Failed if !has_room(root.folder(), LEAST) && is_off(hypervisor, &known.name) => {
+                let folder = root.folder().display();
+                Standing::waits_for_room(format!(
+                    "{e}; the file system of {folder} is full: make space there"
+                ))
+            }
+            _ => Standing::failed(START_FAILED, e.to_string()),
+        };
         let mut host =
             prepare(&known.machine, resolved, root, PrepareMode::Start(&wishes)).map_err(stands)?;
         if let IoThreads::Pool(_) = known.machine.io_threads {
@@ -85,6 +102,14 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
         Ok(Begun { host, seen, kernel_boot })
     };
     Outcome::Started(begin().map(Box::new))
+}
+
+/// True if the domain is known not to run.
+fn is_off(hypervisor: &dyn Hypervisor, name: &str) -> bool {
+    match hypervisor.state(name) {
+        Ok(seen) => matches!(seen.condition, Condition::Off(_)),
+        Err(e) => e.kind() == ErrorKind::NotFound,
+    }
 }
 
 /// Checksums of the kernel, where a container image has it. A VM starts without them, too.
@@ -260,16 +285,15 @@ pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
 
 /// Resumes a VM after a full disk, if there is space again.
 pub(super) fn go_on_with_room(hypervisor: &dyn Hypervisor, name: &str, path: &Path) -> Outcome {
-    if !has_room(path) {
+    if !has_room(path, ENOUGH) {
         return Outcome::WentOn(Ok(()));
     }
     tracing::info!("there is space again, the VM goes on");
     Outcome::WentOn(hypervisor.resume(name))
 }
 
-/// True if there is space. Unreachable storage does not answer, and blocks.
-fn has_room(path: &Path) -> bool {
-    const ENOUGH: u64 = 16 << 20;
+/// True if so many bytes are free. Unreachable storage does not answer, and blocks.
+fn has_room(path: &Path, bytes: u64) -> bool {
     // A path that cannot be checked (a daemon's, elsewhere) counts as having space.
-    rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= ENOUGH)
+    rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= bytes)
 }

@@ -6,10 +6,11 @@
 //!  destroyed, the guest has none          Succeeded   (there was no other way)
 //!  shut down by the guest, saved          Succeeded
 //!  not observed                           Failed
+//!  no room for its start                  Preparing   (it is tried again)
 //! ```
 
 use crate::hypervisor::{End, Pause};
-use api::launcher::{Life, START_FAILED};
+use api::launcher::{Life, NO_SPACE, START_FAILED};
 
 /// A life with its reason and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,11 @@ impl Standing {
     /// A failed life.
     pub fn failed(reason: &'static str, message: String) -> Standing {
         Standing { life: Life::Failed, reason, message }
+    }
+
+    /// A start that waits for room.
+    pub fn waits_for_room(message: String) -> Standing {
+        Standing { life: Life::Preparing, reason: NO_SPACE, message }
     }
 }
 

@@ -48,6 +48,8 @@ mod users;
 mod work;
 
 #[cfg(test)]
+mod room_scenarios;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod stop_scenarios;

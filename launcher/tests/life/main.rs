@@ -9,6 +9,7 @@ mod disk_pressure;
 mod disks;
 mod efi;
 mod first;
+mod full_disk;
 mod kvm;
 mod metrics;
 mod redirection;

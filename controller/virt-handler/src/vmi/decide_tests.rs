@@ -1,5 +1,5 @@
 use super::*;
-use api::launcher::{AGENT_OFFLINE, Credentials, START_FAILED};
+use api::launcher::{AGENT_OFFLINE, Credentials, NO_SPACE, START_FAILED};
 use cluster_model::conditions::SYNC_FAILED;
 use serde_json::{Value, json};
 
@@ -340,6 +340,30 @@ fn a_vmi_that_cannot_start_says_why() {
     };
     let plan = decide(&seen(&vmi, &Launcher::Speaks(Box::new(failed))), &now());
     assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "no such disk");
+}
+
+/// The launcher tries the start again by itself.
+#[test]
+fn a_start_that_waits_for_room_is_told_and_has_not_failed() {
+    let vmi = vmi("Scheduled", json!({}));
+    let said = "cannot make the disk /r/data.qcow2: No space left on device";
+    let why = &format!("{said}; the start is tried again until there is space");
+    let waits = State { reason: Some(NO_SPACE.into()), message: Some(said.into()), ..state(Life::Preparing) };
+    let waits = Launcher::Speaks(Box::new(waits));
+    let plan = decide(&seen(&vmi, &waits), &now());
+    assert_eq!((phase(&plan), plan.begin, &plan.request), (Some(Phase::Scheduled), false, &None));
+    let told = ("False".to_owned(), Some(SYNC_FAILED.to_owned()), Some(why.clone()));
+    assert_eq!(condition(&plan, "Synchronized"), Some(told));
+    assert_eq!(plan.events, [Event::warning("SyncFailed", why)]);
+
+    let mut told = vmi.clone();
+    told.status = plan.status.map(|status| *status);
+    assert_eq!(decide(&seen(&told, &waits), &now()), Actions::default(), "it is told once");
+    let plan = decide(&seen(&told, &speaks(Life::Running)), &now());
+    assert_eq!((phase(&plan), condition(&plan, "Synchronized")), (Some(Phase::Running), None));
+    told.metadata.deletion_timestamp = Some("2026-11-21T10:00:30Z".into());
+    let plan = decide(&seen(&told, &waits), &now());
+    assert_eq!(plan.request, Some(Request::Shutdown { grace: Some(30) }), "the launcher is asked to end");
 }
 
 #[test]

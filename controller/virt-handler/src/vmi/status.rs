@@ -15,7 +15,7 @@ use super::interfaces::interfaces;
 use crate::agent;
 use crate::bounds;
 use crate::now::Now;
-use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, State};
+use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, NO_SPACE, State};
 use api::machine::machine_type_map::of_distribution;
 use api::vmi::{
     Checksum, Condition, ConditionType, CpuTopology, GuestOsInfo, InterfaceStatus, KernelBootStatus,
@@ -77,7 +77,14 @@ impl<'a> Story<'a> {
         self.state.filter(lives).filter(|_| self.end.is_none())
     }
 
-    /// Why it could not begin, or ended as it should not.
+    /// Cause of a start that waits for space.
+    fn waits(&self) -> Option<String> {
+        let state = self.state.filter(|state| state.reason.as_deref() == Some(NO_SPACE))?;
+        let why = state.message.as_deref().unwrap_or_default();
+        Some(format!("{why}; the start is tried again until there is space"))
+    }
+
+    /// Cause of a start that failed, or of an end that should not be.
     fn why(&self) -> Option<&str> {
         match (&self.end, self.state) {
             (Some((_, why)), _) => Some(why),
@@ -152,7 +159,7 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
             None => tell(ConditionType::AgentVersionNotSupported, None),
         }
     }
-    let refused = story.why().map(str::to_owned).or_else(|| story.trouble.clone());
+    let refused = story.why().map(str::to_owned).or_else(|| story.waits()).or_else(|| story.trouble.clone());
     match refused {
         // This is taken back by whoever said it: until then, two would write in turn.
         _ if !is_final && is_of_controller => {}

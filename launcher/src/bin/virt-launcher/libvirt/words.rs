@@ -210,11 +210,11 @@ fn judge(code: ErrorNumber, why: &str) -> (ErrorKind, Option<String>) {
     {
         return (ErrorKind::Busy, Some("another VM uses this disk; stop that VM first".into()));
     }
-    if has("No space left on device") || has("Cannot allocate memory") || has("cannot set up guest memory") {
-        return (
-            ErrorKind::NoSpace,
-            Some("free space or memory on the host, or give the VM less memory".into()),
-        );
+    if has("Cannot allocate memory") || has("cannot set up guest memory") {
+        return (ErrorKind::NoMemory, Some("free memory on the host, or give the VM less".into()));
+    }
+    if has("No space left on device") || has("Disk quota exceeded") {
+        return (ErrorKind::NoSpace, None);
     }
     if has("Could not access KVM kernel module") || has("failed to initialize kvm") {
         return (ErrorKind::Unsupported, Some("this host does not run KVM guests; use emulation".into()));
@@ -228,7 +228,7 @@ fn judge(code: ErrorNumber, why: &str) -> (ErrorKind, Option<String>) {
         ErrorNumber::ResourceBusy => ErrorKind::Busy,
         ErrorNumber::OperationTimeout => ErrorKind::TimedOut,
         ErrorNumber::AgentUnresponsive | ErrorNumber::AgentUnsynced => ErrorKind::NoAgent,
-        ErrorNumber::NoMemory => ErrorKind::NoSpace,
+        ErrorNumber::NoMemory => ErrorKind::NoMemory,
         ErrorNumber::OperationDenied | ErrorNumber::AuthFailed => ErrorKind::Denied,
         ErrorNumber::NoConnect | ErrorNumber::Rpc => ErrorKind::Unavailable,
         ErrorNumber::NoSupport | ErrorNumber::ConfigUnsupported | ErrorNumber::OperationUnsupported => {
@@ -290,6 +290,17 @@ mod tests {
                 ..MemoryStats::default()
             }
         );
+    }
+
+    /// A start without room on a disk is repeated; one that wants more memory than there is comes to an end.
+    #[test]
+    fn a_full_disk_is_not_a_lack_of_memory() {
+        let kind = |why: &str| judge(ErrorNumber::InternalError, why).0;
+        assert_eq!(kind("cannot write data to file 'x': No space left on device"), ErrorKind::NoSpace);
+        assert_eq!(kind("cannot write data to file 'x': Disk quota exceeded"), ErrorKind::NoSpace);
+        let memory = "QEMU would not start: cannot set up guest memory 'pc.ram': Cannot allocate memory";
+        assert_eq!(kind(memory), ErrorKind::NoMemory);
+        assert_eq!(judge(ErrorNumber::NoMemory, "out of memory").0, ErrorKind::NoMemory);
     }
 
     #[test]

@@ -1,0 +1,56 @@
+//! A start that finds no room on a disk: the VM waits for it, and has not failed.
+//!
+//! ```text
+//!  Preparing ──start──► Running
+//!     ▲ │ no room, and no domain runs
+//!     │ ▼
+//!  Preparing, reason NoSpace ── Shutdown, Destroy, the end of the launcher ──► Failed
+//!     (the whole start again, each tick)
+//! ```
+//!
+//! Each file of a start has its name only when it is whole, so that a start may be repeated from its beginning.
+
+use super::{Driver, TICK};
+use crate::vm::life::Standing;
+use crate::vm::publish;
+use crate::vm::queue::Mode;
+use api::launcher::{Life, Request, START_FAILED, State};
+use tokio::time::Instant;
+
+/// The state at the begin of a start. Reason and message of a start that is repeated stand until it is over.
+pub(super) fn emptied(state: &State) -> State {
+    let emptied = publish::emptied(state);
+    match state.life {
+        Life::Preparing => State { reason: state.reason.clone(), message: state.message.clone(), ..emptied },
+        _ => emptied,
+    }
+}
+
+impl Driver {
+    /// The start came to nothing.
+    pub(super) fn failed(&mut self, why: &Standing) {
+        self.early.clear();
+        self.stands(why);
+        let waits = why.life == Life::Preparing;
+        // By the next tick, the events of this start have come.
+        self.tick = waits.then(|| Instant::now() + TICK);
+        if !waits {
+            self.mode(Mode::Ended);
+        }
+    }
+
+    /// True while a start waits for room, and nothing is done.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.queue.mode() == Mode::Preparing && self.work.is_none()
+    }
+
+    /// Ends a VM that waits for room and is asked to end: there is no guest to be asked.
+    pub(super) fn end_without_start(&mut self) {
+        let ends = |request: &Request| matches!(request, Request::Shutdown { .. } | Request::Destroy);
+        if self.waits_for_room() && self.queue.outstanding().any(ends) {
+            let why = self.publisher.state().message.unwrap_or_default();
+            let message = format!("the VM was stopped before it could start: {why}");
+            self.failed(&Standing::failed(START_FAILED, message));
+        }
+    }
+}
