@@ -24,7 +24,8 @@ pub(crate) fn log(verbose: u8) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| level.into());
     let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    log.with_ansi(coloured).without_time().init();
+    // An entry that cannot be written is lost: to tell that on the same file would end the thread.
+    log.with_ansi(coloured).without_time().log_internal_errors(false).init();
 }
 
 /// Prints to standard output. A closed pipe is not an error.

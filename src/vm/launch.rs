@@ -225,11 +225,18 @@ pub(crate) fn tail(log: &Path) -> String {
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(LOG_TOLD)..).unwrap_or_default();
+    let full = if is_full(log) { ", whose file system is full: make space there" } else { "" };
     if read.is_err() || last.is_empty() {
-        return format!("; it wrote nothing to {}", log.display());
+        return format!("; it wrote nothing to {}{full}", log.display());
     }
     let last: Vec<String> = last.iter().map(|line| format!("\n  {}", printable::line(line))).collect();
-    format!("; the last lines of {} are:{}", log.display(), last.concat())
+    format!("; the last lines of {}{full} are:{}", log.display(), last.concat())
+}
+
+/// True if a launcher finds no space for its files beside this one.
+fn is_full(log: &Path) -> bool {
+    const LEAST: u64 = 1 << 20;
+    rustix::fs::statvfs(log).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < LEAST)
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ fn begin() -> Result<()> {
         .with_env_filter(filter(None))
         .with_writer(|| printable::Entries(std::io::stderr()))
         .with_ansi(false)
+        // An entry that cannot be written is lost: to tell that on the same file would end the thread.
+        .log_internal_errors(false)
         .with_filter_reloading();
     let handle = log.reload_handle();
     log.init();

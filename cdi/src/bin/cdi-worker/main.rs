@@ -76,7 +76,9 @@ fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let entries = || printable::Entries(std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(entries).with_ansi(false).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(entries).with_ansi(false);
+    // An entry that cannot be written is lost: to tell that on the same file would end the thread.
+    log.log_internal_errors(false).init();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {

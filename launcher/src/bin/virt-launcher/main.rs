@@ -47,7 +47,9 @@ fn main() -> ExitCode {
     let log = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let entries = || printable::Entries(std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(log).with_writer(entries).with_ansi(false).init();
+    let log = tracing_subscriber::fmt().with_env_filter(log).with_writer(entries).with_ansi(false);
+    // An entry that cannot be written, on a full disk, is lost. To tell that on the same file would end the thread.
+    log.log_internal_errors(false).init();
     let done = match args.command {
         args::Command::Run(args) => match init::split() {
             Ok(Some(ended)) => return ended,
