@@ -6,8 +6,9 @@
 //!    └─ loop device ── file ── tmpfs ◄── balloon: while it exists, no new block can be written
 //! ```
 //!
-//! Blocks are as large as the pages of the tmpfs, since a loop device reports a write as complete if it ended
-//! in the middle of a page.
+//! A loop device of Linux 6.18 takes a write that its file system ended in the middle for a whole one: it loses bytes, and no sync
+//! says so. No program can notice that. Here each block and each request is as large as a page of the tmpfs ([`request_pages`]),
+//! which is written or is not.
 //!
 //! Linux reports such a write-back error once, at the next sync of each open file; the pages stay in the page cache as if
 //! they had been written. It needs root and loop devices.
@@ -56,7 +57,7 @@ impl FailingDisk {
         if !run("mkfs.ext4", &options) {
             return None;
         }
-        let above = Mounted::new(&["-o", "loop", file], &above)?;
+        let above = mount_device(file, &above)?;
         Some(FailingDisk { above, below, _folder: folder })
     }
 
@@ -78,7 +79,8 @@ impl FailingDisk {
     pub fn remount(&self) {
         let (path, file) = (self.path(), self.below.0.join("disk"));
         let [path, file] = [path, &file].map(|path| path.to_str().expect("a path in text"));
-        assert!(run("umount", &[path]) && run("mount", &["-o", "loop", file, path]), "no second mount");
+        assert!(run("umount", &[path]), "the disk is in use");
+        std::mem::forget(mount_device(file, self.path()).expect("a second mount"));
     }
 
     /// Makes writes succeed again.
@@ -95,6 +97,26 @@ impl FailingDisk {
 pub fn evict(path: &Path) {
     let from = format!("if={}", path.display());
     assert!(run("dd", &[&from, "iflag=nocache", "count=0"]), "{} stays in the page cache", path.display());
+}
+
+/// Mounts the file system in a file by a loop device, which goes with the mount.
+fn mount_device(file: &str, place: &Path) -> Option<Mounted> {
+    let made = Command::new("losetup").args(["--find", "--show", file]).output().ok();
+    let device = made.filter(|made| made.status.success()).map(|made| String::from_utf8(made.stdout));
+    let device = device?.expect("a path in text");
+    let device = device.trim();
+    request_pages(device);
+    let mounted = Mounted::new(&[device], place);
+    // Once nothing uses it any more.
+    run("losetup", &["--detach", device]);
+    mounted
+}
+
+/// From now on, each request to this loop device is one page.
+pub fn request_pages(device: &str) {
+    let name = device.trim_start_matches("/dev/");
+    let limit = format!("/sys/block/{name}/queue/max_sectors_kb");
+    fs::write(&limit, "4").unwrap_or_else(|e| panic!("{limit}: {e}"));
 }
 
 struct Mounted(PathBuf);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tests::coracle::Ran;
 use tests::disk::Noise;
-use tests::failing_disk::{FailingDisk, evict};
+use tests::failing_disk::{FailingDisk, evict, request_pages};
 use tests::http::{Behaviour, Server};
 use tests::place::Place;
 
@@ -134,7 +134,9 @@ impl Device {
             println!("left out: no loop device can be had here");
             return None;
         }
-        device.name = Some(String::from_utf8(output.stdout).unwrap().trim().to_owned());
+        let name = String::from_utf8(output.stdout).unwrap().trim().to_owned();
+        request_pages(&name);
+        device.name = Some(name);
         Some(device)
     }
 
@@ -160,6 +162,36 @@ impl Drop for Device {
         }
         done("umount", &["-l", text(self.folder.path())]);
     }
+}
+
+/// A device that loses bytes and says nothing would show faults that are the kernel's.
+#[test]
+fn the_devices_of_these_tests_tell_each_write_that_they_lose() {
+    let source = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(source.path(), Noise::new(56).bytes(64 << 10)).unwrap();
+    let from = format!("if={}", source.path().display());
+    for room in [0, 4 << 10, 8 << 10, 60 << 10] {
+        let Some(device) = Device::new() else { return };
+        let name = device.name.as_deref().unwrap();
+        device.fail_behind(room);
+        let to = format!("of={name}");
+        let whole = ["bs=64k", "count=1", "oflag=direct", "conv=notrunc,fsync", "status=none"];
+        assert!(
+            !done("dd", &[&[from.as_str(), to.as_str()], &whole[..]].concat()),
+            "room for {room}: success"
+        );
+        assert_ne!(
+            other_bytes(&direct(Path::new(name))[..64 << 10], &std::fs::read(source.path()).unwrap()),
+            None
+        );
+    }
+    // One whose pages are there in part.
+    let Some(disk) = FailingDisk::new() else { return };
+    let file = disk.path().join("file");
+    std::fs::write(&file, Noise::new(57).bytes(8 << 10)).unwrap();
+    disk.fail();
+    let to = format!("of={}", file.display());
+    assert!(!done("dd", &[&from, &to, "bs=64k", "count=1", "conv=notrunc,fsync", "status=none"]), "success");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! A full disk, with room from none at all to a little less than needed, so that each phase of a command
 //! meets it.
 
-use super::{PROGRAM, done, text};
+use super::{PROGRAM, text};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use tests::coracle::Ran;
+use tests::full_disk::FullDisk;
 use tests::place::Place;
 use tests::registry::Registry;
 
@@ -14,48 +15,14 @@ const KIB: u64 = 1 << 10;
 /// Room of the first attempts: too little to create a file, for the first write, for the first record of a
 /// journal.
 const SMALL: [u64; 5] = [4 * KIB, 12 * KIB, 32 * KIB, 96 * KIB, 512 * KIB];
-/// Room that suffices for every command here.
-const LARGE: u64 = 64 << 20;
-
-/// A tmpfs, unmounted on drop.
-struct Room(tempfile::TempDir);
-
-impl Room {
-    /// A tmpfs of this size; `None`, with the reason printed, if the host has none.
-    fn of(bytes: u64) -> Option<Room> {
-        let folder = tempfile::tempdir().unwrap();
-        let size = format!("size={bytes},mode=0700");
-        if !done("mount", &["-t", "tmpfs", "-o", &size, "none", text(folder.path())]) {
-            println!("left out: a tmpfs needs root");
-            return None;
-        }
-        Some(Room(folder))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Enlarges the tmpfs, so that everything fits.
-    fn grow(&self) {
-        assert!(done("mount", &["-o", &format!("remount,size={LARGE}"), text(self.path())]));
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        done("umount", &["-l", text(self.path())]);
-    }
-}
-
 /// Runs a command with less and more room, until it succeeds. `is_there` is true if the complete result has
 /// its final name; it panics for any other content. After each failure the room is enlarged, and the same
 /// command succeeds.
-fn with_less_room_than_enough(run: impl Fn(&Room) -> Ran, is_there: impl Fn(&Room) -> bool) {
+fn with_less_room_than_enough(run: impl Fn(&FullDisk) -> Ran, is_there: impl Fn(&FullDisk) -> bool) {
     let steps = (1..=24).map(|step| step * SIZE / 12);
     let (mut failed, mut enough) = (0, 0);
     for bytes in SMALL.into_iter().chain(steps) {
-        let Some(room) = Room::of(bytes) else { return };
+        let Some(room) = FullDisk::of_bytes(bytes) else { return };
         let ran = run(&room);
         if ran.code == 0 {
             assert!(is_there(&room), "room for {bytes}: exit code 0, and nothing is there");
@@ -105,7 +72,7 @@ fn a_conversion_without_room_leaves_no_part_of_a_disk() {
         &["disk.raw", "-O", "qcow2"],
         &["disk.raw.zst", "-O", "qcow2", "-c", "zstd"],
     ] {
-        let target = |room: &Room| room.path().join("out.img");
+        let target = |room: &FullDisk| room.path().join("out.img");
         with_less_room_than_enough(
             |room| place.run(&[&quick, words, &[text(&target(room))]].concat()),
             |room| is_the_disk(&place, &target(room)),
@@ -134,7 +101,7 @@ fn a_stream_without_room_to_wait_sends_no_wrong_byte_and_ends_well() {
 }
 
 /// True if the store in this room has the image; its disk and digests must then be right.
-fn has_image(place: &Place, room: &Room) -> bool {
+fn has_image(place: &Place, room: &FullDisk) -> bool {
     let run = |args: &[&str]| in_store(place, room, args);
     let names = String::from_utf8(run(&["images", "-q"]).ok().out).unwrap();
     let is_there = !names.is_empty();
@@ -146,7 +113,7 @@ fn has_image(place: &Place, room: &Room) -> bool {
     is_there
 }
 
-fn in_store(place: &Place, room: &Room, args: &[&str]) -> Ran {
+fn in_store(place: &Place, room: &FullDisk, args: &[&str]) -> Ran {
     Ran::of(place.command(args).env("CORACLE_STORE", room.path().join("store")).output().unwrap())
 }
 

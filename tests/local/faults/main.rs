@@ -1,4 +1,4 @@
-//! Faults of the host below a conversion, a pull and a build: a device that fails writes, a full disk, a
+//! Faults of the host below a conversion, a pull, a build and a VM: a device that fails writes, a full disk, a
 //! killed process. After each of them no wrong byte has a final name, and the same command completes with the
 //! right ones.
 //!
@@ -6,11 +6,12 @@
 //! |---|---|---|
 //! | `device.rs` | a device that cannot write what it holds nothing of yet | root: ext4 on a loop device on a tmpfs, one with an overlay above |
 //! | `full_disk.rs` | no room, at each phase | root: a tmpfs |
+//! | `vm.rs` | no room for the files of a VM that is started | root: a tmpfs; virt-launcher |
 //! | `overlap.rs` | a source below its target | root: loop devices |
 //! | `kill.rs` | kill -9 at a system call | |
 //! | `verify.rs` | bytes that change below a run | |
 //!
-//! Without root the first three print that and are skipped. With `CORACLE_TEST_TIER=all` each system call is
+//! Without root the first four print that and are skipped. With `CORACLE_TEST_TIER=all` each system call is
 //! tested, else always the same twentieth of them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -21,6 +22,7 @@ mod held;
 mod kill;
 mod overlap;
 mod verify;
+mod vm;
 
 use std::path::Path;
 use std::process::Command;
