@@ -1,5 +1,7 @@
 //! What crashes takes nothing with it but itself. These run one after the other, since all share the one cluster.
 
+mod outages;
+
 use crate::imports::{disk, http, phase, serve};
 use crate::tiny;
 use std::path::PathBuf;
