@@ -165,8 +165,8 @@ fn a_file_named_like_a_folder_is_neither() {
 
 #[test]
 fn a_member_has_a_name_and_only_a_folder_is_the_root() {
-    refused(&Tarball::default().raw(b'0', b"", b"", 0, b"").end(), "no name");
-    refused(&Tarball::default().raw(b'L', b"", b"", 1, b"\0").with("a", b"1").end(), "no name");
+    refused(&Tarball::default().raw(b'0', b"", b"", 0, b"").end(), "empty name");
+    refused(&Tarball::default().raw(b'L', b"", b"", 1, b"\0").with("a", b"1").end(), "empty name");
     refused(&Tarball::default().raw(b'2', b".", b"x", 0, b"").end(), "root");
     let empty = Tarball::default().raw(b'K', b"", b"", 1, b"\0").raw(b'2', b"a", b"x", 0, b"");
     refused(&empty.end(), "link name here is empty");
