@@ -156,10 +156,10 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told_without_repeating_it() {
         for (text, says) in [
-            (r#"{"auths": {"h": {"auth": "topsecret!"}}}"#, "the entry \"h\" cannot be read"),
-            (r#"{"auths": {"h": {"auth": "dG9wc2VjcmV0"}}}"#, "the entry \"h\" cannot be read"),
+            (r#"{"auths": {"h": {"auth": "topsecret!"}}}"#, "is invalid"),
+            (r#"{"auths": {"h": {"auth": "dG9wc2VjcmV0"}}}"#, "is invalid"),
             (r#"{"auths": {"h": "topsecret"}}"#, "line 1, column 27 is not as expected"),
-            (r#"{"auths": {"h": {"auth": "topsecret"#, "is not a file of credentials"),
+            (r#"{"auths": {"h": {"auth": "topsecret"#, "is not a valid file of credentials"),
         ] {
             let e = find(text, "h", "a").unwrap_err();
             let shown = format!("{e:?}");
