@@ -158,7 +158,7 @@ mod tests {
         for (text, says) in [
             (r#"{"auths": {"h": {"auth": "topsecret!"}}}"#, "is invalid"),
             (r#"{"auths": {"h": {"auth": "dG9wc2VjcmV0"}}}"#, "is invalid"),
-            (r#"{"auths": {"h": "topsecret"}}"#, "line 1, column 27 is not as expected"),
+            (r#"{"auths": {"h": "topsecret"}}"#, "syntax error at line 1, column 27"),
             (r#"{"auths": {"h": {"auth": "topsecret"#, "is not a valid file of credentials"),
         ] {
             let e = find(text, "h", "a").unwrap_err();

@@ -123,9 +123,9 @@ mod tests {
     fn one_that_misbehaves_is_named_and_nothing_it_said_is_repeated() {
         for (script, says) in [
             ("echo topsecret; exit 1", "failed for h:5000 (exit status: 1)"),
-            ("echo topsecret", "no JSON"),
-            ("echo '{\"Username\": \"topsecret\"}'", "no JSON"),
-            ("head -c 100000 /dev/zero", "more than a password"),
+            ("echo topsecret", "invalid JSON"),
+            ("echo '{\"Username\": \"topsecret\"}'", "invalid JSON"),
+            ("head -c 100000 /dev/zero", "more than 64 KiB"),
             ("kill -9 $$", "failed for h:5000 (signal: 9"),
         ] {
             let e = format!("{:?}", helper(script, 10_000).unwrap_err());
