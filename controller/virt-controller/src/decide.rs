@@ -1,4 +1,7 @@
-//! Which reconciler decides on an object.
+//! The reconciler of each kind, and the objects that one key stands for.
+//!
+//! [`decide()`] names every kind and has no wildcard: a kind that is added to [`Kind`] does not compile before it is assigned to a
+//! reconciler here, or to the list of kinds that are only read.
 
 use crate::{
     cdi, certificates, dataimportcron, datasource, datavolume, export, kubevirt, node, pool, replicaset,
@@ -8,66 +11,84 @@ use cluster_model::objects::{Key, Kind, World};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 
-/// What is to be done for one object.
+/// The plan for one object.
 pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
     let Key { kind, namespace, name } = key;
-    // What is not known of it is not nothing: it would be stopped, emptied or begun anew.
+    // An object known by its metadata only must not be treated as empty: it would be stopped or recreated.
     if parts(key).iter().any(|part| world.is_unread(part)) {
         return Plan::default();
     }
-    // Another installation fills the disks, or nobody does. What was begun, and holds an object meanwhile, is ended all the same.
-    let is_left = is_of_disks(*kind) && !cdi::serves(world);
+    // Disks are left alone while another installation fills them, or none does. Holds of an earlier time are still released.
+    let serves_disks = || cdi::serves(world);
     match kind {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
         Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
         Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
         Kind::VirtualMachinePool => pool::decide(world, namespace, name, now),
-        // A PVC has the name of its DataVolume: both are one disk. What touches a PVC touches that key.
+        // A DataVolume and its PVC have one name and are one disk. A change of either is decided under this key.
         Kind::DataVolume | Kind::PersistentVolumeClaim => {
-            let plan = match is_left {
-                true => datavolume::leave(world, namespace, name),
-                false => datavolume::decide(world, namespace, name, now),
+            let plan = match serves_disks() {
+                true => datavolume::decide(world, namespace, name, now),
+                false => datavolume::leave(world, namespace, name),
             };
-            // The export is of a disk that is whole: what is written of its filling is written first.
+            // An export starts on a complete disk only, so the state of the disk is written first.
             plan.and(export::decide(world, namespace, name, now))
         }
         Kind::PersistentVolume => datavolume::hand_back(world, name),
-        _ if is_left => Plan::default(),
-        Kind::DataSource => datasource::decide(world, namespace, name, now),
-        Kind::DataImportCron => dataimportcron::decide(world, namespace, name, now),
-        Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),
+        Kind::DataSource if serves_disks() => datasource::decide(world, namespace, name, now),
+        Kind::DataImportCron if serves_disks() => dataimportcron::decide(world, namespace, name, now),
+        Kind::StorageProfile | Kind::StorageClass if serves_disks() => {
+            storageprofile::decide(world, name, now)
+        }
+        Kind::DataSource | Kind::DataImportCron | Kind::StorageProfile | Kind::StorageClass => {
+            Plan::default()
+        }
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
         Kind::Deployment | Kind::DaemonSet if *namespace == world.facts.namespace => {
             kubevirt::components::decide(world, *kind, name, now)
         }
+        Kind::Deployment | Kind::DaemonSet => Plan::default(),
         Kind::CDI => cdi::decide(world, name, now),
         Kind::Node => node::decide(world, name, now),
         Kind::Secret => certificates::decide(world, now),
-        _ => Plan::default(),
+        // Kinds that reconcilers read or write and that have no reconciler of their own. A change of an object that is followed is
+        // decided under the keys of the objects that depend on it (`About::touches`).
+        Kind::VirtualMachineInstancePreset
+        | Kind::VirtualMachineInstancetype
+        | Kind::VirtualMachineClusterInstancetype
+        | Kind::VirtualMachinePreference
+        | Kind::VirtualMachineClusterPreference
+        | Kind::ControllerRevision
+        | Kind::Pod
+        | Kind::VolumeImportSource
+        | Kind::VolumeUploadSource
+        | Kind::VolumeCloneSource
+        | Kind::CDIConfig
+        | Kind::Namespace
+        | Kind::ResourceQuota
+        | Kind::NetworkAttachmentDefinition
+        | Kind::ResourceClaim
+        | Kind::ResourceSlice
+        | Kind::Event
+        | Kind::Lease
+        | Kind::Service
+        | Kind::ConfigMap
+        | Kind::MutatingWebhookConfiguration
+        | Kind::ValidatingWebhookConfiguration
+        | Kind::APIService
+        | Kind::EndpointSlice
+        | Kind::TokenReview
+        | Kind::SubjectAccessReview => Plan::default(),
     }
 }
 
 /// The objects that are decided on under a key.
 pub(crate) fn parts(key: &Key) -> Vec<Key> {
-    let of = |kind| Key { kind, ..key.clone() };
+    let with_kind = |kind| Key { kind, ..key.clone() };
     match key.kind {
         Kind::DataVolume | Kind::PersistentVolumeClaim => {
-            [Kind::DataVolume, Kind::PersistentVolumeClaim].map(of).to_vec()
+            [Kind::DataVolume, Kind::PersistentVolumeClaim].map(with_kind).to_vec()
         }
         _ => vec![key.clone()],
     }
-}
-
-/// What is decided on objects of the kind is about disks.
-fn is_of_disks(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::DataVolume
-            | Kind::PersistentVolumeClaim
-            | Kind::PersistentVolume
-            | Kind::DataSource
-            | Kind::DataImportCron
-            | Kind::StorageProfile
-            | Kind::StorageClass
-    )
 }

@@ -19,9 +19,10 @@
 //!  rights        what each step takes                        measures         what is counted
 //! ```
 //!
-//! [`decide()`] takes the name of one object and the whole World, and returns what is to be done for that object. Whoever
-//! decides gets everything in its arguments: no clock, no client. Which decisions an object takes part in, the file of its
-//! kind says ([`cluster_model::objects::About::touches`]). args is the command line; one replica acts, which has the lease.
+//! [`decide()`] takes the name of one object and the whole World, and returns the plan for that object. A reconciler gets everything in
+//! its arguments, and has neither clock nor client. It makes one input value of the World, steps return values, and one place makes
+//! the plan of them; the headers of `datavolume` and `vmi` show the walk. The keys that a change of an object touches are declared in
+//! the file of its kind ([`cluster_model::objects::About::touches`]). args is the command line; one replica acts, which has the lease.
 //!
 //! **May be called** by `bin/virt-controller`, and [`decide()`] by whoever plays a cluster. **Absent:** the kinds and the plan
 //! (`cluster-model`), requests (`cluster-client`), and everything that happens on a node; `virt-handler` is used by the histories in the
@@ -37,13 +38,16 @@ mod dataimportcron;
 mod datasource;
 mod datavolume;
 mod decide;
+mod delay_queue;
 mod downgrade;
 mod export;
+mod fair_queue;
 #[cfg(test)]
 mod histories;
+#[cfg(test)]
+mod idempotence_tests;
 mod installation;
 mod kubevirt;
-mod later;
 mod measures;
 mod node;
 mod order;
@@ -60,11 +64,8 @@ mod rights;
 mod run;
 #[cfg(test)]
 mod sim;
-#[cfg(test)]
-mod steady;
 mod storageprofile;
 mod tsc;
-mod turns;
 mod vm;
 mod vmi;
 

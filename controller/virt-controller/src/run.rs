@@ -6,17 +6,17 @@
 //!                               └────────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! One task owns the World. Whose turn it is says `turns`: nobody who changes his objects without end holds up others. Nothing is
+//! One task owns the World. Which key is next, `fair_queue` decides: a client that changes its objects without end does not hold up others. Nothing is
 //! decided before every kind has been listed once, and nothing for an object while a plan of it is being carried out. A plan that
 //! fails is decided anew after a pause that grows. Where the history of the cluster went back, since etcd was restored, the loop ends, and
 //! the program with it ([`History`]): the next one knows nothing of before.
 
 use crate::dataimportcron::{self, Question};
-use crate::later::Later;
+use crate::delay_queue::DelayQueue;
+use crate::fair_queue::FairQueue;
 use crate::measures::{self, Times, Work};
 use crate::polls::{self, Polls};
 use crate::reports::{Heard, Reports, Told};
-use crate::turns::Turns;
 use cluster_client::error::{Error, ErrorKind};
 use cluster_client::history::History;
 use cluster_client::lease::Pulse;
@@ -57,8 +57,8 @@ pub(crate) struct ControlLoop {
     pub(crate) world: World,
     /// What has been listed: a kind, or the one object of a name.
     listed: BTreeSet<(Kind, Option<String>)>,
-    dirty: Turns,
-    pub(crate) later: Later,
+    dirty: FairQueue,
+    pub(crate) delayed: DelayQueue,
     failed: BTreeMap<Key, u32>,
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
@@ -109,7 +109,7 @@ pub(crate) async fn run(
     loop {
         pulse.beat();
         let hurries = std::mem::take(&mut goes_on);
-        let next = control.later.times().next().map(|time| time.duration_since(Timestamp::now()));
+        let next = control.delayed.times().next().map(|time| time.duration_since(Timestamp::now()));
         let pause =
             next.map_or(BEAT, |next| BEAT.min(std::time::Duration::try_from(next).unwrap_or_default()));
         tokio::select! {
@@ -346,7 +346,7 @@ impl ControlLoop {
 
     /// Decides on the key whose turn it is.
     fn turn(&mut self, now: Timestamp) -> Turn {
-        while let Some(key) = self.later.due(now) {
+        while let Some(key) = self.delayed.due(now) {
             self.dirty.insert(key);
         }
         let Some((key, waited)) = self.dirty.next(|key| self.world.busy.contains(key)) else {
@@ -354,7 +354,7 @@ impl ControlLoop {
         };
         self.times.waited(waited.as_secs_f64());
         // Each decision says anew when the next one is due: what is gone is not kept until then.
-        self.later.remove(&key);
+        self.delayed.remove(&key);
         let plan = crate::decide(&self.world, &key, now).and(self.unread(&key));
         self.decided += 1;
         if key.kind == Kind::DataImportCron
@@ -366,7 +366,7 @@ impl ControlLoop {
         let failure = self.world.failures.get(&key).map(|failure| (failure.about, failure.retry));
         let waits = failure.map(|(_, retry)| retry).filter(|retry| *retry > now);
         if let Some(again) = plan.again.into_iter().chain(waits).min() {
-            self.later.insert(key.clone(), again);
+            self.delayed.insert(key.clone(), again);
         }
         if let Some((about, _)) = failure {
             let tries = |step: &Step| step.attempt() == Some(about);
@@ -462,7 +462,7 @@ impl ControlLoop {
             }
             _ => tracing::warn!("{}", error.chain()),
         }
-        self.later.insert(key, retry);
+        self.delayed.insert(key, retry);
     }
 }
 

@@ -26,10 +26,10 @@ fn what_is_gone_is_not_looked_at_later() {
     let key = Key::new(Kind::DataImportCron, "n", "a");
     let object = json!({"metadata": {"namespace": "n", "name": "a", "uid": "1"}});
     control.see(Seen::Changed(Kind::DataImportCron, object), now);
-    control.later.insert(key.clone(), Timestamp::MAX);
+    control.delayed.insert(key.clone(), Timestamp::MAX);
     control.see(Seen::Gone(key, "1".to_owned()), now);
     while control.next(now).is_some() {}
-    assert_eq!(control.later.times().next(), None);
+    assert_eq!(control.delayed.times().next(), None);
 }
 
 /// A VM that asks for nothing is not to run, and one that cannot be read asks for what it asked before.
@@ -157,7 +157,7 @@ fn nothing_is_counted_of_what_failed_once_and_is_gone() {
         assert_eq!(control.failed.get(&key), Some(&1));
         assert!(control.next(after(60)).is_none(), "there is no such PVC any more");
         assert!(control.failed.is_empty() && control.world.failures.is_empty(), "{about:?}");
-        assert!(control.later.times().next().is_none(), "{:?}", control.later);
+        assert!(control.delayed.times().next().is_none(), "{:?}", control.delayed);
     }
 }
 
@@ -186,5 +186,5 @@ fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
     control.world.busy.clear();
     let later = now.checked_add(SignedDuration::from_secs(60)).unwrap();
     let again = control.world.vmis.get("n", "web").cloned();
-    assert!(again.is_some() && control.later.times().all(|time| time <= later));
+    assert!(again.is_some() && control.delayed.times().all(|time| time <= later));
 }

@@ -207,7 +207,7 @@ impl Run {
     fn pass(&mut self, longest: SignedDuration) {
         let now = self.sim.now;
         let controllers = self.old.iter().map(|(controller, _)| controller).chain(&self.controller);
-        let wanted = controllers.flat_map(|controller| controller.control.later.times());
+        let wanted = controllers.flat_map(|controller| controller.control.delayed.times());
         let most = self.after(longest);
         let next = wanted.filter(|time| *time > now).fold(most, Timestamp::min);
         self.sim.now = next;

@@ -1,4 +1,4 @@
-//! Silence: where everything is as it should be, nothing is written. (What happens before is in `histories`.)
+//! Decisions are idempotent: where every object is as it should be, nothing is written. (`histories` has the writes before that.)
 
 use super::sim::controller::Controller;
 use super::sim::{Sim, vm};

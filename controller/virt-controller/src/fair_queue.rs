@@ -1,28 +1,28 @@
-//! Whose turn it is: the keys that are to be decided on, fair between kinds, namespaces and objects.
+//! The queue of keys that are to be decided on, fair between kinds, namespaces and objects.
 //!
 //! ```text
-//!  DataVolume ─┬─ a: x y ┐    a turn goes to the next kind, there to the next namespace, there to who waits longest;
+//!  DataVolume ─┬─ a: x y ┐    a turn goes to the next kind, there to the next namespace, there to the oldest key;
 //!              └─ b: z   │    each of the three that was served goes to the end of its row
 //!  Node ───────── -: n1  ┘
 //! ```
 //!
 //! **Guarantee.** Of K kinds that wait, a key is decided on after at most K turns for each namespace of its kind that waits, and each
-//! key of its namespace that came before it. Who changes his objects without end delays nodes and certificates by one turn in K.
+//! key of its namespace that came before it. A client that changes its objects without end delays nodes and certificates by one turn in K.
 //! **Bound.** A key waits once, however often it is added. How long it waited is measured from the first time, and decides nothing.
 
 use cluster_model::objects::{Key, Kind};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The keys that wait.
+/// Keys that wait for a decision.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
-    /// Since when each of them waits.
+pub(crate) struct FairQueue {
+    /// Each key with the time since which it waits.
     all: BTreeMap<Key, Instant>,
     kinds: Row<Kind, Row<String, VecDeque<Key>>>,
 }
 
-/// Several queues, one of which is served at a time.
+/// Queues that are served in turn.
 #[derive(Debug)]
 struct Row<K, Q> {
     order: VecDeque<K>,
@@ -36,7 +36,7 @@ impl<K, Q> Default for Row<K, Q> {
 }
 
 impl<K: Ord + Clone, Q: Default> Row<K, Q> {
-    /// The queue of this name, which is served last where it is new.
+    /// The queue of this name. A new one is served last.
     fn queue(&mut self, name: &K) -> &mut Q {
         if !self.queues.contains_key(name) {
             self.order.push_back(name.clone());
@@ -44,7 +44,7 @@ impl<K: Ord + Clone, Q: Default> Row<K, Q> {
         self.queues.entry(name.clone()).or_default()
     }
 
-    /// What the first queue has that has something; that queue is served last from now on, and goes where it is empty.
+    /// Takes an entry of the first queue that gives one. That queue is served last from then on, and is removed when it is empty.
     fn serve<T>(
         &mut self,
         mut take: impl FnMut(&mut Q) -> Option<T>,
@@ -67,8 +67,8 @@ impl<K: Ord + Clone, Q: Default> Row<K, Q> {
     }
 }
 
-impl Turns {
-    /// This key waits, behind those of its namespace.
+impl FairQueue {
+    /// Adds a key behind those of its namespace.
     pub(crate) fn insert(&mut self, key: Key) {
         self.insert_at(key, Instant::now());
     }
@@ -80,12 +80,12 @@ impl Turns {
         }
     }
 
-    /// How many wait.
+    /// The number of keys.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The next key that is not busy, and how long it waited; it waits no more.
+    /// Takes the next key that is not busy, with the time that it waited.
     pub(crate) fn next(&mut self, is_busy: impl Fn(&Key) -> bool) -> Option<(Key, Duration)> {
         self.next_at(is_busy, Instant::now())
     }
@@ -105,7 +105,7 @@ impl Turns {
     }
 }
 
-impl Extend<Key> for Turns {
+impl Extend<Key> for FairQueue {
     fn extend<T: IntoIterator<Item = Key>>(&mut self, keys: T) {
         keys.into_iter().for_each(|key| self.insert(key));
     }
@@ -121,20 +121,20 @@ mod tests {
 
     #[test]
     fn who_changes_without_end_delays_nobody_for_long() {
-        let mut turns = Turns::default();
+        let mut queue = FairQueue::default();
         let noise: Vec<Key> =
             (0..500).map(|n| key(Kind::DataVolume, &format!("a{}", n % 50), &format!("d{n}"))).collect();
-        turns.extend(noise.iter().cloned());
+        queue.extend(noise.iter().cloned());
         let (node, quiet) = (key(Kind::Node, "", "n1"), key(Kind::DataVolume, "z", "mine"));
-        turns.extend([quiet.clone(), node.clone()]);
+        queue.extend([quiet.clone(), node.clone()]);
         let (mut when, mut taken) = (BTreeMap::new(), 0);
         while when.len() < 2 {
-            let (next, _) = turns.next(|_| false).unwrap();
+            let (next, _) = queue.next(|_| false).unwrap();
             if next == node || next == quiet {
                 when.insert(next, taken);
             } else {
                 // It has changed meanwhile.
-                turns.insert(next);
+                queue.insert(next);
             }
             taken += 1;
         }
@@ -144,27 +144,27 @@ mod tests {
 
     #[test]
     fn who_is_added_again_waits_since_the_first_time() {
-        let (mut turns, one) = (Turns::default(), key(Kind::DataVolume, "n", "a"));
+        let (mut queue, one) = (FairQueue::default(), key(Kind::DataVolume, "n", "a"));
         let (began, later) = (Instant::now(), |seconds| Duration::from_secs(seconds));
-        turns.insert_at(one.clone(), began);
-        turns.insert_at(one.clone(), began + later(5));
-        assert_eq!(turns.next_at(|_| true, began + later(6)), None, "who is busy waits on");
-        assert_eq!(turns.next_at(|_| false, began + later(7)), Some((one.clone(), later(7))));
-        turns.insert_at(one.clone(), began + later(8));
-        assert_eq!(turns.next_at(|_| false, began + later(9)), Some((one, later(1))));
+        queue.insert_at(one.clone(), began);
+        queue.insert_at(one.clone(), began + later(5));
+        assert_eq!(queue.next_at(|_| true, began + later(6)), None, "who is busy waits on");
+        assert_eq!(queue.next_at(|_| false, began + later(7)), Some((one.clone(), later(7))));
+        queue.insert_at(one.clone(), began + later(8));
+        assert_eq!(queue.next_at(|_| false, began + later(9)), Some((one, later(1))));
     }
 
     #[test]
     fn in_a_namespace_who_waits_longest_is_next_and_busy_ones_are_left() {
-        let mut turns = Turns::default();
+        let mut queue = FairQueue::default();
         let keys: Vec<Key> = ["b", "a", "c"].map(|name| key(Kind::DataVolume, "n", name)).into();
-        turns.extend(keys.iter().chain(&keys).cloned());
-        assert_eq!(turns.len(), 3);
-        assert_eq!(turns.next(|key| *key == keys[0]).map(|(key, _)| key), Some(keys[1].clone()));
-        turns.insert(keys[1].clone());
-        assert_eq!(turns.next(|_| true), None);
-        let rest: Vec<Key> = std::iter::from_fn(|| Some(turns.next(|_| false)?.0)).collect();
+        queue.extend(keys.iter().chain(&keys).cloned());
+        assert_eq!(queue.len(), 3);
+        assert_eq!(queue.next(|key| *key == keys[0]).map(|(key, _)| key), Some(keys[1].clone()));
+        queue.insert(keys[1].clone());
+        assert_eq!(queue.next(|_| true), None);
+        let rest: Vec<Key> = std::iter::from_fn(|| Some(queue.next(|_| false)?.0)).collect();
         assert_eq!(rest, [keys[0].clone(), keys[2].clone(), keys[1].clone()]);
-        assert!(turns.len() == 0 && turns.kinds.order.is_empty() && turns.kinds.queues.is_empty());
+        assert!(queue.len() == 0 && queue.kinds.order.is_empty() && queue.kinds.queues.is_empty());
     }
 }
