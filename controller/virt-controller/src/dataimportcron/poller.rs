@@ -17,9 +17,9 @@
 //! make pods in that namespace may import there what they want.
 
 use super::source::{Question, Source, is_image_digest};
+use crate::datavolume::base_pod::{self, BasePod};
 use crate::datavolume::pod::Mounted;
 use crate::datavolume::registries::Told;
-use crate::datavolume::shell::{self, Shell};
 use crate::datavolume::worker::{attempt, why};
 use api::cdi::DataImportCron;
 use api::datavolume::DataVolume;
@@ -139,10 +139,10 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
     // A job is made of texts alone.
     let job = serde_json::to_string(&Poll { source }).unwrap_or_default();
     let env = vec![json!({"name": "CDI_JOB", "value": job}), json!({"name": "OWNER_UID", "value": meta.uid})];
-    let mut container = shell::container(world, CONTAINER, "poll", env);
+    let mut container = base_pod::container(world, CONTAINER, "poll", env);
     container["volumeMounts"] = json!(mounts);
     let name = names::poller(meta.name.as_deref().unwrap_or_default(), failures);
-    let mut pod = shell::pod(Shell {
+    let mut pod = base_pod::pod(BasePod {
         world,
         name: &name,
         namespace: meta.namespace.as_deref(),

@@ -30,11 +30,13 @@
 //! is deleted in that moment with `--cascade=foreground`. What is in a PVC that is taken nobody looks at, nor whether it is as large as
 //! the DataVolume asks for.
 
-use super::{Round, claim_name};
+use super::claim_name;
+use super::outcome::Outcome;
+use super::request::Request;
 use api::cdi::annotations::{
     ADOPTED_BY, ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR, PRE_POPULATED,
 };
-use api::datavolume::{ConditionType, DataVolume, Phase};
+use api::datavolume::{DataVolume, Phase};
 use api::meta::ObjectMeta;
 use api::wire::Wire;
 use cluster_model::objects::{ADOPTS, Kind, Mark, PersistentVolumeClaim, World, owner};
@@ -68,11 +70,12 @@ pub(super) fn reason(
 }
 
 /// The end of an adoption: the DataVolume has the PVC, or was deleted before and gives it back.
-pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>, plan: &mut Plan) {
+pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>) -> Plan {
+    let mut plan = Plan::default();
     let meta = &volume.metadata;
     let has_it = volume.status.as_ref().and_then(|status| status.phase.as_ref()) == Some(&Phase::Succeeded);
     if !meta.finalizers.iter().any(|name| name == ADOPTS) || !has_it && meta.deletion_timestamp.is_none() {
-        return;
+        return plan;
     }
     let noted = claim
         .filter(|claim| meta.uid.is_some() && claim.meta.annotations.get(ADOPTED_BY) == meta.uid.as_ref());
@@ -89,16 +92,17 @@ pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>, p
         let should = of(kept.map(Wire::write).collect(), &annotations);
         plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
     }
-    holds(meta, others(meta), plan);
+    set_finalizers(meta, other_finalizers(meta), &mut plan);
+    plan
 }
 
-/// The finalizers of a DataVolume beside that of an adoption.
-fn others(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
+/// The finalizers of a DataVolume other than that of an adoption.
+fn other_finalizers(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
     meta.finalizers.iter().map(String::as_str).filter(|name| *name != ADOPTS)
 }
 
-/// Gives a DataVolume these finalizers and no others.
-fn holds<'a>(meta: &'a ObjectMeta, finalizers: impl Iterator<Item = &'a str>, plan: &mut Plan) {
+/// Sets the finalizers of a DataVolume.
+fn set_finalizers<'a>(meta: &'a ObjectMeta, finalizers: impl Iterator<Item = &'a str>, plan: &mut Plan) {
     let whole = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
     let wanted: Vec<&str> = finalizers.collect();
     plan.update(Kind::DataVolume, meta, &whole(json!(meta.finalizers)), &whole(json!(wanted)), false);
@@ -123,56 +127,43 @@ pub(super) fn of_reserved_volume(world: &World, volume: &ObjectMeta, mut claim: 
     claim
 }
 
-impl Round<'_> {
-    /// Takes a PVC that was there before, where it may: the DataVolume has succeeded.
-    pub(super) fn adopts(&mut self, claim: &PersistentVolumeClaim) -> bool {
-        if self.is_alone() || self.is_ours(claim) {
-            return false;
-        }
-        let Some(why) = reason(self.world, self.volume, claim) else { return false };
-        let owners: Vec<Value> = claim.meta.owner_references.iter().map(Wire::write).collect();
-        let ours = owner::reference(Kind::DataVolume, &self.volume.metadata);
-        let should: Vec<Value> = owners.iter().cloned().chain([ours]).collect();
-        let is = json!({"metadata": {"ownerReferences": owners, "annotations": claim.meta.annotations}});
-        let mut should =
-            json!({"metadata": {"ownerReferences": should, "annotations": claim.meta.annotations}});
-        // In one step: a disk that is its own and not whole would be filled.
-        should["metadata"]["annotations"][POD_PHASE] = json!("Succeeded");
-        should["metadata"]["annotations"][ADOPTED_BY] = json!(self.volume.metadata.uid);
-        let meta = &self.volume.metadata;
-        self.before.present(Kind::DataVolume, meta);
-        holds(meta, others(meta).chain([ADOPTS]), &mut self.before);
-        // First: one that is not its owner has not succeeded.
-        self.before.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
-        // Whoever deleted it before this did not delete the PVC.
-        self.before.present(Kind::DataVolume, meta);
-        self.say_bound(claim);
-        let message = format!("PVC {} is taken as it is: {why}", claim_name(claim));
-        self.is_whole(&message);
-        self.go(Phase::Succeeded, Some((false, "ClaimAdopted", message)));
-        true
+/// A PVC that existed before is taken, where it may be: the DataVolume has succeeded. `None` where the PVC is not taken.
+pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<Outcome> {
+    if request.is_standalone() || request.owns(claim) {
+        return None;
     }
+    let why = reason(request.world, &request.volume, claim)?;
+    let owners: Vec<Value> = claim.meta.owner_references.iter().map(Wire::write).collect();
+    let ours = owner::reference(Kind::DataVolume, request.meta());
+    let should: Vec<Value> = owners.iter().cloned().chain([ours]).collect();
+    let is = json!({"metadata": {"ownerReferences": owners, "annotations": claim.meta.annotations}});
+    let mut should = json!({"metadata": {"ownerReferences": should, "annotations": claim.meta.annotations}});
+    // In the same request as the owner: a PVC of this DataVolume that is not complete would be filled.
+    should["metadata"]["annotations"][POD_PHASE] = json!("Succeeded");
+    should["metadata"]["annotations"][ADOPTED_BY] = json!(request.meta().uid);
+    let meta = request.meta();
+    let mut first = Plan::default();
+    first.present(Kind::DataVolume, meta);
+    set_finalizers(meta, other_finalizers(meta).chain([ADOPTS]), &mut first);
+    // Before the status: a DataVolume that does not own its PVC has not succeeded.
+    first.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+    // A deletion of the DataVolume before this step was not meant for the PVC.
+    first.present(Kind::DataVolume, meta);
+    let message = format!("PVC {} is taken as it is: {why}", claim_name(claim));
+    let outcome = Outcome::default().first(first).bound(claim).complete(&message);
+    Some(outcome.enters(Phase::Succeeded, false, "ClaimAdopted", message))
+}
 
-    /// The PVC comes from elsewhere, with its content, and is not there yet.
-    pub(super) fn awaits_its_claim(&mut self, name: &str) -> bool {
-        let awaits = self.volume.metadata.annotations.contains_key(PRE_POPULATED);
-        if awaits {
-            self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
-            let message = format!(
-                "PVC {name} is not there yet: by the annotation {PRE_POPULATED} it comes from elsewhere with its content, and \
-                 none is made"
-            );
-            self.waits("Pending", &message);
-            self.go(Phase::Pending, Some((false, "Pending", message)));
-        }
-        awaits
+/// The PVC is created by another component, with its content, and does not exist yet. `None` where it is made here.
+pub(super) fn awaits_claim(request: &Request<'_>) -> Option<Outcome> {
+    if !request.meta().annotations.contains_key(PRE_POPULATED) {
+        return None;
     }
-
-    /// The disk is whole, and no pod says so.
-    pub(super) fn is_whole(&mut self, message: &str) {
-        self.say(ConditionType::Running, "False", "Completed", message);
-        self.say(ConditionType::Ready, "True", "", "");
-        self.say(ConditionType::Transferring, "False", "Completed", message);
-        self.next.progress = Some("100.0%".to_owned());
-    }
+    let message = format!(
+        "PVC {} is not there yet: by the annotation {PRE_POPULATED} it comes from elsewhere with its content, and \
+         none is made",
+        request.name()
+    );
+    let outcome = Outcome::default().not_found().waits("Pending", &message);
+    Some(outcome.enters(Phase::Pending, false, "Pending", message))
 }

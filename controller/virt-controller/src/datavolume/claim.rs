@@ -34,9 +34,9 @@ const LEAST: u64 = 1 << 20;
 const ONE: &str = "ReadWriteOnce";
 const FILE_SYSTEM: &str = "Filesystem";
 
-/// The storage that a DataVolume asks for, with everything filled in.
+/// The PVC that a DataVolume asks for, with everything filled in.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct RequestedClaim<'a> {
     /// Its spec, as the PVC will have it.
     pub(super) spec: ClaimSpec,
     /// The class it will be of, if one is known.
@@ -47,24 +47,24 @@ pub(super) struct Wanted<'a> {
     pub(super) grows: Option<u64>,
 }
 
-impl<'a> Wanted<'a> {
-    /// What a DataVolume asks for; or why that is no PVC.
-    pub(super) fn of(
+impl<'a> RequestedClaim<'a> {
+    /// The PVC of a DataVolume, or the reason why its spec makes none.
+    pub(super) fn new(
         volume: &DataVolume,
         world: &'a World,
         overhead: Overhead,
-    ) -> Result<Wanted<'a>, String> {
-        Wanted::with(volume, world, overhead, None)
+    ) -> Result<RequestedClaim<'a>, String> {
+        RequestedClaim::with_source(volume, world, overhead, None)
     }
 
-    /// The same of a clone of a disk of this size, which is the size that it asks for where it says none.
+    /// The PVC of a clone of a disk of this size, which is the size of the PVC too where the spec has none.
     pub(super) fn of_clone(
         volume: &DataVolume,
         world: &'a World,
         overhead: Overhead,
         source: Size,
-    ) -> Result<Wanted<'a>, String> {
-        let mut wanted = Wanted::with(volume, world, overhead, Some(source))?;
+    ) -> Result<RequestedClaim<'a>, String> {
+        let mut wanted = RequestedClaim::with_source(volume, world, overhead, Some(source))?;
         let asked = wanted.spec.storage().and_then(api::quantity::Quantity::bytes).unwrap_or(0);
         // What the two have in common is compared: PVCs of a kind as they are, and else the disk.
         let (is, least) = match (source.is_block, wanted.disk) {
@@ -81,12 +81,12 @@ impl<'a> Wanted<'a> {
         Ok(wanted)
     }
 
-    fn with(
+    fn with_source(
         volume: &DataVolume,
         world: &'a World,
         overhead: Overhead,
         source: Option<Size>,
-    ) -> Result<Wanted<'a>, String> {
+    ) -> Result<RequestedClaim<'a>, String> {
         let Spec { pvc, storage, .. } = &volume.spec;
         let is_archive = volume.spec.content_type == Some(ContentType::Archive);
         let wanted = match (pvc, storage) {
@@ -100,17 +100,17 @@ impl<'a> Wanted<'a> {
         Ok(wanted)
     }
 
-    /// The same, made from another object by its storage.
-    pub(super) fn made_from(&self, source: Option<api::claim::DataReference>) -> Wanted<'a> {
+    /// The same PVC, made from another object by its storage.
+    pub(super) fn made_from(&self, source: Option<api::claim::DataReference>) -> RequestedClaim<'a> {
         let mut spec = self.spec.clone();
         if source.is_some() {
             spec.data_source = source;
         }
-        Wanted { spec, ..*self }
+        RequestedClaim { spec, ..*self }
     }
 
-    /// The same of the PVC that was made of it: what is the default class may have changed since.
-    pub(super) fn of_claim(self, claim: &PersistentVolumeClaim, world: &'a World) -> Wanted<'a> {
+    /// The request that the existing PVC was made of: the default StorageClass may have changed since.
+    pub(super) fn of_existing(self, claim: &PersistentVolumeClaim, world: &'a World) -> RequestedClaim<'a> {
         let name = claim.spec.storage_class_name.clone();
         let class = name.as_deref().and_then(|name| world.storage_classes.get("", name));
         // One that was made larger for its image takes a larger disk.
@@ -118,12 +118,12 @@ impl<'a> Wanted<'a> {
         let grown = claim.spec.storage().filter(|_| is_grown).and_then(api::quantity::Quantity::bytes);
         let grown = grown.map(|bytes| Overhead::of(world, name.as_deref()).disk_in(bytes));
         let disk = self.disk.map(|disk| disk.max(grown.unwrap_or(0)));
-        Wanted { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, disk, ..self }
+        RequestedClaim { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, disk, ..self }
     }
 }
 
 /// The PVC of a DataVolume as an object, with these annotations beside the usual.
-pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>, notes: &[(&str, String)]) -> Value {
+pub(super) fn object(volume: &DataVolume, wanted: &RequestedClaim<'_>, notes: &[(&str, String)]) -> Value {
     let meta = &volume.metadata;
     let is_passed_on = |name: &str| {
         name.split_once('/')
@@ -150,7 +150,7 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>, notes: &[(&str, S
     }
     // For the VMIs that use it: nothing of such a disk is given back.
     if volume.spec.preallocation == Some(true) {
-        annotations.insert(super::alone::PREALLOCATION.to_owned(), json!("true"));
+        annotations.insert(super::standalone_claim::PREALLOCATION.to_owned(), json!("true"));
     }
     if meta.annotations.contains_key(AT_ONCE) {
         annotations.insert(AT_ONCE.to_owned(), json!(""));
@@ -174,7 +174,7 @@ fn as_it_stands<'a>(
     world: &'a World,
     is_archive: bool,
     overhead: Overhead,
-) -> Result<Wanted<'a>, String> {
+) -> Result<RequestedClaim<'a>, String> {
     let bytes = spec.storage().and_then(api::quantity::Quantity::bytes);
     let bytes = bytes.ok_or("PVC size is missing: spec.pvc.resources.requests.storage")?;
     if spec.access_modes.is_empty() {
@@ -187,7 +187,7 @@ fn as_it_stands<'a>(
     if disk.is_some_and(|disk| disk < LEAST) {
         return Err(format!("a PVC of {bytes} bytes has no room for a disk of 1 MiB"));
     }
-    Ok(Wanted { spec, class, disk, grows: None })
+    Ok(RequestedClaim { spec, class, disk, grows: None })
 }
 
 fn filled_in<'a>(
@@ -196,7 +196,7 @@ fn filled_in<'a>(
     world: &'a World,
     overhead: Overhead,
     source: Option<Size>,
-) -> Result<Wanted<'a>, String> {
+) -> Result<RequestedClaim<'a>, String> {
     let is_archive = volume.spec.content_type == Some(ContentType::Archive);
     let requests = storage.resources.as_ref().and_then(|resources| resources.requests.get("storage"));
     let said = requests.and_then(api::quantity::Quantity::bytes);
@@ -246,7 +246,7 @@ fn filled_in<'a>(
         }
     }
     let disk = (!spec.is_block()).then_some(disk);
-    Ok(Wanted { spec, class, disk, grows: None })
+    Ok(RequestedClaim { spec, class, disk, grows: None })
 }
 
 /// Takes access modes and the volume mode that are left out from the StorageProfile of the class. What it says of neither
@@ -316,7 +316,7 @@ mod tests {
     fn storage_is_filled_in_and_has_room_for_its_file_system() {
         let world = world();
         let volume = volume(&storage(None));
-        let wanted = Wanted::of(&volume, &world, Overhead::default()).unwrap();
+        let wanted = RequestedClaim::new(&volume, &world, Overhead::default()).unwrap();
         assert_eq!(wanted.disk, Some(1 << 30));
         let object = object(&volume, &wanted, &[]);
         assert_eq!(
@@ -341,7 +341,8 @@ mod tests {
     fn a_device_is_as_large_as_the_disk_and_a_pvc_is_taken_as_it_stands() {
         let world = world();
         let wanted = |spec| {
-            Wanted::of(&volume(&spec), &world, Overhead::default()).map(|wanted| (wanted.spec, wanted.disk))
+            RequestedClaim::new(&volume(&spec), &world, Overhead::default())
+                .map(|wanted| (wanted.spec, wanted.disk))
         };
         let (spec, disk) = wanted(storage(Some("Block"))).unwrap();
         assert_eq!((spec.storage().unwrap().as_str(), disk), ("1Gi", None));
@@ -369,7 +370,7 @@ mod tests {
     fn modes(world: &World, said: &Value) -> (Vec<String>, Option<String>) {
         let mut spec = storage(None);
         cluster_model::plan::merge(&mut spec["storage"], said);
-        let spec = Wanted::of(&volume(&spec), world, Overhead::default()).unwrap().spec;
+        let spec = RequestedClaim::new(&volume(&spec), world, Overhead::default()).unwrap().spec;
         (spec.access_modes, spec.volume_mode)
     }
 
@@ -409,7 +410,7 @@ mod tests {
         let mut spec = storage(None);
         spec["contentType"] = json!("archive");
         let volume = volume(&spec);
-        let wanted = Wanted::of(&volume, &world, Overhead::default()).unwrap();
+        let wanted = RequestedClaim::new(&volume, &world, Overhead::default()).unwrap();
         assert_eq!(wanted.spec.volume_mode.as_deref(), Some("Filesystem"));
         assert_eq!(wanted.spec.access_modes, ["ReadWriteOnce", "ReadOnlyMany"]);
     }
@@ -422,7 +423,7 @@ mod tests {
         let claim = json!({"metadata": {"name": "disk", "namespace": "n", "uid": "2"}, "spec": spec});
         world.put(Kind::PersistentVolumeClaim, claim, Timestamp::UNIX_EPOCH);
         let volume = volume(&storage(None));
-        let wanted = Wanted::of(&volume, &world, Overhead::default()).unwrap();
+        let wanted = RequestedClaim::new(&volume, &world, Overhead::default()).unwrap();
         assert_eq!(wanted.spec.access_modes, ["ReadWriteOnce"]);
         assert_eq!((wanted.spec.is_block(), wanted.disk), (false, Some(1 << 30)));
     }
@@ -440,7 +441,7 @@ mod tests {
             let mut spec = storage(Some(mode));
             spec["storage"]["resources"] =
                 json!({"requests": {"storage": size}, "limits": {"storage": size}});
-            let wanted = Wanted::of(&volume(&spec), &world, Overhead::default()).unwrap();
+            let wanted = RequestedClaim::new(&volume(&spec), &world, Overhead::default()).unwrap();
             let resources = wanted.spec.resources.unwrap();
             let bytes = |sizes: &std::collections::BTreeMap<String, api::quantity::Quantity>| {
                 sizes["storage"].bytes().unwrap()
@@ -462,7 +463,7 @@ mod tests {
         world.put(Kind::StorageClass, class, Timestamp::UNIX_EPOCH);
         let mut spec = storage(None);
         spec["storage"]["storageClassName"] = json!("buckets");
-        let why = Wanted::of(&volume(&spec), &world, Overhead::default()).unwrap_err();
+        let why = RequestedClaim::new(&volume(&spec), &world, Overhead::default()).unwrap_err();
         assert!(
             why.starts_with("Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile buckets"),
             "{why}"
@@ -472,7 +473,7 @@ mod tests {
     #[test]
     fn what_is_no_pvc_is_refused_by_name() {
         let world = world();
-        let refused = |spec| Wanted::of(&volume(&spec), &world, Overhead::default()).unwrap_err();
+        let refused = |spec| RequestedClaim::new(&volume(&spec), &world, Overhead::default()).unwrap_err();
         let pvc = json!({"resources": {"requests": {"storage": "1Gi"}}});
         assert!(refused(json!({"pvc": pvc})).contains("access mode"));
         let small = json!({"resources": {"requests": {"storage": "1Ki"}}});

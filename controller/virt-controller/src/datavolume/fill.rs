@@ -1,432 +1,491 @@
-//! How a PVC is filled: looks at the pod that does it, and makes the next one.
+//! Filling of a PVC: follows the worker pod, and makes the next one.
 //!
 //! ```text
-//!  no pod ── may it be made? ──► made ──► waits ──► works ──► done: the disk is whole
-//!    ▲          │ no: says why                        │  └──► failed: no other pod mends it (imports)
+//!  no pod ── may it be made? ──► made ──► waits ──► works ──► done: the disk is complete
+//!    ▲          │ no: the reason                     │  └──► failed: no other pod can do better (imports)
 //!    │          ▼                                     ▼
 //!    └── after a pause that grows ◄─────────────── broke off
 //! ```
+//!
+//! [`fill`] matches the state of the pod; [`begin`] is the walk from a PVC without a pod to its pod, and the checks stand in it in
+//! their order.
 
-use super::claim::{AT_ONCE, Wanted};
-use super::clone::{self, Served, Way};
+use super::claim::{AT_ONCE, RequestedClaim};
+use super::claim_annotations::running;
+use super::clone::{self, Cloned, Served, Way};
+use super::outcome::Outcome;
 use super::registries::Told;
-use super::{NEXT, Round, WAITS, claim_name, notes, pod, status, upload, worker};
-use api::datavolume::{Condition, ConditionType, Phase};
+use super::request::Request;
+use super::{NEXT, WAITS, claim_annotations, claim_name, grow, pod, refused, status, upload, users, worker};
+use api::datavolume::{ConditionType, Phase};
 use api::job::{Refusal, Report, Stage};
 use cluster_model::config::Config;
-use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key};
+use cluster_model::objects::{Attempt, Failure, Key, Kind, PersistentVolumeClaim, Pod, Work, World};
+use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use worker::Worker;
 
-/// What the kubelet says of a container that was killed for want of memory.
+/// Reason of the kubelet for a container that was killed for want of memory.
 const OOM: &str = "OOMKilled";
 /// Pods that broke off before one that was killed for want of memory, after which no other one is made.
 const HOPELESS: i64 = 9;
-/// The disk is whole as far as anyone can tell, and its source gave it no length.
+/// The message of a disk that may be incomplete, since its source gave it no length.
 const LENGTH_UNKNOWN: &str = "the server said neither how long the disk is nor where it ends, and there is no checksum: if the \
      connection was lost early, the disk is too short and nothing tells; set spec.source.http.checksum, or use a server that sends \
      Content-Length";
 
-impl<'a> Round<'a> {
-    pub(super) fn fill(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
-        match self.clone.as_ref().and_then(|cloned| cloned.way.as_ref()) {
-            Some(Way::Csi) => return self.populated(claim, Phase::CsiCloneInProgress),
-            Some(Way::Snapshot) => return self.populated(claim, Phase::CloneFromSnapshotSourceInProgress),
-            Some(Way::Copy(_)) | None => {}
-        }
-        let pod = self.world.worker_for(claim, self.work);
-        let seen = notes::running(&self.next).filter(|said| said.status == "False");
-        let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
-        match worker::look(self.world, pod, self.work, self.node_image(), seen, self.now) {
-            Worker::None => self.begin(wanted, claim),
-            Worker::Waits(reason, message) => {
-                let stuck = pod.filter(|_| self.work == Work::Upload);
-                let stuck = stuck.and_then(|pod| upload::stuck(self.world, pod));
-                let message = match stuck {
-                    Some(_) => {
-                        format!("{message}: somebody has deleted it, and another pod begins with a new one")
-                    }
-                    None => message,
-                };
-                self.stands(&reason, &message);
-                self.scheduled(claim);
-                match stuck {
-                    Some(until) if until <= self.now => self.deletes(pod),
-                    Some(until) => self.after.look_again(until),
-                    None => {}
-                }
-            }
-            Worker::Runs(report) => {
-                match self.work {
-                    Work::Upload => self.receives(claim, pod, report),
-                    _ => self.imports(claim, pod, report),
-                }
-                if self.clone.is_some() {
-                    // It is asked until the disk is whole.
-                    let served = self.serve(claim);
-                    self.source_broke(served);
-                }
-                self.silent(pod);
-            }
-            Worker::Done(report) => self.done(claim, pod, &report),
-            Worker::Failed(report) => match self.grows(wanted, claim, pod, &report) {
-                Ok(()) => {}
-                Err(why) => self.failed(claim, &report, why),
-            },
-            Worker::Broke(reason, message, _) if self.is_hopeless(pod, &reason) => {
-                let count = pod.map(worker::attempt).unwrap_or(0).saturating_add(1);
-                let message = format!(
-                    "the importer pod was killed for want of memory, and {count} pods ended before their work did: the memory limit \
-                     is {}, and the image wants more ({message})",
-                    super::shell::MEMORY
-                );
-                self.note_import(claim, "Failed");
-                self.fail(&reason, &message);
-            }
-            Worker::Broke(reason, message, next) => self.broke(pod, &reason, &message, next),
-            Worker::Late(message) => {
-                self.waits("DeadlinePassed", &message);
-                self.go(self.words().broke.clone(), None);
-                self.deletes(pod);
-            }
-        }
-    }
+/// The input of the steps that fill a PVC of a request.
+pub(super) struct Target<'t, 'a> {
+    pub(super) request: &'t Request<'a>,
+    pub(super) claim: &'a PersistentVolumeClaim,
+    pub(super) requested: &'t RequestedClaim<'a>,
+    pub(super) clone: Option<&'t Cloned<'a>>,
+}
 
-    /// The worker failed, and no other mends that. `why`: the PVC is too small, and does not grow.
-    fn failed(&mut self, claim: &PersistentVolumeClaim, report: &Report, why: Option<String>) {
-        let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
-        self.note_import(claim, "Failed");
-        clone::forget_client(claim, &mut self.after);
-        let why = why.map(|why| format!("; {why}")).unwrap_or_default();
-        self.fail(reason, &format!("{}{why}", report.message));
-    }
-
-    /// No pod works. What an earlier one said of the transfer is not so any more.
-    pub(super) fn stands(&mut self, reason: &str, message: &str) {
-        self.waits(reason, message);
-        if self.next.conditions.iter().any(|said| said.r#type == ConditionType::Transferring) {
-            self.say(ConditionType::Transferring, "False", reason, message);
+/// The step for the state of the worker pod.
+pub(super) fn fill(target: &Target<'_, '_>) -> Outcome {
+    let Target { request, claim, clone, .. } = *target;
+    match clone.and_then(|cloned| cloned.way.as_ref()) {
+        Some(Way::Csi) => return clone::populated(request, claim, Phase::CsiCloneInProgress),
+        Some(Way::Snapshot) => {
+            return clone::populated(request, claim, Phase::CloneFromSnapshotSourceInProgress);
         }
+        Some(Way::Copy(_)) | None => {}
     }
-
-    /// The pod is made, or is there and does not work yet.
-    pub(super) fn scheduled(&mut self, claim: &PersistentVolumeClaim) {
-        let words = self.words();
-        let told = format!("{} into {} scheduled", words.noun, claim_name(claim));
-        let (phase, event) = words.scheduled.clone();
-        self.go(phase, Some((false, event, told)));
-    }
-
-    fn begin(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
-        if claim.is_filled() {
-            // It was written, and the status was not: nobody writes over a disk that is whole.
-            return self.done(claim, None, &Report::default());
-        }
-        if let Some(pod) = self.world.cloner_of(claim) {
+    let pod = request.world.worker_for(claim, request.work);
+    let seen = not_running_since(request);
+    match worker::look(request.world, pod, request.work, request.node_image(), seen, request.now) {
+        Worker::None => begin(target),
+        Worker::Waits(reason, message) => waits_for_pod(target, pod, &reason, message),
+        Worker::Runs(report) => runs(target, pod, report),
+        Worker::Done(report) => done(request, claim, pod, &report),
+        Worker::Failed(report) => match grow::grows(target, pod, &report) {
+            Ok(outcome) => outcome,
+            Err(why) => failed(request, claim, &report, why),
+        },
+        Worker::Broke(reason, message, _) if is_hopeless(request, pod, &reason) => {
+            let count = pod.map(worker::attempt).unwrap_or(0).saturating_add(1);
             let message = format!(
-                "pod {} reads PVC {} for a clone: nothing is written to the PVC meanwhile",
-                pod.meta.name.as_deref().unwrap_or_default(),
-                claim_name(claim)
+                "the importer pod was killed for want of memory, and {count} pods ended before their work did: the memory limit \
+                 is {}, and the image wants more ({message})",
+                super::base_pod::MEMORY
             );
-            return self.stops(clone::Stop::Waits(clone::IN_USE, message));
+            note_import(request, claim, "Failed").fails(request, &reason, &message)
         }
-        if let Some(clone) = self.world.copied_into(claim) {
-            let message = format!(
-                "the storage clones PVC {} into PVC {}: nothing is written to the PVC meanwhile",
-                claim_name(claim),
-                claim_name(clone)
-            );
-            return self.stops(clone::Stop::Waits(clone::IN_USE, message));
+        Worker::Broke(reason, message, next) => broke(request, pod, &reason, &message, next),
+        Worker::Late(message) => Outcome::default()
+            .waits("DeadlinePassed", &message)
+            .phase(request.terms().broken.clone())
+            .deletes(pod),
+    }
+}
+
+/// Since when the status has it that the pod does not run.
+pub(super) fn not_running_since(request: &Request<'_>) -> Option<Timestamp> {
+    let said = running(&request.status).filter(|said| said.status == "False")?;
+    said.last_transition_time.as_ref()?.parse().ok()
+}
+
+// ── A pod is there ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// The pod does not run yet.
+fn waits_for_pod(target: &Target<'_, '_>, pod: Option<&Pod>, reason: &str, message: String) -> Outcome {
+    let Target { request, claim, .. } = *target;
+    let stuck = pod.filter(|_| request.work == Work::Upload);
+    let stuck = stuck.and_then(|pod| upload::stuck(request.world, pod));
+    let message = match stuck {
+        Some(_) => format!("{message}: somebody has deleted it, and another pod begins with a new one"),
+        None => message,
+    };
+    let outcome = Outcome::default().stands(request, reason, &message).and(scheduled(request, claim));
+    match stuck {
+        Some(until) if until <= request.now => outcome.deletes(pod),
+        Some(until) => outcome.again(until),
+        None => outcome,
+    }
+}
+
+/// The pod works.
+fn runs(target: &Target<'_, '_>, pod: Option<&Pod>, report: Option<&Report>) -> Outcome {
+    let Target { request, claim, clone, .. } = *target;
+    let outcome = match request.work {
+        Work::Upload => upload::receives(request, claim, pod, report),
+        _ => imports(request, claim, pod, report),
+    };
+    // The source pod of a clone is followed until the disk is complete.
+    let outcome = match clone {
+        Some(clone) => {
+            let (served, source) = clone::serve(request, clone, claim);
+            outcome.and(source).and(clone::source_broke(request, served))
         }
-        let pod_name = self.work.pod(claim_name(claim));
-        if self.awaits_growth(claim) {
-            return;
+        None => outcome,
+    };
+    outcome.silent_since(pod.and_then(|pod| request.world.silent_since(pod)))
+}
+
+/// The pod is made, or is there and does not work yet.
+pub(super) fn scheduled(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Outcome {
+    let terms = request.terms();
+    let message = format!("{} into {} scheduled", terms.noun, claim_name(claim));
+    let (phase, event) = terms.scheduled.clone();
+    Outcome::default().enters(phase, false, event, message)
+}
+
+/// The pod of an import or of a clone runs.
+fn imports(
+    request: &Request<'_>,
+    claim: &PersistentVolumeClaim,
+    pod: Option<&Pod>,
+    report: Option<&Report>,
+) -> Outcome {
+    let waits = report.is_some_and(|report| report.stage == Stage::Waiting);
+    if waits
+        && let Some(pod) = pod
+        && let Ok(told) = Told::of(&request.volume, request.world)
+        && !told.is_known_to(pod)
+    {
+        let message = "what is set for registries, or for the proxy, has changed: another pod takes the place of this one";
+        return Outcome::default()
+            .stands(request, "Restarting", message)
+            .and(scheduled(request, claim))
+            .deletes(Some(pod));
+    }
+    let noun = request.terms().noun;
+    let outcome = Outcome::default()
+        .condition(ConditionType::Running, "True", "Pod is running", "")
+        .condition(ConditionType::Ready, "False", "TransferRunning", &format!("{noun} is running"))
+        .and(note_import(request, claim, "Running"));
+    let outcome = match report {
+        Some(report) => {
+            let (word, message) = status::transfer(report);
+            let moves = if word == "Waiting" { "False" } else { "True" };
+            outcome
+                .condition(ConditionType::Transferring, moves, word, &message)
+                .progress(status::progress(report))
         }
-        if let Some(until) = self.made_until(&pod_name) {
-            return self.after.look_again(until);
-        }
-        if let Some(vmi) = self.user(claim) {
-            let message = format!("VMI {vmi} uses PVC {}: nothing is written to it", claim_name(claim));
-            self.waits("CloneSourceInUse", &message);
-            // Nobody says here that a launcher pod has ended.
-            if let Ok(next) = self.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)) {
-                self.after.look_again(next);
-            }
-            return self.go(Phase::Pending, Some((true, "ErrClaimNotValid", message)));
-        }
-        let config = Config::read(self.world);
-        // One that no pod is made of needs no volume.
-        let consumer = self.consumer(claim).and_then(|vmi| crate::vmi::checked(self.world, vmi, &config));
-        let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
-        let is_wanted = self.volume.metadata.annotations.contains_key(AT_ONCE) || consumer.is_some();
-        if !claim.is_bound() && !self.may_be_bound(wanted, claim, is_wanted) {
-            return;
-        }
-        let Some(told) = self.told(&config) else { return };
-        let namespace = claim.meta.namespace.clone().unwrap_or_default();
-        if self.world.pods.get(&namespace, &pod_name).is_some() {
-            let message = worker::is_in_the_way(&pod_name);
-            self.stands("ErrStartingPod", &message);
-            let phase = self.words().scheduled.0.clone();
-            return self.go(phase, Some((true, "ErrStartingPod", message)));
-        }
-        let failed = self.world.failures.get(&self.key());
-        let failed = failed
-            .filter(|failed| matches!(failed.about, Attempt::Make(Kind::Pod | Kind::Service | Kind::Secret)));
-        if let Some(failed) = failed {
-            let what = format!("the {} cannot be made: {}", self.words().pod, failed.message);
-            let message = with_advice(what);
-            self.stands("ErrStartingPod", &message);
-            let phase = self.words().scheduled.0.clone();
-            self.go(phase, Some((true, "ErrStartingPod", message)));
-            if failed.retry > self.now {
-                return self.after.look_again(failed.retry);
-            }
-        }
-        if self.clone.is_some() && !self.is_served_now(claim) {
-            return;
-        }
-        let span = match self.work {
-            Work::Import | Work::Export | Work::Serve => None,
-            Work::Upload => match self.certified(claim) {
-                Some(span) => Some(span),
-                None => return,
-            },
-        };
-        let around = pod::Around {
-            config: &config,
-            world: self.world,
-            claim,
-            consumer,
-            attempt: self.next.restart_count.unwrap_or(0),
-            work: self.work,
-            deadline: span.as_ref().map(|span| upload::deadline(span, self.now)),
-            told: &told,
-            clone: self.clone.as_ref().map(|cloned| cloned.address(claim)),
-        };
-        match pod::pod(self.volume, wanted, &around) {
-            Ok(object) => {
-                // What failed before is said as long as no try has mended it.
-                if failed.is_none() {
-                    self.stands("Pending", &format!("pod {pod_name} is being made"));
-                }
-                self.scheduled(claim);
-                if let Some(span) = &span {
-                    upload::reach(claim, span, &self.world.facts.namespace, &mut self.after);
-                }
-                self.after.create(Key::new(Kind::Pod, namespace, pod_name), object);
-            }
-            Err(Refusal::Faults(faults)) => self.refused(&faults),
-            Err(Refusal::Reference(never)) => match never {},
+        None => outcome.condition(ConditionType::Transferring, "Unknown", "Starting", "the worker begins"),
+    };
+    let message = format!("{noun} into {} in progress", claim_name(claim));
+    let (phase, event) = request.terms().running.clone();
+    outcome.enters(phase, false, event, message)
+}
+
+/// The disk is complete.
+pub(super) fn done(
+    request: &Request<'_>,
+    claim: &PersistentVolumeClaim,
+    pod: Option<&Pod>,
+    report: &Report,
+) -> Outcome {
+    let terms = request.terms();
+    let (_, message) = status::transfer(report);
+    let reason = if report.length_unknown { "LengthUnknown" } else { "Completed" };
+    let message = if report.length_unknown { format!("{message}; {LENGTH_UNKNOWN}") } else { message };
+    let mut outcome = Outcome::default()
+        .condition(ConditionType::Running, "False", "Completed", &format!("{} Complete", terms.noun))
+        .condition(ConditionType::Ready, "True", "", "")
+        .condition(ConditionType::Transferring, "False", reason, &message)
+        .progress("100.0%".to_owned());
+    if report.length_unknown && request.phase != Phase::Succeeded {
+        outcome = outcome.event(true, "LengthUnknown", LENGTH_UNKNOWN);
+    }
+    let message = format!("Successfully {} into PVC {}", terms.done, claim_name(claim));
+    outcome
+        .first(import_annotations(request, claim, "Succeeded", &report.labels))
+        .enters(Phase::Succeeded, false, terms.succeeded, message)
+        .and(clear(request, claim, pod))
+}
+
+/// The worker failed, and no other one can do better. `why`: the PVC is too small, and does not grow.
+fn failed(
+    request: &Request<'_>,
+    claim: &PersistentVolumeClaim,
+    report: &Report,
+    why: Option<String>,
+) -> Outcome {
+    let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
+    let why = why.map(|why| format!("; {why}")).unwrap_or_default();
+    note_import(request, claim, "Failed").then(clone::forget_client(claim)).fails(
+        request,
+        reason,
+        &format!("{}{why}", report.message),
+    )
+}
+
+/// The pod ended without an end of its work. It is deleted, and the next one goes on where it stopped, or takes an upload anew.
+pub(super) fn broke(
+    request: &Request<'_>,
+    pod: Option<&Pod>,
+    reason: &str,
+    message: &str,
+    next: Timestamp,
+) -> Outcome {
+    let Some(broken) = pod else { return Outcome::default() };
+    let terms = request.terms();
+    let counted = request.status.restart_count.unwrap_or(0);
+    let count = worker::count(broken, counted.max(0));
+    let mut outcome = Outcome::default().restart_count(count);
+    if counted < count {
+        outcome =
+            outcome.event(true, terms.failed, format!("the {} broke off ({reason}): {message}", terms.pod));
+    }
+    let message = format!("{message}; {NEXT} {}", cluster_model::conditions::stamp(next));
+    let outcome = outcome
+        .waits(reason, &message)
+        .condition(ConditionType::Transferring, "False", "Waiting", &message)
+        .phase(terms.broken.clone());
+    match next > request.now {
+        true => outcome.again(next),
+        false => outcome.deletes(pod),
+    }
+}
+
+/// True where no other pod of an import would do better than this one and those before it.
+fn is_hopeless(request: &Request<'_>, pod: Option<&Pod>, reason: &str) -> bool {
+    let attempt = pod.map(worker::attempt).unwrap_or(0);
+    request.work == Work::Import && reason == OOM && attempt >= HOPELESS
+}
+
+/// The work is done: deletes the pod, and what clients reach it by.
+pub(super) fn clear(request: &Request<'_>, claim: &PersistentVolumeClaim, pod: Option<&Pod>) -> Outcome {
+    let of_upload = match request.work {
+        Work::Upload => upload::take_away(claim),
+        Work::Import | Work::Export | Work::Serve => Plan::default(),
+    };
+    Outcome::default().then(of_upload).then(clone::forget_client(claim)).deletes(pod)
+}
+
+/// Writes the phase of the pod of an import on the PVC of its DataVolume.
+pub(super) fn note_import(request: &Request<'_>, claim: &PersistentVolumeClaim, phase: &str) -> Outcome {
+    Outcome::default().then(import_annotations(request, claim, phase, &BTreeMap::new()))
+}
+
+/// The annotations of an import. Those of uploads and of PVCs without a DataVolume follow from the status
+/// ([`super::outcome::plan`]).
+fn import_annotations(
+    request: &Request<'_>,
+    claim: &PersistentVolumeClaim,
+    phase: &str,
+    labels: &BTreeMap<String, String>,
+) -> Plan {
+    if request.work != Work::Import || request.is_standalone() {
+        return Plan::default();
+    }
+    let restarts = request.status.restart_count;
+    claim_annotations::of_import(claim, &claim_annotations::ImportState { phase, restarts, labels })
+}
+
+// ── No pod is there ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// Makes the pod, unless something stands against it.
+fn begin(target: &Target<'_, '_>) -> Outcome {
+    let Target { request, claim, requested, clone } = *target;
+    if claim.is_filled() {
+        // The disk was written, and the status was not. A complete disk is not written again.
+        return done(request, claim, None, &Report::default());
+    }
+    if let Some(stop) = is_read(request, claim) {
+        return clone::stopped(request, stop);
+    }
+    if let Some(outcome) = grow::awaits_growth(request, claim) {
+        return outcome;
+    }
+    let pod_name = request.work.pod(claim_name(claim));
+    if let Some(until) = made_until(request, clone, &pod_name) {
+        return Outcome::default().again(until);
+    }
+    if let Some(vmi) = users::user(request.world, claim) {
+        return in_use(request, claim, &vmi);
+    }
+    let config = Config::read(request.world);
+    // A VMI that no pod is made of needs no volume.
+    let consumer = users::consumer(request.world, claim)
+        .and_then(|vmi| crate::vmi::checked(request.world, vmi, &config));
+    let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
+    let is_wanted = request.meta().annotations.contains_key(AT_ONCE) || consumer.is_some();
+    if !claim.is_bound()
+        && let Some(outcome) = unbound(target, is_wanted)
+    {
+        return outcome;
+    }
+    let told = match registry_settings(request, &config) {
+        Ok(told) => told,
+        Err(outcome) => return outcome,
+    };
+    if request.world.pods.get(claim.meta.namespace.as_deref().unwrap_or_default(), &pod_name).is_some() {
+        let message = worker::is_in_the_way(&pod_name);
+        return cannot_start(request, &message);
+    }
+    let failed = refused_pod(request);
+    let mut outcome = Outcome::default();
+    if let Some(failed) = failed {
+        let what = format!("the {} cannot be made: {}", request.terms().pod, failed.message);
+        outcome = cannot_start(request, &with_advice(what));
+        if failed.retry > request.now {
+            return outcome.again(failed.retry);
         }
     }
-
-    /// The source pod of a clone answers. Where it does not, it is said why.
-    fn is_served_now(&mut self, claim: &'a PersistentVolumeClaim) -> bool {
-        match self.serve(claim) {
-            Served::Ready => return true,
-            Served::Waits(reason, message) => {
-                self.stands(&reason, &message);
-                self.scheduled(claim);
-            }
-            Served::Broke(pod, reason, message, next) => self.broke(Some(pod), &reason, &message, next),
-            Served::Stopped(stop) => self.stops(stop),
+    if let Some(clone) = clone {
+        let (served, source) = clone::serve(request, clone, claim);
+        outcome = outcome.and(source);
+        if let Some(waits) = source_waits(request, claim, served) {
+            return outcome.and(waits);
         }
-        false
     }
+    let span = match request.work {
+        Work::Import | Work::Export | Work::Serve => None,
+        Work::Upload => match upload::certified(request, claim) {
+            Ok(span) => Some(span),
+            Err(waits) => return outcome.and(waits),
+        },
+    };
+    let input = pod::WorkerInput {
+        config: &config,
+        world: request.world,
+        claim,
+        consumer,
+        attempt: request.status.restart_count.unwrap_or(0),
+        work: request.work,
+        deadline: span.as_ref().map(|span| upload::deadline(span, request.now)),
+        told: &told,
+        clone: clone.map(|cloned| cloned.address(claim)),
+    };
+    let object = match pod::pod(&request.volume, requested, &input) {
+        Ok(object) => object,
+        Err(Refusal::Faults(faults)) => return outcome.and(refused(request, &faults)),
+        Err(Refusal::Reference(never)) => match never {},
+    };
+    // An earlier refusal is reported until a try succeeds.
+    if failed.is_none() {
+        outcome = outcome.stands(request, "Pending", &format!("pod {pod_name} is being made"));
+    }
+    let reach = span.map(|span| upload::reach(claim, &span, &request.world.facts.namespace));
+    let mut create = Plan::default();
+    create.create(Key::new(Kind::Pod, claim.meta.namespace.clone().unwrap_or_default(), pod_name), object);
+    outcome.and(scheduled(request, claim)).then(reach.unwrap_or_default()).then(create)
+}
 
-    /// A PVC without a volume may get one by the pod that is made for it; where it may not, it is said why.
-    fn may_be_bound(&mut self, wanted: &Wanted<'_>, claim: &PersistentVolumeClaim, is_wanted: bool) -> bool {
-        let name = claim_name(claim);
-        let waits = wanted.class.is_some_and(|class| class.waits_for_consumer);
-        if waits && !is_wanted {
-            let whose = if self.is_alone() { "PVC" } else { "DataVolume" };
+/// A clone of another target reads the PVC: nothing is written to it meanwhile.
+fn is_read(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
+    let message = if let Some(pod) = request.world.cloner_of(claim) {
+        format!(
+            "pod {} reads PVC {} for a clone: nothing is written to the PVC meanwhile",
+            pod.meta.name.as_deref().unwrap_or_default(),
+            claim_name(claim)
+        )
+    } else {
+        let clone = request.world.copied_into(claim)?;
+        format!(
+            "the storage clones PVC {} into PVC {}: nothing is written to the PVC meanwhile",
+            claim_name(claim),
+            claim_name(clone)
+        )
+    };
+    Some(clone::Stop::Waits(clone::IN_USE, message))
+}
+
+/// A VMI uses the disk.
+fn in_use(request: &Request<'_>, claim: &PersistentVolumeClaim, vmi: &str) -> Outcome {
+    let message = format!("VMI {vmi} uses PVC {}: nothing is written to it", claim_name(claim));
+    let outcome = Outcome::default().waits("CloneSourceInUse", &message);
+    // The end of a launcher pod does not touch this key.
+    let next = request.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok();
+    let outcome = next.into_iter().fold(outcome, Outcome::again);
+    outcome.enters(Phase::Pending, true, "ErrClaimNotValid", message)
+}
+
+/// The pod cannot be made now.
+fn cannot_start(request: &Request<'_>, message: &str) -> Outcome {
+    let phase = request.terms().scheduled.0.clone();
+    Outcome::default().stands(request, "ErrStartingPod", message).enters(
+        phase,
+        true,
+        "ErrStartingPod",
+        message,
+    )
+}
+
+/// The last refusal of the pod, or of what is made with it.
+fn refused_pod<'a>(request: &Request<'a>) -> Option<&'a Failure> {
+    let failed = request.world.failures.get(&request.key());
+    failed.filter(|failed| matches!(failed.about, Attempt::Make(Kind::Pod | Kind::Service | Kind::Secret)))
+}
+
+/// The source pod of a clone does not answer yet; `None` where it does.
+fn source_waits(request: &Request<'_>, claim: &PersistentVolumeClaim, served: Served<'_>) -> Option<Outcome> {
+    match served {
+        Served::Ready => None,
+        Served::Waits(reason, message) => {
+            Some(Outcome::default().stands(request, &reason, &message).and(scheduled(request, claim)))
+        }
+        Served::Broke(pod, reason, message, next) => Some(broke(request, Some(pod), &reason, &message, next)),
+        Served::Stopped(stop) => Some(clone::stopped(request, stop)),
+    }
+}
+
+/// The PVC has no volume, and gets none by a pod that is made now. `None` where the pod makes the storage provide the volume.
+fn unbound(target: &Target<'_, '_>, is_wanted: bool) -> Option<Outcome> {
+    let Target { request, claim, requested, .. } = *target;
+    let name = claim_name(claim);
+    let waits = requested.class.is_some_and(|class| class.waits_for_consumer);
+    match (waits, is_wanted) {
+        (true, true) => None,
+        (true, false) => {
+            let whose = if request.is_standalone() { "PVC" } else { "DataVolume" };
             let message =
                 format!("PVC {name} is made when a VM uses it; {AT_ONCE} on the {whose} makes it at once");
-            self.waits(WAITS, &message);
-            self.go(Phase::WaitForFirstConsumer, Some((false, WAITS, message)));
-        } else if !waits {
-            let message = why_unbound(wanted, name);
-            self.waits("Pending", &message);
-            self.go(Phase::Pending, Some((false, "Pending", message)));
+            let outcome = Outcome::default().waits(WAITS, &message);
+            Some(outcome.enters(Phase::WaitForFirstConsumer, false, WAITS, message))
         }
-        waits && is_wanted
-    }
-
-    /// Until when no other pod is made: the last one was made just now, and is gone.
-    fn made_until(&self, pod: &str) -> Option<Timestamp> {
-        let words = self.words();
-        if self.phase != words.scheduled.0 && self.phase != words.works.0 {
-            return None;
-        }
-        let said = notes::running(&self.next)?;
-        // Of a clone, what is said there may be of its source pod.
-        if self.clone.is_some() && !said.message.as_deref().is_some_and(|message| message.contains(pod)) {
-            return None;
-        }
-        let last: Timestamp = said.last_heartbeat_time.as_ref()?.parse().ok()?;
-        let until = last.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok()?;
-        // What a broken pod says of the next one has its own pause.
-        let is_said = said.message.as_deref().is_some_and(|message| message.contains(NEXT));
-        (until > self.now && last <= self.now && !is_said).then_some(until)
-    }
-
-    /// The worker answers no more: what is said of its work was so.
-    fn silent(&mut self, pod: Option<&Pod>) {
-        let Some(since) = pod.and_then(|pod| self.world.silent_since(pod)) else { return };
-        let last = self.next.conditions.iter().find(|said| said.r#type == ConditionType::Transferring);
-        let last = last.and_then(|said| said.message.clone()).unwrap_or_default();
-        let since = cluster_model::conditions::stamp(since);
-        let message = format!("the worker has not answered since {since}; it said last: {last}");
-        self.say(ConditionType::Transferring, "Unknown", "Silent", &message);
-        // That it worked was never written, and so it did not change.
-        let is = |said: &&Condition| said.r#type == ConditionType::Transferring;
-        let was = self.volume.status.iter().flat_map(|status| &status.conditions).find(is).cloned();
-        let now = self.next.conditions.iter_mut().find(|said| is(&&**said));
-        if let (Some(was), Some(now)) = (was, now)
-            && (&was.status, &was.reason, &was.message) == (&now.status, &now.reason, &now.message)
-        {
-            *now = was;
-        }
-    }
-
-    /// The image that the node pulls, where it does.
-    fn node_image(&self) -> Option<&'a str> {
-        self.volume.spec.source.as_ref()?.registry.as_ref()?.of_node()
-    }
-
-    /// What the pod of an image is told, or nothing while it cannot be made as the DataVolume and the cluster want it.
-    fn told(&mut self, config: &Config) -> Option<Told> {
-        if let (Some(_), Some(why)) = (self.node_image(), no_image_volumes(self.world, config)) {
-            let message = format!(
-                "pullMethod node needs image volumes of pods, and {why}; without pullMethod the importer pulls the image itself"
-            );
-            self.stands("ImageVolumesMissing", &message);
-            self.go(Phase::Pending, Some((true, "ImageVolumesMissing", message)));
-            self.after.look_again(self.now.checked_add(NODES).unwrap_or(self.now));
-            return None;
-        }
-        match Told::of(self.volume, self.world) {
-            Ok(told) => Some(told),
-            Err(message) => {
-                self.stands("RegistriesNotValid", &message);
-                self.go(Phase::Pending, Some((true, "RegistriesNotValid", message)));
-                None
-            }
-        }
-    }
-
-    fn imports(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: Option<&Report>) {
-        let waits = report.is_some_and(|report| report.stage == Stage::Waiting);
-        if waits
-            && let Some(pod) = pod
-            && let Ok(told) = Told::of(self.volume, self.world)
-            && !told.is_known_to(pod)
-        {
-            let message = "what is set for registries, or for the proxy, has changed: another pod takes the place of this one";
-            self.stands("Restarting", message);
-            self.scheduled(claim);
-            return self.deletes(Some(pod));
-        }
-        self.say(ConditionType::Running, "True", "Pod is running", "");
-        let noun = self.words().noun;
-        self.say(ConditionType::Ready, "False", "TransferRunning", &format!("{noun} is running"));
-        self.note_import(claim, "Running");
-        match report {
-            Some(report) => {
-                let (word, message) = status::transfer(report);
-                let moves = if word == "Waiting" { "False" } else { "True" };
-                self.say(ConditionType::Transferring, moves, word, &message);
-                self.next.progress = Some(status::progress(report));
-            }
-            None => self.say(ConditionType::Transferring, "Unknown", "Starting", "the worker begins"),
-        }
-        let told = format!("{noun} into {} in progress", claim_name(claim));
-        let (phase, event) = self.words().works.clone();
-        self.go(phase, Some((false, event, told)));
-    }
-
-    pub(super) fn done(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: &Report) {
-        let words = self.words();
-        self.say(ConditionType::Running, "False", "Completed", &format!("{} Complete", words.noun));
-        self.say(ConditionType::Ready, "True", "", "");
-        let (_, message) = status::transfer(report);
-        let reason = if report.length_unknown { "LengthUnknown" } else { "Completed" };
-        let message = if report.length_unknown { format!("{message}; {LENGTH_UNKNOWN}") } else { message };
-        self.say(ConditionType::Transferring, "False", reason, &message);
-        if report.length_unknown && self.phase != Phase::Succeeded {
-            self.tell(true, "LengthUnknown", LENGTH_UNKNOWN);
-        }
-        self.next.progress = Some("100.0%".to_owned());
-        // First: whoever looks at the PVC alone must not take the disk for one that is to be written.
-        self.note_whole(claim, &report.labels);
-        let told = format!("Successfully {} into PVC {}", words.done, claim_name(claim));
-        self.go(Phase::Succeeded, Some((false, words.succeeded, told)));
-        self.clears(claim, pod);
-    }
-
-    /// Notes on the PVC of a DataVolume what the pod of its import does.
-    pub(super) fn note_import(&mut self, claim: &PersistentVolumeClaim, phase: &str) {
-        // All else is noted as a whole (`looks`).
-        if self.work == Work::Import && !self.is_alone() {
-            let labels = &BTreeMap::new();
-            let said = notes::Import { phase, restarts: self.next.restart_count, labels };
-            notes::import(claim, &said, &mut self.after);
-        }
-    }
-
-    /// The same of one that is whole: before the status says so.
-    fn note_whole(&mut self, claim: &PersistentVolumeClaim, labels: &BTreeMap<String, String>) {
-        if self.work == Work::Import && !self.is_alone() {
-            let said = notes::Import { phase: "Succeeded", restarts: self.next.restart_count, labels };
-            notes::import(claim, &said, &mut self.before);
-        }
-    }
-
-    /// The pod ended without an end of its work. It goes, and the next one goes on where it stopped, or takes an upload anew.
-    pub(super) fn broke(&mut self, pod: Option<&Pod>, reason: &str, message: &str, next: Timestamp) {
-        let Some(broken) = pod else { return };
-        let words = self.words();
-        let count = worker::count(broken, self.next.restart_count.unwrap_or(0).max(0));
-        let is_new = self.next.restart_count.unwrap_or(0) < count;
-        self.next.restart_count = Some(count);
-        if is_new {
-            self.tell(true, words.failed, format!("the {} broke off ({reason}): {message}", words.pod));
-        }
-        let message = format!("{message}; {NEXT} {}", cluster_model::conditions::stamp(next));
-        self.waits(reason, &message);
-        self.say(ConditionType::Transferring, "False", "Waiting", &message);
-        self.go(words.broke.clone(), None);
-        if next > self.now {
-            return self.after.look_again(next);
-        }
-        self.deletes(pod);
-    }
-
-    /// No other pod of an import does better than this one, and those before it.
-    fn is_hopeless(&self, pod: Option<&Pod>, reason: &str) -> bool {
-        let attempt = pod.map(worker::attempt).unwrap_or(0);
-        self.work == Work::Import && reason == OOM && attempt >= HOPELESS
-    }
-
-    /// The work is done: the pod goes, and what leads to it.
-    pub(super) fn clears(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>) {
-        if self.work == Work::Upload {
-            upload::take_away(claim, &mut self.after);
-        }
-        clone::forget_client(claim, &mut self.after);
-        self.deletes(pod);
-    }
-
-    pub(super) fn deletes(&mut self, pod: Option<&Pod>) {
-        if let Some(pod) = pod.filter(|pod| !pod.is_going()) {
-            self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+        (false, _) => {
+            let message = why_unbound(requested, name);
+            let outcome = Outcome::default().waits("Pending", &message);
+            Some(outcome.enters(Phase::Pending, false, "Pending", message))
         }
     }
 }
 
-/// The time between two looks at nodes that cannot mount images.
+/// Until when no other pod is made, where the last one was made just now and is gone.
+fn made_until(request: &Request<'_>, clone: Option<&Cloned<'_>>, pod: &str) -> Option<Timestamp> {
+    let terms = request.terms();
+    if request.phase != terms.scheduled.0 && request.phase != terms.running.0 {
+        return None;
+    }
+    let said = running(&request.status)?;
+    // The condition of a clone may be about its source pod.
+    if clone.is_some() && !said.message.as_deref().is_some_and(|message| message.contains(pod)) {
+        return None;
+    }
+    let last: Timestamp = said.last_heartbeat_time.as_ref()?.parse().ok()?;
+    let until = last.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok()?;
+    // After a pod that broke off there is another pause.
+    let is_said = said.message.as_deref().is_some_and(|message| message.contains(NEXT));
+    (until > request.now && last <= request.now && !is_said).then_some(until)
+}
+
+/// The settings of registries for the pod; an outcome with the reason where the pod cannot be made as the DataVolume asks for it.
+fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Outcome> {
+    if let (Some(_), Some(why)) = (request.node_image(), no_image_volumes(request.world, config)) {
+        let message = format!(
+            "pullMethod node needs image volumes of pods, and {why}; without pullMethod the importer pulls the image itself"
+        );
+        return Err(Outcome::default()
+            .stands(request, "ImageVolumesMissing", &message)
+            .enters(Phase::Pending, true, "ImageVolumesMissing", message)
+            .again(request.now.checked_add(NODES).unwrap_or(request.now)));
+    }
+    Told::of(&request.volume, request.world).map_err(|message| {
+        Outcome::default().stands(request, "RegistriesNotValid", &message).enters(
+            Phase::Pending,
+            true,
+            "RegistriesNotValid",
+            message,
+        )
+    })
+}
+
+/// Pause until the nodes are looked at again, where one cannot mount images.
 const NODES: SignedDuration = SignedDuration::from_mins(1);
 
 /// Why the cluster has no image volumes.
@@ -444,7 +503,7 @@ fn no_image_volumes(world: &World, config: &Config) -> Option<&'static str> {
     }
 }
 
-/// What to do about a quota, or a range of limits, that wants more said of a pod than is said.
+/// Adds advice to the refusal by a quota or a LimitRange that demands requests or limits which the pod does not have.
 fn with_advice(refusal: String) -> String {
     let wants_more = ["must specify", "no limit is specified", "no request is specified"];
     match wants_more.iter().any(|words| refusal.contains(words)) {
@@ -456,8 +515,8 @@ fn with_advice(refusal: String) -> String {
     }
 }
 
-/// What a PVC waits for that is not made for the pod that fills it.
-fn why_unbound(wanted: &Wanted<'_>, name: &str) -> String {
+/// Reason why a PVC has no volume, where it does not wait for its first pod.
+fn why_unbound(wanted: &RequestedClaim<'_>, name: &str) -> String {
     match (&wanted.class, wanted.spec.storage_class_name.as_deref()) {
         (None, None) => format!(
             "PVC {name} waits for a volume: it names no StorageClass, and the cluster has no default one"

@@ -1,43 +1,58 @@
-//! Disks: a PVC each, and the worker pod that fills it, from a source or from a client that sends it.
+//! Disks: a PVC each, and the worker pod that fills it, from a source or from a client that uploads.
 //!
 //! ```text
 //!  DataVolume ─► PVC ──(bound, or made for this pod)──► pod importer-NAME, cdi-upload-NAME ─► status ─► Succeeded, Failed
 //!                 │ ▲                                      │ ▲
-//!                 │ └ a PVC alone, annotated as            │ └─ the next pod, after a pause: an import goes on where the
-//!                 │   the target of an upload              │    last one stopped, an upload begins anew
+//!                 │ └ a PVC without a DataVolume:          │ └─ the next pod, after a pause: an import goes on where the
+//!                 │   target of an upload, dataSourceRef   │    last one stopped, an upload starts again
 //!                 └─ WaitForFirstConsumer: until a VMI     └─ report: each second from the pod, then its termination message
-//!                    uses it, or somebody wants it at once
-//!
-//!  claim  the PVC of a DataVolume       fill    the pod, and the next one     worker  how it is with the pod     pod  the object
-//!  size   overhead of file systems      upload  certificate, Service, client  status  conditions of a DataVolume
-//!  users  VMIs that use the disk        alone   a PVC without a DataVolume    notes   annotations of the PVC     words
-//!  shell        what all worker pods have in common        registries   what a pod is told about registries and the proxy
-//!  clone  filled from another PVC
-//!  populator  a PVC with a dataSourceRef      settings  what the CDIConfig says of worker pods
-//!  adopt  a PVC that was there before   grow    one that is too small         elsewhere   one that something else fills
+//!                    uses it, or an annotation asks for it
 //! ```
 //!
-//! **Flow.** Each round looks at the PVC and at the pod, makes a copy of the status as it should be, and writes the
-//! difference. A PVC without a DataVolume is looked at as the DataVolume that would have made it; both are decided on under
-//! the key of the DataVolume of that name.
-//! **Guarantees.** No PVC and no pod that somebody else made is taken for ours. One pod at a time: its name follows from the
+//! **Design.** [`decide`] is read from top to bottom:
+//!
+//! ```text
+//!  World, name ─► request::requests ─► reconcile: steps, each returns an Outcome ─► outcome::plan ─► Plan
+//!                 (one input value)     adopt ─► claim ─► clone ─► fill ─► upload, grow   (the only place that makes a plan)
+//! ```
+//!
+//! A [`Request`] is what a DataVolume, the target of an upload, an external populator's PVC and the PVC of one of our populators have
+//! in common; no step looks at the object that asks. A step is a function of the request, and of the PVC and pod at hand, that returns
+//! an [`Outcome`]: changes of the status, steps before and after it is written, events. No step changes its input.
+//!
+//! | file | content |
+//! |---|---|
+//! | `request` | the input: one disk to fill, from four kinds of objects |
+//! | `outcome` | the result of steps, and the plan that follows from it |
+//! | `adopt` | a PVC that existed before its DataVolume |
+//! | `claim`, `size`, `settings` | the PVC of a DataVolume; overhead of file systems; what the CDIConfig says of worker pods |
+//! | `clone` | a disk that is filled from another PVC |
+//! | `external` | a PVC that names itself what fills it |
+//! | `fill`, `worker`, `users` | the worker pod and the next one; the state of a pod; VMIs that use the disk |
+//! | `upload`, `grow` | certificate, Service and client of an upload; a PVC that is too small for its image |
+//! | `pod`, `base_pod`, `registries` | the worker pod as an object; what all worker pods share; settings of registries and the proxy |
+//! | `status`, `terms`, `claim_annotations` | conditions of a DataVolume; phases and event reasons of each work; annotations of the PVC |
+//! | `standalone_claim`, `populator` | a PVC without a DataVolume, read as one; a PVC with a dataSourceRef |
+//!
+//! **Guarantees.** No PVC and no pod of another owner is used. One pod at a time: its name follows from the
 //! PVC's, and the next is made when the last is gone. Pods are counted by what each says of itself ([`worker::attempt`]), so
 //! a plan that breaks off counts none twice. A DataVolume that has succeeded or failed stays so, whatever becomes of the pod.
-//! A disk that is whole is never written again, nor one under a VMI that runs.
-//! **Assumptions.** What a worker says is said by somebody in the tenant's namespace: it becomes words and numbers of this
+//! A disk that is complete is never written again, nor one under a VMI that runs.
+//! **Assumptions.** A worker runs in the tenant's namespace, so its reports are the tenant's: they become texts and numbers of this
 //! DataVolume, and nothing else.
-//! **Caveats.** The pod of an import that failed stays, so that its log can be read; it goes with the PVC.
+//! **Caveats.** The pod of an import that failed stays, so that its log can be read; it is deleted with the PVC.
 
 mod adopt;
-mod alone;
+pub(crate) mod base_pod;
 mod claim;
+pub(crate) mod claim_annotations;
 #[cfg(test)]
 mod claim_tests;
 mod clone;
-mod elsewhere;
+mod external;
 mod fill;
 mod grow;
-pub(crate) mod notes;
+mod outcome;
 pub(crate) mod pod;
 mod populator;
 #[cfg(test)]
@@ -45,383 +60,264 @@ mod populator_tests;
 pub(crate) mod registries;
 #[cfg(test)]
 mod registries_tests;
+mod request;
 mod settings;
-pub(crate) mod shell;
 mod size;
+mod standalone_claim;
 mod status;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod upload;
 #[cfg(test)]
 mod upload_tests;
 pub(crate) mod users;
-mod words;
 pub(crate) mod worker;
 
 use api::cdi::annotations::ALLOW_ADOPTION;
-use api::datavolume::{ConditionType, DataVolume, Phase, Status};
-use api::fault::Fault;
-use api::meta::ObjectMeta;
-use api::wire::Wire;
-use claim::Wanted;
+use api::datavolume::{ConditionType, Phase};
+use claim::RequestedClaim;
 use clone::Cloned;
 pub(crate) use clone::{FarClone, far_clone};
 use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
 use cluster_model::plan::Plan;
+use fill::Target;
 use jiff::Timestamp;
+use outcome::Outcome;
 pub(crate) use populator::hand_back;
+use request::{Request, requests};
 use size::Overhead;
 
-/// What is said of a pod that broke off, before the time of the next one.
+/// Part of the message about a pod that broke off, before the time of the next one.
 const NEXT: &str = "the next pod begins at";
-/// The reason of what no time mends.
+/// Reason of a request that is not supported: no time mends that.
 const NOT_SERVED: &str = "Unsupported";
-/// The reason of a PVC that is made when a VM uses it.
+/// Reason of a PVC that is made when a VM uses it.
 const WAITS: &str = "WaitForFirstConsumer";
 
-/// What is to be done for the disk of a name.
+/// The plan for the disk of a name.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
-    let mut plan = Plan::default();
+    let requests = requests(world, namespace, name, now);
     let claim = world.pvcs.get(namespace, name);
-    let volume = world.data_volumes.get(namespace, name);
-    let is_taken = |claim: &&PersistentVolumeClaim| {
-        volume.is_some_and(|volume| adopt::reason(world, volume, claim).is_some())
-    };
-    let target = claim.filter(|claim| claim.is_upload_target() && !is_taken(claim));
-    let is_there = |meta: &ObjectMeta| meta.deletion_timestamp.is_none();
-    let filled = claim.and_then(|claim| populator::volume(world, claim));
-    let is_wanted =
-        target.is_some() || filled.is_some() || volume.is_some_and(|volume| is_there(&volume.metadata));
-    if !is_wanted || claim.is_some_and(|claim| !is_there(&claim.meta)) {
-        // A PVC goes when no pod names it any more, and the pod goes with the PVC: somebody has to begin.
-        if let Some(pod) = claim.and_then(|claim| world.worker_of(claim)).filter(|pod| !pod.is_going()) {
-            plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-        }
-    }
     let mut unneeded: Vec<&Pod> = world.sources_for(namespace, name).collect();
-    if let Some(volume) = volume {
-        let source = volume.spec.source.as_ref();
-        let takes = source.is_some_and(|source| source.upload.is_some());
-        let work = if takes { Work::Upload } else { Work::Import };
-        let round = Round::of(world, volume, Kind::DataVolume, work, now).looks();
-        unneeded.retain(|pod| !clone::is_needed(&round, pod));
-        plan.steps.extend(round.before.steps);
-        let mut should = volume.clone();
-        should.status = Some(round.next);
-        if should.status != Some(Status::default()) {
-            plan.update(Kind::DataVolume, &volume.metadata, &volume.write(), &should.write(), true);
-        }
-        plan.steps.extend(round.after.steps);
-        plan.again = round.after.again;
-        adopt::ends(volume, claim, &mut plan);
+    let mut plan = release_claim(world, claim, &requests);
+    for request in requests.iter().filter(|request| request.is_served()) {
+        let (outcome, clone) = reconcile(request);
+        let status = outcome.status(request);
+        unneeded.retain(|pod| !clone::is_needed(request, &status, clone.as_ref(), pod));
+        plan = plan.and(outcome::plan(request, outcome, status));
     }
-    let uploaded = target.map(|claim| (alone::volume(claim), Work::Upload));
-    let imported = filled.map(|volume| (volume, Work::Import));
-    for (volume, work) in uploaded.into_iter().chain(imported) {
-        let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, work, now).looks();
-        unneeded.retain(|pod| !clone::is_needed(&round, pod));
-        plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
-        round.after.again.into_iter().for_each(|time| plan.look_again(time));
-    }
+    plan = plan.and(leave(world, namespace, name));
     if let Some(claim) = claim {
-        populator::decide(world, claim, now, &mut plan);
+        plan = plan.and(populator::decide(world, claim, now));
     }
-    // Last: a stranger's pod that says it is one of these, and cannot be taken away, holds up nothing.
-    for pod in unneeded {
-        clone::take_away(pod, &mut plan);
-    }
-    plan
+    // Last: a pod that only claims to be a source pod, and cannot be deleted, must not hold up the steps before.
+    unneeded.into_iter().map(clone::take_away).fold(plan, Plan::and)
 }
 
-/// What is to be done for the disk of a name while disks are left to others, or to nobody: an adoption that was begun ends, or its
-/// finalizer would hold the DataVolume for ever.
+/// The plan for the disk of a name while another installation fills the disks, or none does: an adoption that was begun ends, or its
+/// finalizer would keep the DataVolume for ever.
 pub(crate) fn leave(world: &World, namespace: &str, name: &str) -> Plan {
+    let claim = world.pvcs.get(namespace, name);
+    world.data_volumes.get(namespace, name).map(|volume| adopt::ends(volume, claim)).unwrap_or_default()
+}
+
+/// Deletes the worker pod of a PVC that is deleted, or that no request fills. Kubernetes keeps the PVC while the pod mounts it, and
+/// deletes the pod only after the PVC.
+fn release_claim(world: &World, claim: Option<&PersistentVolumeClaim>, requests: &[Request<'_>]) -> Plan {
     let mut plan = Plan::default();
-    if let Some(volume) = world.data_volumes.get(namespace, name) {
-        adopt::ends(volume, world.pvcs.get(namespace, name), &mut plan);
+    let Some(claim) = claim else { return plan };
+    let is_wanted = requests.iter().any(|request| !request.is_deleted());
+    if is_wanted && claim.meta.deletion_timestamp.is_none() {
+        return plan;
+    }
+    if let Some(pod) = world.worker_of(claim).filter(|pod| !pod.is_going()) {
+        plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
     }
     plan
 }
 
-/// One look at one disk.
-struct Round<'a> {
-    world: &'a World,
-    volume: &'a DataVolume,
-    /// What the volume is: a DataVolume, or a PVC without one.
-    kind: Kind,
-    work: Work,
-    phase: Phase,
-    /// What it is a clone of, if it is one that can be made now.
-    clone: Option<Cloned<'a>>,
-    /// Its status as it should be.
-    next: Status,
-    now: Timestamp,
-    /// What is done before the status is written, and after.
-    before: Plan,
-    after: Plan,
-}
-
-impl<'a> Round<'a> {
-    fn of(world: &'a World, volume: &'a DataVolume, kind: Kind, work: Work, now: Timestamp) -> Round<'a> {
-        let status = volume.status.clone().unwrap_or_default();
-        Round {
-            world,
-            volume,
-            kind,
-            work,
-            phase: status.phase.clone().unwrap_or_default(),
-            clone: None,
-            next: status,
-            now,
-            before: Plan::default(),
-            after: Plan::default(),
-        }
+/// The steps of one request, in their order: the first that cannot go on ends them. With the outcome, what the disk is a clone of.
+fn reconcile<'a>(request: &Request<'a>) -> (Outcome, Option<Cloned<'a>>) {
+    let and_no_clone = |outcome: Outcome| (outcome, None);
+    // The annotations of a PVC that takes an upload may be corrected after they were refused.
+    let may_be_corrected = request.is_standalone() && request.work == Work::Upload;
+    if request.phase == Phase::Succeeded || request.phase == Phase::Failed && !may_be_corrected {
+        return and_no_clone(ended(request));
     }
-
-    /// Without a KubeVirt object nothing is made; and its PVC goes with a DataVolume that is deleted.
-    fn looks(mut self) -> Round<'a> {
-        if self.volume.metadata.deletion_timestamp.is_some()
-            || cluster_model::config::permitted(self.world).is_none()
-        {
-            return self;
-        }
-        let meta = &self.volume.metadata;
-        let (namespace, name) =
-            (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
-        let claim = self.world.pvcs.get(namespace, name);
-        self.look(claim, name);
-        let noted = claim.filter(|claim| self.is_ours(claim) && claim.meta.deletion_timestamp.is_none());
-        let is_noted = self.work == Work::Upload || self.is_alone();
-        if let Some(claim) = noted.filter(|_| is_noted) {
-            let pod = self.world.worker_for(claim, self.work);
-            let which = (self.work, self.is_alone());
-            // First: a DataVolume says that it is ready when cdi-uploadproxy sees it, too.
-            notes::whole_round(claim, &self.next, pod, which, &mut self.before);
-        }
-        self
+    let adopted = match request.claim {
+        Some(claim) => adopt::adopted(request, claim),
+        None => adopt::awaits_claim(request),
+    };
+    if let Some(outcome) = adopted {
+        return and_no_clone(outcome);
     }
-
-    fn look(&mut self, claim: Option<&'a PersistentVolumeClaim>, name: &str) {
-        // The annotations of a PVC that takes an upload may be put right.
-        let may_be_mended = self.is_alone() && self.work == Work::Upload;
-        let is_over = self.phase == Phase::Succeeded || self.phase == Phase::Failed && !may_be_mended;
-        if is_over {
-            return self.ended(claim);
-        }
-        match claim {
-            Some(claim) if self.adopts(claim) => return,
-            None if self.awaits_its_claim(name) => return,
-            _ => {}
-        }
-        if let Some(claim) = claim.filter(|claim| self.is_made_by_storage(claim)) {
-            self.say_bound(claim);
-            return self.populated(claim, self.phase.clone());
-        }
-        let is_elsewhere = self.volume.spec.is_filled_otherwise();
-        let faults = if is_elsewhere { Vec::new() } else { api::job::check_in_cluster(self.volume) };
+    if let Some(claim) = request.claim.filter(|claim| clone::is_made_by_storage(request, claim)) {
+        let populated = clone::populated(request, claim, request.phase.clone());
+        return and_no_clone(Outcome::default().bound(claim).and(populated));
+    }
+    if !request.is_populated_externally() {
+        let faults = api::job::check_in_cluster(&request.volume);
         if !faults.is_empty() {
-            return self.refused(&faults);
-        }
-        match self.cloned(claim) {
-            Ok(cloned) => self.clone = cloned,
-            Err(stop) => return self.stops(stop),
-        }
-        let size = self.clone.as_ref().and_then(Cloned::size);
-        let wanted = match size {
-            Some(size) => Wanted::of_clone(self.volume, self.world, Overhead::default(), size),
-            None => Wanted::of(self.volume, self.world, Overhead::default()),
-        };
-        let wanted = match wanted {
-            Ok(wanted) => wanted,
-            Err(why) => return self.not_valid(&why),
-        };
-        match claim {
-            None => self.make_claim(&wanted),
-            Some(claim) if !self.is_ours(claim) => self.taken(claim),
-            Some(claim) => {
-                self.say_bound(claim);
-                match claim.status.phase.as_deref() {
-                    _ if claim.meta.deletion_timestamp.is_some() => {
-                        self.waits("Terminating", &format!("PVC {name} is being deleted"));
-                        self.go(Phase::Pending, None);
-                    }
-                    Some("Lost") => {
-                        let why = format!("the volume of PVC {name} is lost: delete the DataVolume");
-                        self.waits("ClaimLost", &why);
-                        self.go(Phase::Pending, Some((true, "ErrClaimLost", why)));
-                    }
-                    _ if is_elsewhere => self.is_filled_elsewhere(&wanted.of_claim(claim, self.world), claim),
-                    _ => self.fill(&wanted.of_claim(claim, self.world), claim),
-                }
-            }
+            return and_no_clone(refused(request, &faults));
         }
     }
-
-    /// It is a PVC without a DataVolume.
-    fn is_alone(&self) -> bool {
-        self.kind == Kind::PersistentVolumeClaim
-    }
-
-    fn is_ours(&self, claim: &PersistentVolumeClaim) -> bool {
-        let uid = self.volume.metadata.uid.as_deref();
-        match self.is_alone() {
-            true => claim.meta.uid.as_deref() == uid,
-            false => owner::controller(&claim.meta).is_some_and(|owner| Some(owner.uid.as_str()) == uid),
+    let (found, clone) = clone::resolve(request);
+    match clone {
+        Ok(clone) => {
+            let outcome = found.and(with_claim(request, clone.as_ref()));
+            (outcome, clone)
         }
-    }
-
-    fn words(&self) -> &'static words::Words {
-        if self.is_clone() { &words::CLONE } else { words::of(self.work) }
-    }
-
-    /// The key under which the disk is decided on.
-    fn key(&self) -> Key {
-        key(Kind::DataVolume, &self.volume.metadata)
-    }
-
-    // ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    fn say(&mut self, kind: ConditionType, is: &str, reason: &str, message: &str) {
-        status::say(&mut self.next, kind, is, reason, message, self.now);
-    }
-
-    fn tell(&mut self, warning: bool, reason: &'static str, message: impl Into<String>) {
-        self.after.tell(self.kind, &self.volume.metadata, warning, reason, message);
-    }
-
-    /// Goes to a phase; what people are told of it, they are told once.
-    fn go(&mut self, phase: Phase, told: Option<(bool, &'static str, String)>) {
-        if self.phase != phase
-            && let Some((warning, reason, message)) = told
-        {
-            self.tell(warning, reason, message);
-        }
-        self.next.phase = Some(phase);
-        if self.next.progress.is_none() {
-            self.next.progress = Some(status::UNKNOWN.to_owned());
-        }
-    }
-
-    fn waits(&mut self, reason: &str, message: &str) {
-        self.say(ConditionType::Running, "False", reason, message);
-        self.say(ConditionType::Ready, "False", reason, message);
-    }
-
-    fn say_bound(&mut self, claim: &PersistentVolumeClaim) {
-        let name = claim.meta.name.clone().unwrap_or_default();
-        self.next.claim_name = Some(name.clone());
-        match claim.status.phase.as_deref() {
-            Some("Bound") => self.say(ConditionType::Bound, "True", "Bound", &format!("PVC {name} Bound")),
-            Some("Lost") => self.say(ConditionType::Bound, "False", "ClaimLost", "Claim Lost"),
-            _ => self.say(ConditionType::Bound, "False", "Pending", &format!("PVC {name} Pending")),
-        }
-    }
-
-    // ── Refusals ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Its spec asks for what is not served: no time mends that.
-    fn refused(&mut self, faults: &[Fault]) {
-        let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        self.fail(NOT_SERVED, &said.join("; "));
-    }
-
-    fn fail(&mut self, reason: &str, message: &str) {
-        self.waits(reason, message);
-        self.say(ConditionType::Transferring, "False", reason, message);
-        self.go(Phase::Failed, Some((true, self.words().failed, message.to_owned())));
-    }
-
-    /// No PVC can be made of it, as the cluster is: a StorageClass may come.
-    fn not_valid(&mut self, why: &str) {
-        self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
-        self.waits("ErrClaimNotValid", why);
-        self.go(Phase::Pending, Some((true, "ErrClaimNotValid", why.to_owned())));
-    }
-
-    fn taken(&mut self, claim: &PersistentVolumeClaim) {
-        let name = claim_name(claim);
-        let mut why = format!(
-            "PVC {name} is there already, and not made for this DataVolume: delete the PVC or choose another name"
-        );
-        if let Some(not_whole) = claim.not_whole() {
-            why.push_str(&format!("; the PVC {not_whole}"));
-        } else if owner::controller(&claim.meta).is_none() {
-            why.push_str(&format!(
-                "; to have it taken as it is, annotate the PVC itself with {ALLOW_ADOPTION}: \"true\""
-            ));
-        }
-        self.waits("ErrResourceExists", &why);
-        self.go(Phase::Pending, Some((true, "ErrResourceExists", why)));
-    }
-
-    // ── The PVC ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    fn make_claim(&mut self, wanted: &Wanted<'_>) {
-        self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
-        let meta = &self.volume.metadata;
-        let name = meta.name.clone().unwrap_or_default();
-        let (notes, data_source) = match self.way_of(wanted) {
-            Ok(way) => way,
-            Err(stop) => return self.stops(stop),
-        };
-        let wanted = &wanted.made_from(data_source);
-        let failed = self.world.failures.get(&self.key());
-        // Said as long as no try has mended it: a reason that comes and goes is read by nobody.
-        if let Some(failed) =
-            failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim))
-        {
-            let reason = claim_refused(&failed.message);
-            self.waits(reason, &failed.message);
-            self.go(Phase::Pending, Some((true, reason, failed.message.clone())));
-            if failed.retry > self.now {
-                return self.after.look_again(failed.retry);
-            }
-        } else {
-            self.waits("Pending", &format!("PVC {name} is being made"));
-            self.go(Phase::Pending, Some((false, "Pending", format!("PVC {name} Pending"))));
-        }
-        let key = Key::new(Kind::PersistentVolumeClaim, meta.namespace.clone().unwrap_or_default(), name);
-        let object = claim::object(self.volume, wanted, &notes);
-        self.after.create(key, adopt::of_reserved_volume(self.world, meta, object));
-    }
-
-    /// It has succeeded or failed, and stays so.
-    fn ended(&mut self, claim: Option<&PersistentVolumeClaim>) {
-        let Some(claim) = claim.filter(|claim| self.is_ours(claim)) else {
-            if self.phase == Phase::Succeeded {
-                self.has_none(claim);
-            }
-            return;
-        };
-        self.say_bound(claim);
-        if self.phase == Phase::Succeeded {
-            self.note_import(claim, "Succeeded");
-            // The plan that wrote so may have broken off behind that; and one that was made late must not write.
-            if let Some(pod) = self.world.worker_for(claim, self.work).filter(|pod| !pod.is_going()) {
-                self.clears(claim, Some(pod));
-            }
-        }
-    }
-
-    /// It has succeeded, and owns no PVC any more. One of its name is not taken again: somebody has taken that away, or another PVC
-    /// is there.
-    fn has_none(&mut self, other: Option<&PersistentVolumeClaim>) {
-        let (reason, message) = match other.map(claim_name) {
-            None => ("NotFound", "the PVC is gone, and the disk with it".to_owned()),
-            Some(name) => (
-                "NotOwned",
-                format!(
-                    "PVC {name} is there, and is not that of this DataVolume any more: to have it again, annotate the PVC with \
-                     {ALLOW_ADOPTION}: \"true\", delete the DataVolume and make it anew"
-                ),
-            ),
-        };
-        self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
-        self.say(ConditionType::Ready, "False", reason, &message);
+        Err(stop) => and_no_clone(found.and(clone::stopped(request, stop))),
     }
 }
 
-/// Why the API server refuses what a PVC asks for, as a word.
+/// The steps from the PVC on: it is made, or filled.
+fn with_claim<'a>(request: &Request<'a>, clone: Option<&Cloned<'a>>) -> Outcome {
+    let requested = match clone.and_then(Cloned::size) {
+        Some(size) => RequestedClaim::of_clone(&request.volume, request.world, Overhead::default(), size),
+        None => RequestedClaim::new(&request.volume, request.world, Overhead::default()),
+    };
+    let requested = match requested {
+        Ok(requested) => requested,
+        Err(why) => return not_valid(&why),
+    };
+    let Some(claim) = request.claim else { return make_claim(request, clone, &requested) };
+    if !request.owns(claim) {
+        return occupied(claim);
+    }
+    let name = request.name();
+    let outcome = Outcome::default().bound(claim);
+    outcome.and(match claim.status.phase.as_deref() {
+        _ if claim.meta.deletion_timestamp.is_some() => Outcome::default()
+            .waits("Terminating", &format!("PVC {name} is being deleted"))
+            .phase(Phase::Pending),
+        Some("Lost") => {
+            let why = format!("the volume of PVC {name} is lost: delete the DataVolume");
+            Outcome::default().waits("ClaimLost", &why).enters(Phase::Pending, true, "ErrClaimLost", why)
+        }
+        _ => {
+            let requested = requested.of_existing(claim, request.world);
+            match request.is_populated_externally() {
+                true => external::populated(request, &requested, claim),
+                false => fill::fill(&Target { request, claim, requested: &requested, clone }),
+            }
+        }
+    })
+}
+
+// ── Refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// The spec asks for something that is not supported.
+fn refused(request: &Request<'_>, faults: &[api::fault::Fault]) -> Outcome {
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    Outcome::default().fails(request, NOT_SERVED, &faults.join("; "))
+}
+
+/// No PVC can be made as the cluster is. A StorageClass may be created later.
+fn not_valid(why: &str) -> Outcome {
+    Outcome::default().not_found().waits("ErrClaimNotValid", why).enters(
+        Phase::Pending,
+        true,
+        "ErrClaimNotValid",
+        why,
+    )
+}
+
+/// A PVC of that name exists, and is not of this request.
+fn occupied(claim: &PersistentVolumeClaim) -> Outcome {
+    let name = claim_name(claim);
+    let mut why = format!(
+        "PVC {name} is there already, and not made for this DataVolume: delete the PVC or choose another name"
+    );
+    if let Some(not_whole) = claim.not_whole() {
+        why.push_str(&format!("; the PVC {not_whole}"));
+    } else if owner::controller(&claim.meta).is_none() {
+        why.push_str(&format!(
+            "; to have it taken as it is, annotate the PVC itself with {ALLOW_ADOPTION}: \"true\""
+        ));
+    }
+    Outcome::default().waits("ErrResourceExists", &why).enters(Phase::Pending, true, "ErrResourceExists", why)
+}
+
+// ── The PVC ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// Makes the PVC, from a source of its storage where the storage clones it.
+fn make_claim(request: &Request<'_>, clone: Option<&Cloned<'_>>, requested: &RequestedClaim<'_>) -> Outcome {
+    let outcome = Outcome::default().not_found();
+    let chosen = match clone.map(|clone| clone::choose_way(request, clone, requested)).transpose() {
+        Ok(chosen) => chosen.unwrap_or_default(),
+        Err(stop) => return outcome.and(clone::stopped(request, stop)),
+    };
+    let requested = requested.made_from(chosen.data_source);
+    let name = request.name();
+    let failed = request.world.failures.get(&request.key());
+    let failed = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
+    let mut outcome = outcome.and(chosen.outcome);
+    // A refusal is reported until a try succeeds: a reason that comes and goes is not seen.
+    if let Some(failed) = failed {
+        let reason = claim_refused(&failed.message);
+        outcome = outcome.waits(reason, &failed.message).enters(
+            Phase::Pending,
+            true,
+            reason,
+            failed.message.clone(),
+        );
+        if failed.retry > request.now {
+            return outcome.again(failed.retry);
+        }
+    } else {
+        outcome = outcome.waits("Pending", &format!("PVC {name} is being made")).enters(
+            Phase::Pending,
+            false,
+            "Pending",
+            format!("PVC {name} Pending"),
+        );
+    }
+    let key = Key::new(Kind::PersistentVolumeClaim, request.namespace(), name);
+    let object = claim::object(&request.volume, &requested, &chosen.annotations);
+    let mut create = Plan::default();
+    create.create(key, adopt::of_reserved_volume(request.world, request.meta(), object));
+    outcome.then(create)
+}
+
+/// The request has succeeded or failed, and stays so.
+fn ended(request: &Request<'_>) -> Outcome {
+    let Some(claim) = request.own_claim() else {
+        return match request.phase == Phase::Succeeded {
+            true => lost_claim(request.claim),
+            false => Outcome::default(),
+        };
+    };
+    let outcome = Outcome::default().bound(claim);
+    if request.phase != Phase::Succeeded {
+        return outcome;
+    }
+    let outcome = outcome.and(fill::note_import(request, claim, "Succeeded"));
+    // The plan that wrote the phase may have ended before it deleted the pod. Such a pod must not write any more.
+    match request.world.worker_for(claim, request.work).filter(|pod| !pod.is_going()) {
+        Some(pod) => outcome.and(fill::clear(request, claim, Some(pod))),
+        None => outcome,
+    }
+}
+
+/// The request has succeeded, and owns no PVC any more. A PVC of its name is not taken again: the owner reference was removed, or
+/// the PVC is another one.
+fn lost_claim(other: Option<&PersistentVolumeClaim>) -> Outcome {
+    let (reason, message) = match other.map(claim_name) {
+        None => ("NotFound", "the PVC is gone, and the disk with it".to_owned()),
+        Some(name) => (
+            "NotOwned",
+            format!(
+                "PVC {name} is there, and is not that of this DataVolume any more: to have it again, annotate the PVC with \
+                 {ALLOW_ADOPTION}: \"true\", delete the DataVolume and make it anew"
+            ),
+        ),
+    };
+    Outcome::default().not_found().condition(ConditionType::Ready, "False", reason, &message)
+}
+
+/// Reason of a PVC that the API server refuses.
 fn claim_refused(message: &str) -> &'static str {
     if message.contains("exceeded quota") { "ErrExceededQuota" } else { "ErrClaimNotValid" }
 }

@@ -12,10 +12,10 @@
 //!       /tmp                               an emptyDir
 //! ```
 
-use super::claim::Wanted;
+use super::base_pod::{self, BasePod};
+use super::claim::RequestedClaim;
 use super::registries::Told;
 use super::settings;
-use super::shell::{self, Shell};
 use api::datavolume::DataVolume;
 use api::job::{self, Files, Import, References, Refusal, Source, Target};
 use api::machine::Machine;
@@ -38,7 +38,7 @@ const SPOOL: &str = "1Gi";
 
 /// What a worker's pod depends on beside the DataVolume.
 #[derive(Clone, Debug)]
-pub(super) struct Around<'a> {
+pub(super) struct WorkerInput<'a> {
     /// The settings of the cluster.
     pub(super) config: &'a Config,
     /// What is known of the cluster.
@@ -61,8 +61,8 @@ pub(super) struct Around<'a> {
 /// The pod.
 pub(super) fn pod(
     volume: &DataVolume,
-    wanted: &Wanted<'_>,
-    around: &Around<'_>,
+    wanted: &RequestedClaim<'_>,
+    around: &WorkerInput<'_>,
 ) -> Result<Value, Refusal<Infallible>> {
     let is_block = wanted.spec.is_block();
     let target = PathBuf::from(if is_block { DEVICE } else { DISK });
@@ -135,7 +135,7 @@ pub(super) fn pod(
 /// The job of a disk that comes from elsewhere than a PVC.
 fn imported(
     volume: &DataVolume,
-    wanted: &Wanted<'_>,
+    wanted: &RequestedClaim<'_>,
     target: Target,
     mounted: &mut Mounted,
 ) -> Result<Import, Refusal<Infallible>> {
@@ -205,7 +205,7 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
     }
     first.append(&mut mounts);
     let env = vec![json!({"name": "CDI_JOB", "value": job}), json!({"name": "OWNER_UID", "value": meta.uid})];
-    let mut container = shell::container(world, work.container(), work.verb(), env);
+    let mut container = base_pod::container(world, work.container(), work.verb(), env);
     container["volumeMounts"] = json!(first);
     if let Some(tls) = tls {
         shows_itself(&mut container, &mut volumes, &tls);
@@ -213,7 +213,7 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
     if is_block {
         container["volumeDevices"] = json!([{"name": DATA, "devicePath": DEVICE}]);
     }
-    shell::pod(Shell {
+    base_pod::pod(BasePod {
         world,
         name,
         namespace: meta.namespace.as_deref(),
@@ -259,7 +259,7 @@ fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
 }
 
 /// Where the consumer can run, its volume is made: what the VMI says stands before what the cluster says of worker pods.
-fn place(spec: &mut Value, around: &Around<'_>) {
+fn place(spec: &mut Value, around: &WorkerInput<'_>) {
     let Some((vmi, machine)) = around.consumer else { return };
     let wanted = crate::pod::placement(vmi, machine, around.config);
     for field in ["affinity", "schedulerName", "topologySpreadConstraints"] {

@@ -1,14 +1,14 @@
-//! What a DataVolume says of itself: its phase, its progress, its conditions.
+//! Progress and conditions in the status of a DataVolume.
 
-use api::datavolume::{ConditionType, Status};
+use api::datavolume::{Condition, ConditionType, Status};
 use api::job::{Report, Stage};
-use cluster_model::conditions::say_of_cdi;
+use cluster_model::conditions::{say_of_cdi, stamp};
 use jiff::Timestamp;
 
-/// Progress, while nobody knows it.
+/// Progress that is not known.
 pub(super) const UNKNOWN: &str = "N/A";
 
-/// Says a condition. What says so already stays as it is, with its times.
+/// Sets a condition. One that is the same already keeps its times.
 pub(super) fn say(
     status: &mut Status,
     kind: ConditionType,
@@ -20,14 +20,34 @@ pub(super) fn say(
     say_of_cdi(&mut status.conditions, kind, is, &word(reason), &sentence(message), now);
 }
 
-/// A reason as a condition has it: workers, which somebody else may have begun, say what they like.
+/// Says of a worker that has not answered `since` then what it reported last. The times of a condition that `before` has in the same
+/// form are kept, since what the worker did meanwhile was never written.
+pub(super) fn say_silent(status: &mut Status, before: &Status, since: Timestamp, now: Timestamp) {
+    let is_transfer = |said: &&Condition| said.r#type == ConditionType::Transferring;
+    let last = status.conditions.iter().find(is_transfer).and_then(|said| said.message.clone());
+    let message = format!(
+        "the worker has not answered since {}; it said last: {}",
+        stamp(since),
+        last.unwrap_or_default()
+    );
+    say(status, ConditionType::Transferring, "Unknown", "Silent", &message, now);
+    let old = before.conditions.iter().find(is_transfer);
+    let new = status.conditions.iter_mut().find(|said| is_transfer(&&**said));
+    if let (Some(old), Some(new)) = (old, new)
+        && (&old.status, &old.reason, &old.message) == (&new.status, &new.reason, &new.message)
+    {
+        new.clone_from(old);
+    }
+}
+
+/// A reason as a condition has it. It may be the text of a worker in the tenant's namespace.
 fn word(text: &str) -> String {
     const LONGEST: usize = 128;
     text.chars().filter(|c| c.is_ascii_alphanumeric() || " -_.".contains(*c)).take(LONGEST).collect()
 }
 
-/// A message as a condition has it: of a bounded length, and nothing that does something to a terminal.
-fn sentence(text: &str) -> String {
+/// A message as a condition has it: of a bounded length, and without control characters.
+pub(super) fn sentence(text: &str) -> String {
     const LONGEST: usize = 1024;
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let cut: String = text.chars().map(plain).take(LONGEST).collect();
@@ -45,7 +65,7 @@ pub(super) fn progress(report: &Report) -> String {
     }
 }
 
-/// What a worker that runs does, as a word and a sentence: how much, how fast, how long, or what it waits for.
+/// State of a transfer as a reason and a message: amount, rate and time left, or the cause of a wait.
 pub(super) fn transfer(report: &Report) -> (&'static str, String) {
     let word = match report.stage {
         Stage::Preparing => "Preparing",

@@ -17,9 +17,13 @@
 //! **Caveats.** Service and Secret are written and never followed: a Service that somebody takes away is missing until the next
 //! pod.
 
-use super::{Round, notes, status};
+use super::claim_annotations::running;
+use super::fill::scheduled;
+use super::outcome::Outcome;
+use super::request::Request;
+use super::status;
 use crate::certificates::uploads::{self, Span};
-use api::datavolume::{ConditionType, ContentType, Phase, Status};
+use api::datavolume::{ConditionType, ContentType, Phase};
 use api::job::{Report, Stage};
 use api::meta::ObjectMeta;
 use cluster_model::issue::{ForPod, Holder};
@@ -73,7 +77,8 @@ pub(super) fn labels(claim: &ObjectMeta) -> Map<String, Value> {
 }
 
 /// By these a pod is reached: its Secret and its Service, before the pod itself.
-pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &str, plan: &mut Plan) {
+pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &str) -> Plan {
+    let mut plan = Plan::default();
     let meta = &claim.meta;
     let (name, namespace) = (name(meta), meta.namespace.clone().unwrap_or_default());
     plan.issue_for_pod(ForPod {
@@ -107,97 +112,101 @@ pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &s
         },
     });
     plan.create(Key::new(Kind::Service, namespace, name), service);
+    plan
 }
 
 /// Nobody needs to reach the pod any more. Where the pod goes too, it goes last: while it is there, all of it is done again.
-pub(super) fn take_away(claim: &PersistentVolumeClaim, plan: &mut Plan) {
+pub(super) fn take_away(claim: &PersistentVolumeClaim) -> Plan {
+    let mut plan = Plan::default();
     let (name, namespace) = (name(&claim.meta), claim.meta.namespace.clone().unwrap_or_default());
     for kind in [Kind::Service, Kind::Secret] {
         plan.delete_of(Key::new(kind, &*namespace, &*name), &claim.meta);
     }
+    plan
 }
 
 fn name(claim: &ObjectMeta) -> String {
     Work::Upload.pod(claim.name.as_deref().unwrap_or_default())
 }
 
-impl Round<'_> {
-    /// When a certificate that is made now ends; nothing, and that is said, while none can be made.
-    pub(super) fn certified(&mut self, claim: &PersistentVolumeClaim) -> Option<Span> {
-        let span = match self.work {
-            Work::Upload => uploads::ready(self.world, self.now),
-            Work::Import | Work::Export | Work::Serve => uploads::ready_for_clone(self.world, self.now),
-        };
-        // One that is late before it begins would be made again and again.
-        let span = span.filter(|span| deadline(span, self.now) > self.now);
-        if span.is_none() {
-            let pod = if self.work == Work::Upload { "upload pod" } else { "source pod" };
-            let message = format!(
-                "the {pod} of PVC {} waits for the authorities of its certificate, which virt-controller makes in the \
-                 namespace {}",
-                super::claim_name(claim),
-                self.world.facts.namespace
-            );
-            self.waits("CertificatesPending", &message);
-            self.go(Phase::Pending, None);
-            self.after.look_again(self.now.checked_add(LOOK).unwrap_or(self.now));
-        }
-        span
-    }
+/// The validity of a certificate that is made now; an outcome with the reason where none can be made yet.
+pub(super) fn certified(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Result<Span, Outcome> {
+    let span = match request.work {
+        Work::Upload => uploads::ready(request.world, request.now),
+        Work::Import | Work::Export | Work::Serve => uploads::ready_for_clone(request.world, request.now),
+    };
+    // A pod whose deadline has passed before it starts would be made again and again.
+    span.filter(|span| deadline(span, request.now) > request.now).ok_or_else(|| {
+        let pod = if request.work == Work::Upload { "upload pod" } else { "source pod" };
+        let message = format!(
+            "the {pod} of PVC {} waits for the authorities of its certificate, which virt-controller makes in the \
+             namespace {}",
+            super::claim_name(claim),
+            request.world.facts.namespace
+        );
+        let again = request.now.checked_add(LOOK).unwrap_or(request.now);
+        Outcome::default().waits("CertificatesPending", &message).phase(Phase::Pending).again(again)
+    })
+}
 
-    /// The pod runs: it waits for a client, or takes what one sends.
-    pub(super) fn receives(
-        &mut self,
-        claim: &PersistentVolumeClaim,
-        pod: Option<&Pod>,
-        report: Option<&Report>,
-    ) {
-        let container = pod.and_then(|pod| pod.container(Work::Upload.container()));
-        let is_ready = container.is_some_and(|container| container.ready);
-        let waits = format!("waits for an upload: {}", self.command(claim));
-        let moving = report.filter(|report| !matches!(report.stage, Stage::Preparing | Stage::Waiting));
-        // The last upload failed, or its connection broke, and another one may come.
-        let failed = report.filter(|report| report.stage == Stage::Waiting && !report.reason.is_empty());
-        let why = failed.map(|report| report.message.as_str()).unwrap_or_default();
-        let said = |status: &Status| notes::running(status).and_then(|running| running.message.clone());
-        let before = said(&self.next);
-        self.say(ConditionType::Running, "True", "Pod is running", why);
-        let now = said(&self.next);
-        if let Some(why) = now.filter(|now| failed.is_some() && Some(now) != before.as_ref()) {
-            self.tell(true, self.words().failed, format!("the upload failed: {why}"));
-        }
-        self.next.progress = Some(moving.map_or_else(|| status::UNKNOWN.to_owned(), status::progress));
-        if !is_ready {
-            let message = "the upload pod runs, and is not ready yet";
-            self.say(ConditionType::Ready, "False", "Pending", message);
-            self.say(ConditionType::Transferring, "False", "Starting", message);
-            return self.scheduled(claim);
-        }
-        match (moving, failed) {
-            (Some(report), _) => {
-                let (word, message) = status::transfer(report);
-                self.say(ConditionType::Ready, "False", "TransferRunning", "Upload is running");
-                self.say(ConditionType::Transferring, "True", word, &message);
-            }
-            (None, failed) => {
-                let message = match failed {
-                    Some(report) => format!("{}; {waits}", report.message),
-                    None => waits,
-                };
-                self.say(ConditionType::Ready, "False", "WaitsForUpload", &message);
-                self.say(ConditionType::Transferring, "False", "Waiting", &message);
-            }
-        }
-        let told = format!("Upload into {} ready", super::claim_name(claim));
-        self.go(Phase::UploadReady, Some((false, "UploadReady", told)));
+/// The pod runs: it waits for a client, or receives the disk from one.
+pub(super) fn receives(
+    request: &Request<'_>,
+    claim: &PersistentVolumeClaim,
+    pod: Option<&Pod>,
+    report: Option<&Report>,
+) -> Outcome {
+    let container = pod.and_then(|pod| pod.container(Work::Upload.container()));
+    let is_ready = container.is_some_and(|container| container.ready);
+    let moving = report.filter(|report| !matches!(report.stage, Stage::Preparing | Stage::Waiting));
+    // The last upload failed, or its connection broke. The pod takes another one.
+    let failed = report.filter(|report| report.stage == Stage::Waiting && !report.reason.is_empty());
+    let why = failed.map(|report| report.message.as_str()).unwrap_or_default();
+    let mut outcome = Outcome::default()
+        .condition(ConditionType::Running, "True", "Pod is running", why)
+        .progress(moving.map_or_else(|| status::UNKNOWN.to_owned(), status::progress));
+    let before = running(&request.status).and_then(|running| running.message.clone());
+    let now = Some(status::sentence(why)).filter(|now| !now.is_empty());
+    if let Some(why) = now.filter(|now| failed.is_some() && Some(now) != before.as_ref()) {
+        outcome = outcome.event(true, request.terms().failed, format!("the upload failed: {why}"));
     }
+    if !is_ready {
+        let message = "the upload pod runs, and is not ready yet";
+        return outcome
+            .condition(ConditionType::Ready, "False", "Pending", message)
+            .condition(ConditionType::Transferring, "False", "Starting", message)
+            .and(scheduled(request, claim));
+    }
+    let outcome = match moving {
+        Some(report) => {
+            let (word, message) = status::transfer(report);
+            outcome
+                .condition(ConditionType::Ready, "False", "TransferRunning", "Upload is running")
+                .condition(ConditionType::Transferring, "True", word, &message)
+        }
+        None => {
+            let waits = format!("waits for an upload: {}", upload_command(request, claim));
+            let message = match failed {
+                Some(report) => format!("{}; {waits}", report.message),
+                None => waits,
+            };
+            outcome.condition(ConditionType::Ready, "False", "WaitsForUpload", &message).condition(
+                ConditionType::Transferring,
+                "False",
+                "Waiting",
+                &message,
+            )
+        }
+    };
+    let message = format!("Upload into {} ready", super::claim_name(claim));
+    outcome.enters(Phase::UploadReady, false, "UploadReady", message)
+}
 
-    /// What a person types.
-    fn command(&self, claim: &PersistentVolumeClaim) -> String {
-        let kind = if self.is_alone() { "pvc" } else { "dv" };
-        let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
-        let is_archive = self.volume.spec.content_type == Some(ContentType::Archive);
-        let path = if is_archive { "--archive-path" } else { "--image-path" };
-        format!("virtctl image-upload {kind} {} -n {namespace} {path} FILE", super::claim_name(claim))
-    }
+/// The command that uploads a file into this PVC.
+fn upload_command(request: &Request<'_>, claim: &PersistentVolumeClaim) -> String {
+    let kind = if request.is_standalone() { "pvc" } else { "dv" };
+    let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
+    let is_archive = request.volume.spec.content_type == Some(ContentType::Archive);
+    let path = if is_archive { "--archive-path" } else { "--image-path" };
+    format!("virtctl image-upload {kind} {} -n {namespace} {path} FILE", super::claim_name(claim))
 }

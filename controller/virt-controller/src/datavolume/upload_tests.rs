@@ -246,9 +246,7 @@ fn what_somebody_else_has_under_the_names_of_an_upload_is_neither_deleted_nor_be
         assert_eq!(*sim.get(&key(kind)), theirs);
         // And when the upload is over, by whatever way.
         let claim = sim.world.pvcs.get("n", "disk").unwrap().clone();
-        let mut plan = cluster_model::plan::Plan::default();
-        super::upload::take_away(&claim, &mut plan);
-        sim.apply(plan);
+        sim.apply(super::upload::take_away(&claim));
         assert_eq!(*sim.get(&key(kind)), theirs, "{kind:?}");
     }
 }

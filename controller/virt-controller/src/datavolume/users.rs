@@ -1,4 +1,4 @@
-//! Who uses the disk: a VMI that waits for it says where it is made, and under one that runs nothing is written.
+//! VMIs that use the disk: one that waits for it determines where the volume is made, and under one that runs nothing is written.
 //!
 //! | VMI | no launcher pod, or one that has ended | a launcher pod that has not ended |
 //! |---|---|---|
@@ -6,34 +6,29 @@
 //! | Scheduling … Running | user | user |
 //! | Succeeded, Failed | neither | user |
 
-use super::Round;
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{Kind, LauncherPods, Mark, PersistentVolumeClaim, World};
 
-impl<'a> Round<'a> {
-    /// The VMI that waits for the disk, where there is one.
-    pub(super) fn consumer(&self, claim: &PersistentVolumeClaim) -> Option<&'a VirtualMachineInstance> {
-        vmis(self.world, claim).find(|vmi| {
-            vmi.metadata.deletion_timestamp.is_none()
-                && cluster_model::objects::is_waiting(vmi)
-                && !has_launcher(self.world, vmi)
-        })
-    }
-
-    /// A VMI that may write to the disk.
-    pub(super) fn user(&self, claim: &PersistentVolumeClaim) -> Option<String> {
-        user(self.world, claim)
-    }
+/// The VMI that waits for the disk of a PVC, where there is one.
+pub(super) fn consumer<'a>(
+    world: &'a World,
+    claim: &PersistentVolumeClaim,
+) -> Option<&'a VirtualMachineInstance> {
+    vmis(world, claim).find(|vmi| {
+        vmi.metadata.deletion_timestamp.is_none()
+            && cluster_model::objects::is_waiting(vmi)
+            && !has_launcher(world, vmi)
+    })
 }
 
-/// A VMI that may write to the disk of a PVC: it is beyond waiting, or has a launcher pod.
+/// Name of a VMI that may write to the disk of a PVC: one that is past waiting, or has a launcher pod.
 pub(crate) fn user(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
     let is_at_work = |vmi: &_| !cluster_model::objects::is_waiting(vmi) && !crate::vmi::phase(vmi).is_final();
     let vmi = vmis(world, claim).find(|vmi| is_at_work(vmi) || has_launcher(world, vmi))?;
     vmi.metadata.name.clone()
 }
 
-/// A VMI has a launcher pod that has not ended, whatever its phase says.
+/// True where a VMI has a launcher pod that has not ended, whatever its phase is.
 fn has_launcher(world: &World, vmi: &VirtualMachineInstance) -> bool {
     let pods = LauncherPods::of(vmi).map(LauncherPods::any);
     let pods = pods.as_ref().map(|pods| world.launcher_pods(pods)).unwrap_or_default();

@@ -13,9 +13,9 @@
 //!  answer.rs  annotations …/storage.export.phase, .progress, .reason, .message, .digest, … of the PVC; events of who asks
 //! ```
 //!
-//! **Flow.** Each round looks at the PVC and at the pod, makes a copy of the answer as it should be, and writes the
-//! difference. All that asks has a sum, which stands in the answer and on the pod: another request is another export, and the
-//! same one is done once. Who takes the annotation away ends the export; the answer goes with it.
+//! **Flow.** [`decide`] makes an [`Export`] of the PVC, its pod and the request; [`export`] returns the answer as it should be and the steps
+//! that follow it; the plan is the difference of the answers, and then the steps. The request has a sum, which stands in the answer and on the pod: another request is another export, and the
+//! same one is done once. The export ends when the annotation is removed; the answer is removed with it.
 //! **Guarantees.** An export fills nothing: its pod mounts the PVC read-only. It begins on a PVC whose disk is whole and that no VMI may
 //! write to (`datavolume::users`); a VMI that comes meanwhile waits for it and says so (`vmi::needs`). One pod at a time: its
 //! name follows from the PVC's. A failure that no other pod could mend ends the export.
@@ -31,7 +31,7 @@ mod pod;
 #[cfg(test)]
 mod tests;
 
-use crate::datavolume::notes;
+use crate::datavolume::claim_annotations;
 use crate::datavolume::registries::Told;
 use crate::datavolume::users::user;
 use crate::datavolume::worker::{self, PAUSE, Worker};
@@ -49,31 +49,34 @@ use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Wor
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 
-/// What is to be done for the export of the PVC of a name.
+/// The plan for the export of the PVC of a name.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
-    let mut plan = Plan::default();
-    let Some(claim) = world.pvcs.get(namespace, name) else { return plan };
+    let Some(claim) = world.pvcs.get(namespace, name) else { return Plan::default() };
     let volume = world.data_volumes.get(namespace, name).filter(|volume| is_of(claim, volume));
     let pod = world.worker_for(claim, Work::Export);
-    // A PVC that goes waits for its pods; and without a KubeVirt object nothing is made.
+    // A deleted PVC waits for its pods, and nothing is made without a KubeVirt object.
     if claim.meta.deletion_timestamp.is_some() || cluster_model::config::permitted(world).is_none() {
-        delete(&mut plan, pod);
-        return plan;
+        return delete(pod);
     }
-    match asks(claim, volume) {
-        Some(who) => Round::of(world, claim, volume, pod, who, now).looks(),
-        None => {
-            delete(&mut plan, pod);
-            let mut should = claim.meta.annotations.clone();
-            should.retain(|name, _| !EXPORT_ANSWERS.contains(&name.as_str()));
-            notes::write(claim, &should, &mut plan);
-            plan
-        }
+    let Some(asked_by) = asked_by(claim, volume) else {
+        let mut should = claim.meta.annotations.clone();
+        should.retain(|name, _| !EXPORT_ANSWERS.contains(&name.as_str()));
+        return delete(pod).and(claim_annotations::write(claim, &should));
+    };
+    let request = format!("{:016x}", fnv(&export::request_text(&asked_by.1.annotations)));
+    let answer = Answer::of(&claim.meta.annotations).filter(|answer| answer.request == request);
+    let answer = answer.unwrap_or_else(|| Answer::to(request));
+    let input = Export { world, claim, volume, pod, asked_by, now, answer };
+    let Outcome { mut answer, after } = export(&input);
+    let is_new = (answer.phase, &answer.reason) != (input.answer.phase, &input.answer.reason);
+    if is_new || answer.since.is_empty() {
+        answer.since = stamp(now);
     }
+    claim_annotations::write(claim, &answer.written(&claim.meta.annotations)).and(after)
 }
 
-/// Whose annotations ask for an export: the PVC's own before those of its DataVolume.
-fn asks<'a>(
+/// The object whose annotations ask for an export: the PVC before its DataVolume.
+fn asked_by<'a>(
     claim: &'a PersistentVolumeClaim,
     volume: Option<&'a DataVolume>,
 ) -> Option<(Kind, &'a ObjectMeta)> {
@@ -90,265 +93,256 @@ fn is_of(claim: &PersistentVolumeClaim, volume: &DataVolume) -> bool {
     owner::controller(&claim.meta).is_some_and(|owner| Some(&owner.uid) == volume.metadata.uid.as_ref())
 }
 
-fn delete(plan: &mut Plan, pod: Option<&Pod>) {
+fn delete(pod: Option<&Pod>) -> Plan {
+    let mut plan = Plan::default();
     if let Some(pod) = pod.filter(|pod| !pod.is_going()) {
         plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
     }
+    plan
 }
 
-/// One look at one export.
-struct Round<'a> {
+/// The input: one export.
+struct Export<'a> {
     world: &'a World,
     claim: &'a PersistentVolumeClaim,
     volume: Option<&'a DataVolume>,
     pod: Option<&'a Pod>,
-    /// Who asks.
-    who: (Kind, &'a ObjectMeta),
+    /// The object whose annotations ask for it. It gets the events.
+    asked_by: (Kind, &'a ObjectMeta),
     now: Timestamp,
-    is: Answer,
-    /// The answer as it should be.
-    next: Answer,
-    /// What is done behind it.
+    /// The answer as it was written last.
+    answer: Answer,
+}
+
+/// The result of a step: the answer as it should be, and what is done after it is written.
+struct Outcome {
+    answer: Answer,
     after: Plan,
 }
 
-impl<'a> Round<'a> {
-    fn of(
-        world: &'a World,
-        claim: &'a PersistentVolumeClaim,
-        volume: Option<&'a DataVolume>,
-        pod: Option<&'a Pod>,
-        who: (Kind, &'a ObjectMeta),
-        now: Timestamp,
-    ) -> Round<'a> {
-        let request = format!("{:016x}", fnv(&export::request_text(&who.1.annotations)));
-        let said = Answer::of(&claim.meta.annotations).filter(|answer| answer.request == request);
-        let is = said.unwrap_or_else(|| Answer::to(request));
-        Round { world, claim, volume, pod, who, now, next: is.clone(), is, after: Plan::default() }
-    }
-
-    fn looks(mut self) -> Plan {
-        self.look();
-        if (self.next.phase, &self.next.reason) != (self.is.phase, &self.is.reason)
-            || self.next.since.is_empty()
-        {
-            self.next.since = stamp(self.now);
-        }
-        let mut plan = Plan::default();
-        notes::write(self.claim, &self.next.written(&self.claim.meta.annotations), &mut plan);
-        plan.steps.extend(self.after.steps);
-        plan.again = self.after.again;
-        plan
-    }
-
-    fn look(&mut self) {
-        let is_of_request = |pod: &&Pod| pod.meta.annotations.get(EXPORT_REQUEST) == Some(&self.next.request);
-        if self.pod.is_some_and(|pod| !is_of_request(&pod)) {
-            delete(&mut self.after, self.pod);
-            return self.waits("Terminating", "the pod of an earlier request is being deleted");
-        }
-        match self.is.phase {
-            // The plan that wrote so may have broken off behind that.
-            Phase::Succeeded => return delete(&mut self.after, self.pod),
-            Phase::Failed => return,
-            Phase::Pending | Phase::Running => {}
-        }
-        let request = match Request::from_annotations(&self.who.1.annotations) {
-            Ok(request) => request,
-            Err(faults) => {
-                let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
-                delete(&mut self.after, self.pod);
-                return self.fails("InvalidRequest", &said.join("; "));
-            }
-        };
-        let seen = self.is.since.parse().ok();
-        match worker::look(self.world, self.pod, Work::Export, None, seen, self.now) {
-            Worker::None => self.begin(&request),
-            Worker::Waits(reason, message) => self.pod_waits(&request, &reason, &message),
-            Worker::Runs(report) => self.runs(report),
-            Worker::Done(report) => self.done(&request, &report),
-            Worker::Failed(report) => {
-                let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
-                self.fails(reason, &report.message);
-            }
-            Worker::Broke(reason, message, next) => self.broke(&reason, &message, next),
-            // No export has a certificate that ends.
-            Worker::Late(message) => self.broke("DeadlinePassed", &message, self.now),
-        }
-    }
-
-    fn name(&self) -> &'a str {
+impl Export<'_> {
+    fn name(&self) -> &str {
         self.claim.meta.name.as_deref().unwrap_or_default()
     }
 
-    // ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    fn tell(&mut self, warning: bool, reason: &'static str, message: impl Into<String>) {
-        self.after.tell(self.who.0, self.who.1, warning, reason, message);
+    fn unchanged(&self) -> Outcome {
+        Outcome { answer: self.answer.clone(), after: Plan::default() }
     }
 
-    fn waits(&mut self, reason: &str, message: &str) {
-        self.next.say(Phase::Pending, reason, message);
+    fn waits(&self, reason: &str, message: &str) -> Outcome {
+        self.unchanged().says(Phase::Pending, reason, message)
     }
 
-    fn fails(&mut self, reason: &str, message: &str) {
-        self.next.say(Phase::Failed, reason, message);
-        let told = format!("the disk of PVC {} was not exported: {}", self.name(), self.next.message);
-        self.tell(true, "ExportFailed", told);
+    fn fails(&self, reason: &str, message: &str) -> Outcome {
+        let outcome = self.unchanged().says(Phase::Failed, reason, message);
+        let message = format!("the disk of PVC {} was not exported: {}", self.name(), outcome.answer.message);
+        outcome.then(self.event(true, "ExportFailed", message))
     }
 
-    // ── The pod ─────────────────────────────────────────────────────────────────────────────────────────────────
+    fn event(&self, is_warning: bool, reason: &'static str, message: impl Into<String>) -> Plan {
+        let mut plan = Plan::default();
+        plan.tell(self.asked_by.0, self.asked_by.1, is_warning, reason, message);
+        plan
+    }
 
-    fn begin(&mut self, request: &Request) {
-        let name = self.name();
-        if self.claim.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
-            return self.fails("Unsupported", &format!("PVC {name} holds files of an archive, and no disk"));
+    /// It is decided on again after a pause.
+    fn again(&self) -> Plan {
+        Plan { again: self.now.checked_add(SignedDuration::from_secs(PAUSE.0)).ok(), ..Plan::default() }
+    }
+}
+
+impl Outcome {
+    fn says(mut self, phase: Phase, reason: &str, message: &str) -> Outcome {
+        self.answer.say(phase, reason, message);
+        self
+    }
+
+    fn then(self, after: Plan) -> Outcome {
+        Outcome { after: self.after.and(after), ..self }
+    }
+
+    fn again(mut self, time: Timestamp) -> Outcome {
+        self.after.look_again(time);
+        self
+    }
+}
+
+/// The step for the state of the pod.
+fn export(input: &Export<'_>) -> Outcome {
+    let is_of_request = |pod: &&Pod| pod.meta.annotations.get(EXPORT_REQUEST) == Some(&input.answer.request);
+    if input.pod.is_some_and(|pod| !is_of_request(&pod)) {
+        let message = "the pod of an earlier request is being deleted";
+        return input.waits("Terminating", message).then(delete(input.pod));
+    }
+    match input.answer.phase {
+        // The plan that wrote the phase may have ended before it deleted the pod.
+        Phase::Succeeded => return input.unchanged().then(delete(input.pod)),
+        Phase::Failed => return input.unchanged(),
+        Phase::Pending | Phase::Running => {}
+    }
+    let request = match Request::from_annotations(&input.asked_by.1.annotations) {
+        Ok(request) => request,
+        Err(faults) => {
+            let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            let failed = input.fails("InvalidRequest", &faults.join("; "));
+            return Outcome { after: delete(input.pod).and(failed.after), ..failed };
         }
-        if let Some(why) = self.not_filled() {
-            return self.waits("NotFilled", &why);
+    };
+    let seen = input.answer.since.parse().ok();
+    match worker::look(input.world, input.pod, Work::Export, None, seen, input.now) {
+        Worker::None => begin(input, &request),
+        Worker::Waits(reason, message) => pod_waits(input, &request, &reason, &message),
+        Worker::Runs(report) => runs(input, report),
+        Worker::Done(report) => done(input, &request, &report),
+        Worker::Failed(report) => {
+            let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
+            input.fails(reason, &report.message)
         }
-        if let Some(vmi) = user(self.world, self.claim) {
-            let message =
-                format!("VMI {vmi} uses PVC {name}: its disk is exported when nobody may write to it");
-            if self.is.reason != "InUse" {
-                self.tell(true, "ExportWaits", message.clone());
-            }
-            self.waits("InUse", &message);
-            // Nobody says here that a launcher pod has ended.
-            return self.looks_again();
-        }
-        if let Some(until) = self.made_until() {
-            return self.after.look_again(until);
-        }
-        let pod_name = Work::Export.pod(name);
-        let namespace = self.claim.meta.namespace.clone().unwrap_or_default();
-        if self.world.pods.get(&namespace, &pod_name).is_some() {
-            return self.waits("ErrStartingPod", &worker::is_in_the_way(&pod_name));
-        }
-        let disk = Key::new(Kind::DataVolume, &*namespace, name);
-        let failed = self.world.failures.get(&disk).filter(|failed| failed.about == Attempt::Make(Kind::Pod));
-        if let Some(failed) = failed {
-            self.waits("ErrStartingPod", &format!("the export pod cannot be made: {}", failed.message));
-            if failed.retry > self.now {
-                return self.after.look_again(failed.retry);
-            }
-        }
-        let registry = Registry { url: Some(request.target.clone()), ..Registry::default() };
-        let told = match Told::of_host(registry.host().as_deref(), self.world) {
-            Ok(told) => told,
-            Err(message) => {
-                self.waits("RegistriesNotValid", &message);
-                return self.looks_again();
-            }
+        Worker::Broke(reason, message, next) => broke(input, &reason, &message, next),
+        // The pod of an export has no certificate, and so no deadline.
+        Worker::Late(message) => broke(input, "DeadlinePassed", &message, input.now),
+    }
+}
+
+/// Makes the pod, unless something stands against it.
+fn begin(input: &Export<'_>, request: &Request) -> Outcome {
+    let name = input.name();
+    if input.claim.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
+        return input.fails("Unsupported", &format!("PVC {name} holds files of an archive, and no disk"));
+    }
+    if let Some(why) = not_filled(input) {
+        return input.waits("NotFilled", &why);
+    }
+    if let Some(vmi) = user(input.world, input.claim) {
+        let message = format!("VMI {vmi} uses PVC {name}: its disk is exported when nobody may write to it");
+        let event = match input.answer.reason == "InUse" {
+            true => Plan::default(),
+            false => input.event(true, "ExportWaits", message.clone()),
         };
-        if failed.is_none() && self.is.reason != "Starting" && self.next.restarts == 0 {
-            self.tell(
-                false,
-                "ExportScheduled",
-                format!("Export of PVC {name} to {} scheduled", request.target),
-            );
-        }
-        // What failed before is said as long as no try has mended it.
-        if failed.is_none() {
-            self.waits("Starting", &format!("pod {pod_name} is being made"));
-        }
-        let object = pod::pod(request, self.claim, self.world, &self.next, &told);
-        self.after.create(Key::new(Kind::Pod, namespace, pod_name), object);
+        // The end of a launcher pod does not touch this key.
+        return input.waits("InUse", &message).then(event).then(input.again());
     }
-
-    /// Why the disk of the PVC is not whole.
-    fn not_filled(&self) -> Option<String> {
-        let name = self.name();
-        if !self.claim.is_bound() {
-            return Some(format!("PVC {name} has no volume yet"));
-        }
-        let phase = self.volume.map(|volume| volume.status.as_ref().and_then(|status| status.phase.clone()));
-        match phase {
-            Some(phase) if phase != Some(Filling::Succeeded) => {
-                let phase = phase.unwrap_or_default();
-                let phase = if phase.as_str().is_empty() { "no phase yet" } else { phase.as_str() };
-                Some(format!("DataVolume {name} is not filled: {phase}"))
+    if let Some(until) = made_until(input) {
+        return input.unchanged().again(until);
+    }
+    let pod_name = Work::Export.pod(name);
+    let namespace = input.claim.meta.namespace.clone().unwrap_or_default();
+    if input.world.pods.get(&namespace, &pod_name).is_some() {
+        return input.waits("ErrStartingPod", &worker::is_in_the_way(&pod_name));
+    }
+    let disk = Key::new(Kind::DataVolume, &*namespace, name);
+    let failed = input.world.failures.get(&disk).filter(|failed| failed.about == Attempt::Make(Kind::Pod));
+    // An earlier refusal is reported until a try succeeds.
+    let outcome = match failed {
+        Some(failed) => {
+            let message = format!("the export pod cannot be made: {}", failed.message);
+            let outcome = input.waits("ErrStartingPod", &message);
+            if failed.retry > input.now {
+                return outcome.again(failed.retry);
             }
-            // Its worker pod may be there still, and has written all.
-            Some(_) => self.claim.not_whole().map(|why| format!("PVC {name} {why}")),
-            None => {
-                let not_whole = self.claim.not_whole().map(|why| format!("PVC {name} {why}"));
-                let writer = self.world.worker_of(self.claim).filter(|pod| !pod.has_ended());
-                not_whole.or_else(|| writer.map(|_| format!("a pod still writes to PVC {name}")))
-            }
+            outcome
         }
+        None => input.waits("Starting", &format!("pod {pod_name} is being made")),
+    };
+    let registry = Registry { url: Some(request.target.clone()), ..Registry::default() };
+    let told = match Told::of_host(registry.host().as_deref(), input.world) {
+        Ok(told) => told,
+        Err(message) => return input.waits("RegistriesNotValid", &message).then(input.again()),
+    };
+    let mut after = Plan::default();
+    if failed.is_none() && input.answer.reason != "Starting" && input.answer.restarts == 0 {
+        let message = format!("Export of PVC {name} to {} scheduled", request.target);
+        after = input.event(false, "ExportScheduled", message);
     }
+    let object = pod::pod(request, input.claim, input.world, &input.answer, &told);
+    after.create(Key::new(Kind::Pod, namespace, pod_name), object);
+    outcome.then(after)
+}
 
-    /// Until when no other pod is made: the last one was there just now, and is gone.
-    fn made_until(&self) -> Option<Timestamp> {
-        let had_none = ["", "NotFilled", "InUse", "Terminating", "ErrStartingPod"];
-        let had_pod = self.is.phase == Phase::Running || !had_none.contains(&self.is.reason.as_str());
-        let since: Timestamp = self.is.since.parse().ok()?;
-        let until = since.checked_add(SignedDuration::from_secs(PAUSE.0)).ok()?;
-        (had_pod && until > self.now).then_some(until)
+/// The reason why the disk of the PVC is not complete.
+fn not_filled(input: &Export<'_>) -> Option<String> {
+    let name = input.name();
+    if !input.claim.is_bound() {
+        return Some(format!("PVC {name} has no volume yet"));
     }
-
-    /// The pod does not run yet. What will not come by itself is told to who asked.
-    fn pod_waits(&mut self, request: &Request, reason: &str, message: &str) {
-        let message = absent(request, message).unwrap_or_else(|| message.to_owned());
-        self.waits(reason, &message);
-        let is_patient = ["Pending", "ContainerCreating", "PodInitializing", "Terminating"].contains(&reason);
-        if !is_patient && self.is.reason != self.next.reason {
-            let told = format!("the export of PVC {} waits: {}", self.name(), self.next.message);
-            self.tell(true, "ExportWaits", told);
+    let phase = input.volume.map(|volume| volume.status.as_ref().and_then(|status| status.phase.clone()));
+    match phase {
+        Some(phase) if phase != Some(Filling::Succeeded) => {
+            let phase = phase.unwrap_or_default();
+            let phase = if phase.as_str().is_empty() { "no phase yet" } else { phase.as_str() };
+            Some(format!("DataVolume {name} is not filled: {phase}"))
         }
-    }
-
-    fn runs(&mut self, report: Option<&Report>) {
-        match report {
-            Some(report) => {
-                self.next.say(Phase::Running, &report.reason, &report.message);
-                self.next.progress = answer::percent(report);
-            }
-            None => self.next.say(Phase::Running, "", "the worker begins"),
-        }
-    }
-
-    fn done(&mut self, request: &Request, report: &Report) {
-        if !export::is_digest(&report.digest) {
-            return self.fails("Error", "the worker ended well and told no digest of an image");
-        }
-        let message = format!("{}@{}", request.target, report.digest);
-        self.next.say(Phase::Succeeded, "Completed", &message);
-        (self.next.progress, self.next.digest) = ("100%".to_owned(), report.digest.clone());
-        let told = format!("Successfully exported PVC {} to {message}", self.name());
-        self.tell(false, "ExportSucceeded", told);
-        delete(&mut self.after, self.pod);
-    }
-
-    /// The pod ended without an end of its work. It goes, and the next one sends what the registry does not have.
-    fn broke(&mut self, reason: &str, message: &str, next: Timestamp) {
-        let Some(pod) = self.pod else { return };
-        let counted = self.is.restarts;
-        let count = worker::count(pod, counted);
-        if counted < count {
-            self.tell(
-                true,
-                "ExportFailed",
-                format!("the export pod broke off ({reason}): {}", answer::bounded(message)),
-            );
-        }
-        self.next.restarts = count;
-        self.waits(reason, &format!("{message}; the next pod begins at {}", stamp(next)));
-        if next > self.now {
-            return self.after.look_again(next);
-        }
-        delete(&mut self.after, self.pod);
-    }
-
-    fn looks_again(&mut self) {
-        if let Ok(next) = self.now.checked_add(SignedDuration::from_secs(PAUSE.0)) {
-            self.after.look_again(next);
+        // Its worker pod may exist still, and has written everything.
+        Some(_) => input.claim.not_whole().map(|why| format!("PVC {name} {why}")),
+        None => {
+            let not_whole = input.claim.not_whole().map(|why| format!("PVC {name} {why}"));
+            let writer = input.world.worker_of(input.claim).filter(|pod| !pod.has_ended());
+            not_whole.or_else(|| writer.map(|_| format!("a pod still writes to PVC {name}")))
         }
     }
 }
 
-/// What the pod waits for in the words of who asked, where the kubelet misses an object that an annotation names. Its words are
+/// Until when no other pod is made, where the last one was made just now and is gone.
+fn made_until(input: &Export<'_>) -> Option<Timestamp> {
+    let had_none = ["", "NotFilled", "InUse", "Terminating", "ErrStartingPod"];
+    let had_pod = input.answer.phase == Phase::Running || !had_none.contains(&input.answer.reason.as_str());
+    let since: Timestamp = input.answer.since.parse().ok()?;
+    let until = since.checked_add(SignedDuration::from_secs(PAUSE.0)).ok()?;
+    (had_pod && until > input.now).then_some(until)
+}
+
+/// The pod does not run yet. A cause that does not pass by itself becomes an event.
+fn pod_waits(input: &Export<'_>, request: &Request, reason: &str, message: &str) -> Outcome {
+    let message = absent(request, message).unwrap_or_else(|| message.to_owned());
+    let outcome = input.waits(reason, &message);
+    let is_patient = ["Pending", "ContainerCreating", "PodInitializing", "Terminating"].contains(&reason);
+    if is_patient || input.answer.reason == outcome.answer.reason {
+        return outcome;
+    }
+    let message = format!("the export of PVC {} waits: {}", input.name(), outcome.answer.message);
+    outcome.then(input.event(true, "ExportWaits", message))
+}
+
+/// The pod works.
+fn runs(input: &Export<'_>, report: Option<&Report>) -> Outcome {
+    let Some(report) = report else {
+        return input.unchanged().says(Phase::Running, "", "the worker begins");
+    };
+    let mut outcome = input.unchanged().says(Phase::Running, &report.reason, &report.message);
+    outcome.answer.progress = answer::percent(report);
+    outcome
+}
+
+/// The image is in the registry.
+fn done(input: &Export<'_>, request: &Request, report: &Report) -> Outcome {
+    if !export::is_digest(&report.digest) {
+        return input.fails("Error", "the worker ended well and told no digest of an image");
+    }
+    let message = format!("{}@{}", request.target, report.digest);
+    let mut outcome = input.unchanged().says(Phase::Succeeded, "Completed", &message);
+    (outcome.answer.progress, outcome.answer.digest) = ("100%".to_owned(), report.digest.clone());
+    let message = format!("Successfully exported PVC {} to {message}", input.name());
+    outcome.then(input.event(false, "ExportSucceeded", message)).then(delete(input.pod))
+}
+
+/// The pod ended without an end of its work. It is deleted, and the next one sends what the registry does not have.
+fn broke(input: &Export<'_>, reason: &str, message: &str, next: Timestamp) -> Outcome {
+    let Some(pod) = input.pod else { return input.unchanged() };
+    let counted = input.answer.restarts;
+    let count = worker::count(pod, counted);
+    let mut outcome = input.waits(reason, &format!("{message}; the next pod begins at {}", stamp(next)));
+    outcome.answer.restarts = count;
+    if counted < count {
+        let message = format!("the export pod broke off ({reason}): {}", answer::bounded(message));
+        outcome = outcome.then(input.event(true, "ExportFailed", message));
+    }
+    match next > input.now {
+        true => outcome.again(next),
+        false => outcome.then(delete(input.pod)),
+    }
+}
+
+/// The message where the kubelet misses an object that an annotation names. Its own message is
 /// `MountVolume.SetUp failed for volume "…" : secret "NAME" not found`.
 fn absent(request: &Request, message: &str) -> Option<String> {
     let named = [

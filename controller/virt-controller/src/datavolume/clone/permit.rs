@@ -21,12 +21,12 @@
 //! that webhook has no others than those about kinds of CDI. It is deleted while another CDI operator is there, whose webhooks would
 //! let a token of somebody's own stand: so its age says since when virt-api was asked.
 
-use super::super::Round;
+use super::super::request::Request;
 use super::{Stop, source};
 use crate::datasource;
 use api::datavolume::DataVolume;
 use cluster_model::clones::{CLONE_TOKEN, RIGHT};
-use cluster_model::objects::{CDI_MUTATOR, Kind, Work, World};
+use cluster_model::objects::{CDI_MUTATOR, World};
 use cluster_model::uploads::{PUBLIC_KEY, SIGNING_KEY};
 use cluster_model::webhooks::{Question, asks};
 use jiff::{SignedDuration, Timestamp};
@@ -39,96 +39,94 @@ const DENIED: &str = "CloneNotPermitted";
 /// Why a clone waits that has waited for longer than the key of its token is known.
 const FORGOTTEN: &str = "CloneTokenExpired";
 
-impl Round<'_> {
-    /// Whoever made the DataVolume may clone the PVC of this namespace and name.
-    pub(super) fn permitted(&self, namespace: &str, name: &str) -> Result<(), Stop> {
-        let meta = &self.volume.metadata;
-        let own = meta.namespace.as_deref().unwrap_or_default();
-        if namespace == own {
-            return Ok(());
-        }
-        let (group, plural, part) = RIGHT;
-        let denied = |why: String| {
-            Stop::waits(
-                DENIED,
-                format!(
-                    "a PVC of the namespace {namespace} is cloned for whoever may create {plural}/{part} ({group}) there, and \
-                     {why}: delete the DataVolume, and let somebody who has that right make it again"
-                ),
-            )
-        };
-        let made = time(meta.creation_timestamp.as_deref());
-        let (Some(made), true) = (made, made.is_some_and(|made| is_asked(self.world, made))) else {
-            return denied("the webhook of virt-api was not there when this DataVolume was made".to_owned());
-        };
-        let Some(token) = meta.annotations.get(CLONE_TOKEN) else {
-            return denied(format!("this DataVolume has no token of virt-api that says so ({CLONE_TOKEN})"));
-        };
-        let Some(keys) = keys(self.world) else {
-            let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) are not there yet";
-            return Stop::waits(DENIED, message);
-        };
-        match self.verified(Named::Claim, (namespace, name), &keys, token, made) {
-            Ok(()) => Ok(()),
-            Err(Refused::BadSignature) => Err(forgotten()),
-            Err(_) => match self.far_source().filter(|(home, _)| *home == namespace) {
-                Some(source) if self.verified(Named::DataSource, source, &keys, token, made).is_ok() => {
-                    match leads_to(self.world, source, name) {
-                        true => Ok(()),
-                        false => denied(format!(
-                            "DataSource {}/{}, which the token of this DataVolume ({CLONE_TOKEN}) is for, does not lead to this PVC",
-                            source.0, source.1
-                        )),
-                    }
+/// Whoever made the DataVolume may clone the PVC of this namespace and name.
+pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> Result<(), Stop> {
+    let meta = request.meta();
+    let own = meta.namespace.as_deref().unwrap_or_default();
+    if namespace == own {
+        return Ok(());
+    }
+    let (group, plural, part) = RIGHT;
+    let denied = |why: String| {
+        Stop::waits(
+            DENIED,
+            format!(
+                "a PVC of the namespace {namespace} is cloned for whoever may create {plural}/{part} ({group}) there, and \
+                 {why}: delete the DataVolume, and let somebody who has that right make it again"
+            ),
+        )
+    };
+    let made = time(meta.creation_timestamp.as_deref());
+    let (Some(made), true) = (made, made.is_some_and(|made| is_asked(request.world, made))) else {
+        return denied("the webhook of virt-api was not there when this DataVolume was made".to_owned());
+    };
+    let Some(token) = meta.annotations.get(CLONE_TOKEN) else {
+        return denied(format!("this DataVolume has no token of virt-api that says so ({CLONE_TOKEN})"));
+    };
+    let Some(keys) = keys(request.world) else {
+        let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) are not there yet";
+        return Stop::waits(DENIED, message);
+    };
+    match verified(request, Named::Claim, (namespace, name), &keys, token, made) {
+        Ok(()) => Ok(()),
+        Err(Refused::BadSignature) => Err(forgotten()),
+        Err(_) => match far_source(request).filter(|(home, _)| *home == namespace) {
+            Some(source) if verified(request, Named::DataSource, source, &keys, token, made).is_ok() => {
+                match leads_to(request.world, source, name) {
+                    true => Ok(()),
+                    false => denied(format!(
+                        "DataSource {}/{}, which the token of this DataVolume ({CLONE_TOKEN}) is for, does not lead to this PVC",
+                        source.0, source.1
+                    )),
                 }
-                _ => denied(format!("the token of this DataVolume ({CLONE_TOKEN}) is not for this clone")),
-            },
-        }
+            }
+            _ => denied(format!("the token of this DataVolume ({CLONE_TOKEN}) is not for this clone")),
+        },
     }
+}
 
-    /// The DataSource of another namespace that the DataVolume names.
-    pub(super) fn far_source(&self) -> Option<(&str, &str)> {
-        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
-        let named = self.volume.spec.source_ref.as_ref().filter(|_| self.volume.spec.source.is_none())?;
-        let home = named.namespace.as_deref().filter(|home| !home.is_empty() && *home != own)?;
-        Some((home, named.name.as_str()))
-    }
+/// The DataSource of another namespace that the DataVolume names.
+pub(super) fn far_source<'r>(request: &'r Request<'_>) -> Option<(&'r str, &'r str)> {
+    let own = request.namespace();
+    let named = request.volume.spec.source_ref.as_ref().filter(|_| request.volume.spec.source.is_none())?;
+    let home = named.namespace.as_deref().filter(|home| !home.is_empty() && *home != own)?;
+    Some((home, named.name.as_str()))
+}
 
-    /// The token is of the DataSource that the DataVolume names: its maker may clone every PVC of the namespace of that. A key that
-    /// is not known any more stops the clone, whatever its source is.
-    pub(super) fn holds_token_of(&self, source: (&str, &str)) -> Result<bool, Stop> {
-        let meta = &self.volume.metadata;
-        let made = time(meta.creation_timestamp.as_deref()).filter(|made| is_asked(self.world, *made));
-        let (Some(made), Some(token), Some(keys)) =
-            (made, meta.annotations.get(CLONE_TOKEN), keys(self.world))
-        else {
-            return Ok(false);
-        };
-        match self.verified(Named::DataSource, source, &keys, token, made) {
-            Err(Refused::BadSignature) => Err(forgotten()),
-            verified => Ok(verified.is_ok()),
-        }
+/// The token is of the DataSource that the DataVolume names: its maker may clone every PVC of the namespace of that. A key that
+/// is not known any more stops the clone, whatever its source is.
+pub(super) fn holds_token_of(request: &Request<'_>, source: (&str, &str)) -> Result<bool, Stop> {
+    let meta = request.meta();
+    let made = time(meta.creation_timestamp.as_deref()).filter(|made| is_asked(request.world, *made));
+    let (Some(made), Some(token), Some(keys)) =
+        (made, meta.annotations.get(CLONE_TOKEN), keys(request.world))
+    else {
+        return Ok(false);
+    };
+    match verified(request, Named::DataSource, source, &keys, token, made) {
+        Err(Refused::BadSignature) => Err(forgotten()),
+        verified => Ok(verified.is_ok()),
     }
+}
 
-    fn verified(
-        &self,
-        named: Named,
-        source: (&str, &str),
-        keys: &[PublicKey],
-        token: &str,
-        made: Timestamp,
-    ) -> Result<(), Refused> {
-        let meta = &self.volume.metadata;
-        let own = meta.namespace.as_deref().unwrap_or_default();
-        let target = (own, meta.name.as_deref().unwrap_or_default());
-        let generated = meta.generate_name.as_deref().unwrap_or_default();
-        verify_clone_of(named, keys, token, Cloned { source, target, generated }, made)
-    }
+fn verified(
+    request: &Request<'_>,
+    named: Named,
+    source: (&str, &str),
+    keys: &[PublicKey],
+    token: &str,
+    made: Timestamp,
+) -> Result<(), Refused> {
+    let meta = request.meta();
+    let own = meta.namespace.as_deref().unwrap_or_default();
+    let target = (own, meta.name.as_deref().unwrap_or_default());
+    let generated = meta.generate_name.as_deref().unwrap_or_default();
+    verify_clone_of(named, keys, token, Cloned { source, target, generated }, made)
 }
 
 /// A PVC of another namespace that a DataVolume is a clone of, by the right of its maker.
 pub(crate) struct FarClone<'a> {
-    round: Round<'a>,
+    request: Request<'a>,
     namespace: &'a str,
     name: &'a str,
 }
@@ -141,11 +139,11 @@ pub(crate) fn far_clone<'a>(
     now: Timestamp,
 ) -> Option<FarClone<'a>> {
     let own = volume.metadata.namespace.as_deref()?;
-    let round = Round::of(world, volume, Kind::DataVolume, Work::Import, now);
-    let claim = world.pvcs.get(own, volume.metadata.name.as_deref()?).filter(|claim| round.is_ours(claim))?;
+    let request = Request::of_volume(world, volume, now);
+    let claim = request.own_claim()?;
     let (namespace, name) = source::noted(claim).filter(|(namespace, _)| *namespace != own)?;
-    round.permitted(namespace, name).ok()?;
-    Some(FarClone { round, namespace, name })
+    permitted(&request, namespace, name).ok()?;
+    Some(FarClone { request, namespace, name })
 }
 
 impl FarClone<'_> {
@@ -157,13 +155,13 @@ impl FarClone<'_> {
     /// Its maker named this DataSource, of the namespace that they may clone from, or one that leads to what they may clone.
     pub(crate) fn is_by(&self, namespace: &str, name: &str) -> bool {
         let leads_here = || {
-            let found = datasource::resolved(self.round.world, namespace, name).ok();
+            let found = datasource::resolved(self.request.world, namespace, name).ok();
             found.and_then(|source| source.pvc.as_ref()).is_some_and(|pvc| {
                 let within = if pvc.namespace.is_empty() { namespace } else { &pvc.namespace };
                 self.is_of(within, &pvc.name)
             })
         };
-        self.round.far_source() == Some((namespace, name)) && (self.namespace == namespace || leads_here())
+        far_source(&self.request) == Some((namespace, name)) && (self.namespace == namespace || leads_here())
     }
 }
 

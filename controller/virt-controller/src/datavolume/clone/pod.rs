@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 /// What a source pod depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Around<'a> {
+pub(super) struct SourcePodInput<'a> {
     /// What is known of the cluster.
     pub(super) world: &'a World,
     /// The PVC that is cloned.
@@ -50,7 +50,7 @@ pub(super) fn labels(target: &str, name: &str) -> Map<String, Value> {
 }
 
 /// The pod of this name.
-pub(super) fn pod(name: &str, around: &Around<'_>) -> Value {
+pub(super) fn pod(name: &str, around: &SourcePodInput<'_>) -> Value {
     let is_block = around.source.is_block();
     let disk = match is_block {
         true => Target::Device(PathBuf::from(DEVICE)),

@@ -22,7 +22,10 @@
 //! **Caveats.** While nothing is known of what a source pod sends (it cannot be asked), it stays until its deadline. An importer that reads
 //! a little now and then stays too.
 
-use super::super::{Round, notes, worker};
+use super::super::claim_annotations::running;
+use super::super::outcome::Outcome;
+use super::super::request::Request;
+use super::super::worker;
 use super::{Stop, serve};
 use cluster_model::conditions::stamp;
 use cluster_model::objects::{PersistentVolumeClaim, Pod, Work, names};
@@ -50,134 +53,138 @@ struct Awaited {
     why: String,
 }
 
-impl<'a> Round<'a> {
-    /// Goes on while the source pod of the clone into this PVC is read from, or has not waited for long.
-    pub(super) fn is_read(
-        &mut self,
-        target: &'a PersistentVolumeClaim,
-        source: &PersistentVolumeClaim,
-    ) -> Result<(), Stop> {
-        if let Some((reason, message, until)) = self.is_let_go_until() {
-            return if until > self.now {
-                self.lets_go_until(target, reason, message, until)
-            } else {
-                Ok(())
-            };
-        }
-        let Some(awaited) = self.awaited(target, source) else { return Ok(()) };
-        if awaited.until > self.now {
-            self.after.look_again(awaited.until);
-            return Ok(());
-        }
-        self.next.restart_count = Some(self.next.restart_count.unwrap_or(0).max(0).saturating_add(1));
-        let until = self.after_pause(self.now);
-        let message = format!(
-            "{}, and VMs of the source wait meanwhile; the next source pod is made at {}",
-            awaited.why,
-            stamp(until)
-        );
-        self.lets_go_until(target, awaited.reason, message, until)
+/// Goes on while the source pod of the clone into this PVC is read from, or has not waited for long.
+pub(super) fn is_read(
+    request: &Request<'_>,
+    target: &PersistentVolumeClaim,
+    source: &PersistentVolumeClaim,
+) -> (Outcome, Result<(), Stop>) {
+    if let Some((reason, message, until)) = is_let_go_until(request) {
+        return match until > request.now {
+            true => let_go_until(request, target, reason, message, until),
+            false => (Outcome::default(), Ok(())),
+        };
     }
-
-    /// The source pod goes when this is answered, for it is needed no more (`serve::is_needed`).
-    fn lets_go_until(
-        &mut self,
-        target: &'a PersistentVolumeClaim,
-        reason: &'static str,
-        message: String,
-        until: Timestamp,
-    ) -> Result<(), Stop> {
-        self.deletes(self.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended()));
-        self.after.look_again(until);
-        Stop::waits(reason, message)
+    let Some(awaited) = awaited(request, target, source) else { return (Outcome::default(), Ok(())) };
+    if awaited.until > request.now {
+        return (Outcome::default().again(awaited.until), Ok(()));
     }
+    let count = request.status.restart_count.unwrap_or(0).max(0).saturating_add(1);
+    let until = after_pause(count, request.now);
+    let message = format!(
+        "{}, and VMs of the source wait meanwhile; the next source pod is made at {}",
+        awaited.why,
+        stamp(until)
+    );
+    let (outcome, stop) = let_go_until(request, target, awaited.reason, message, until);
+    (outcome.restart_count(count), stop)
+}
 
-    /// Until when there is no other source pod, where that is what was said last: with its reason and its sentence.
-    fn is_let_go_until(&self) -> Option<(&'static str, String, Timestamp)> {
-        let said = notes::running(&self.next)?;
-        let reason = [UNREAD, STALLED].into_iter().find(|reason| said.reason.as_deref() == Some(*reason))?;
-        let until = self.after_pause(self.past(said.last_heartbeat_time.as_ref())?);
-        Some((reason, said.message.clone().unwrap_or_default(), until))
+/// Both pods go: the source pod with the same plan, for the clone does not need it any more (`serve::is_needed`).
+fn let_go_until(
+    request: &Request<'_>,
+    target: &PersistentVolumeClaim,
+    reason: &'static str,
+    message: String,
+    until: Timestamp,
+) -> (Outcome, Result<(), Stop>) {
+    let importer = request.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended());
+    (Outcome::default().deletes(importer).again(until), Stop::waits(reason, message))
+}
+
+/// Until when there is no other source pod, where that is what was said last: with its reason and its sentence.
+fn is_let_go_until(request: &Request<'_>) -> Option<(&'static str, String, Timestamp)> {
+    let said = running(&request.status)?;
+    let reason = [UNREAD, STALLED].into_iter().find(|reason| said.reason.as_deref() == Some(*reason))?;
+    let until = after_pause(
+        request.status.restart_count.unwrap_or(0),
+        past(request, said.last_heartbeat_time.as_ref())?,
+    );
+    Some((reason, said.message.clone().unwrap_or_default(), until))
+}
+
+/// The end of the pause after the source pod was deleted for the `count`th time.
+fn after_pause(count: i64, since: Timestamp) -> Timestamp {
+    let times = count.clamp(1, 10) - 1;
+    let pause = PAUSE.0.saturating_mul(1 << times).min(PAUSE.1);
+    since.checked_add(SignedDuration::from_secs(pause)).unwrap_or(since)
+}
+
+/// What the source pod waits for: to be ready, for a reader, or for a reader that reads.
+fn awaited(
+    request: &Request<'_>,
+    target: &PersistentVolumeClaim,
+    source: &PersistentVolumeClaim,
+) -> Option<Awaited> {
+    let uid = target.meta.uid.as_deref().unwrap_or_default();
+    let namespace = source.meta.namespace.as_deref().unwrap_or_default();
+    let pod = request.world.pods.get(namespace, &names::cloner(uid))?;
+    if !serve::is_source_pod(pod, source, target) || pod.is_going() || pod.has_ended() {
+        return None;
     }
-
-    fn after_pause(&self, since: Timestamp) -> Timestamp {
-        let times = self.next.restart_count.unwrap_or(0).clamp(1, 10) - 1;
-        let pause = PAUSE.0.saturating_mul(1 << times).min(PAUSE.1);
-        since.checked_add(SignedDuration::from_secs(pause)).unwrap_or(since)
-    }
-
-    /// What the source pod waits for: to be ready, for a reader, or for a reader that reads.
-    fn awaited(&self, target: &PersistentVolumeClaim, source: &PersistentVolumeClaim) -> Option<Awaited> {
-        let uid = target.meta.uid.as_deref().unwrap_or_default();
-        let namespace = source.meta.namespace.as_deref().unwrap_or_default();
-        let pod = self.world.pods.get(namespace, &names::cloner(uid))?;
-        if !serve::is_source_pod(pod, source, target) || pod.is_going() || pod.has_ended() {
-            return None;
-        }
-        let said = pod.condition("Ready");
-        let since = said.and_then(|said| said.since.as_ref()?.parse::<Timestamp>().ok());
-        let container = pod.container(Work::Serve.container());
-        let is_ready = container.is_some_and(|container| container.ready);
-        if !is_ready && said.is_none_or(|said| said.status != "True") {
-            let made: Timestamp = pod.meta.creation_timestamp.as_ref()?.parse().ok()?;
-            let why = format!(
-                "the source pod {namespace}/{} was not ready within {} minutes: look why it does not start there (its quota, its nodes, \
-                 the worker's image)",
-                names::cloner(uid),
-                minutes(STARTS)
-            );
-            return Some(Awaited {
-                until: after(since.map_or(made, |since| since.max(made)), STARTS),
-                reason: UNREAD,
-                why,
-            });
-        }
-        let reader = self.world.worker_for(target, Work::Import);
-        if let Some(reader) = reader.filter(|reader| has_run(reader)) {
-            return self.still(pod, reader);
-        }
-        let ready = since?;
-        let ended = self.last_reader_ended().filter(|ended| *ended > ready);
-        let since = ended.map_or(ready, |ended| after(ended, SignedDuration::from_secs(worker::PAUSE.1)));
-        let sent = self.world.still_since(pod).map(|sent| after(sent.max(ready), STILL_AT_MOST));
+    let said = pod.condition("Ready");
+    let since = said.and_then(|said| said.since.as_ref()?.parse::<Timestamp>().ok());
+    let container = pod.container(Work::Serve.container());
+    let is_ready = container.is_some_and(|container| container.ready);
+    if !is_ready && said.is_none_or(|said| said.status != "True") {
+        let made: Timestamp = pod.meta.creation_timestamp.as_ref()?.parse().ok()?;
         let why = format!(
-            "no importer pod ran within {} minutes after the source pod was ready: look why no pod of this namespace starts (its quota, \
-             its nodes, the worker's image)",
-            minutes(IDLE)
+            "the source pod {namespace}/{} was not ready within {} minutes: look why it does not start there (its quota, its nodes, \
+             the worker's image)",
+            names::cloner(uid),
+            minutes(STARTS)
         );
-        let until = after(since, IDLE);
-        Some(Awaited { until: sent.map_or(until, |sent| sent.min(until)), reason: UNREAD, why })
+        return Some(Awaited {
+            until: after(since.map_or(made, |since| since.max(made)), STARTS),
+            reason: UNREAD,
+            why,
+        });
     }
+    let reader = request.world.worker_for(target, Work::Import);
+    if let Some(reader) = reader.filter(|reader| has_run(reader)) {
+        return still(request, pod, reader);
+    }
+    let ready = since?;
+    let ended = last_reader_ended(request).filter(|ended| *ended > ready);
+    let since = ended.map_or(ready, |ended| after(ended, SignedDuration::from_secs(worker::PAUSE.1)));
+    let sent = request.world.still_since(pod).map(|sent| after(sent.max(ready), STILL_AT_MOST));
+    let why = format!(
+        "no importer pod ran within {} minutes after the source pod was ready: look why no pod of this namespace starts (its quota, \
+         its nodes, the worker's image)",
+        minutes(IDLE)
+    );
+    let until = after(since, IDLE);
+    Some(Awaited { until: sent.map_or(until, |sent| sent.min(until)), reason: UNREAD, why })
+}
 
-    /// A reader that runs has to read.
-    fn still(&self, source: &Pod, reader: &Pod) -> Option<Awaited> {
-        let container = reader.container(Work::Import.container());
-        if reader.is_going() || !container.is_some_and(|container| container.running) {
-            return None;
-        }
-        let sent = self.world.still_since(source)?;
-        // One that has not said anything yet has just begun.
-        let began = || reader.meta.creation_timestamp.as_ref()?.parse().ok();
-        let counts = self.world.still_since(reader).or_else(began).unwrap_or(sent).max(sent);
-        let why = format!(
-            "the importer pod {} has read nothing from the source pod for {} minutes: look into its log, and at the volume that it \
-             writes to",
-            reader.meta.name.as_deref().unwrap_or_default(),
-            minutes(STILL)
-        );
-        Some(Awaited { until: after(counts, STILL).min(after(sent, STILL_AT_MOST)), reason: STALLED, why })
+/// A reader that runs has to read.
+fn still(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<Awaited> {
+    let container = reader.container(Work::Import.container());
+    if reader.is_going() || !container.is_some_and(|container| container.running) {
+        return None;
     }
+    let sent = request.world.still_since(source)?;
+    // One that has not said anything yet has just begun.
+    let began = || reader.meta.creation_timestamp.as_ref()?.parse().ok();
+    let counts = request.world.still_since(reader).or_else(began).unwrap_or(sent).max(sent);
+    let why = format!(
+        "the importer pod {} has read nothing from the source pod for {} minutes: look into its log, and at the volume that it \
+         writes to",
+        reader.meta.name.as_deref().unwrap_or_default(),
+        minutes(STILL)
+    );
+    Some(Awaited { until: after(counts, STILL).min(after(sent, STILL_AT_MOST)), reason: STALLED, why })
+}
 
-    /// When the last importer pod ended, if one ran: since then it is said that none does.
-    fn last_reader_ended(&self) -> Option<Timestamp> {
-        let said = notes::running(&self.next).filter(|said| said.status == "False")?;
-        self.past(said.last_transition_time.as_ref())
-    }
+/// When the last importer pod ended, if one ran: since then it is said that none does.
+fn last_reader_ended(request: &Request<'_>) -> Option<Timestamp> {
+    let said = running(&request.status).filter(|said| said.status == "False")?;
+    past(request, said.last_transition_time.as_ref())
+}
 
-    /// A time that a status says, where it is not still to come.
-    fn past(&self, said: Option<&String>) -> Option<Timestamp> {
-        said?.parse().ok().filter(|time| *time <= self.now)
-    }
+/// A time that a status says, where it is not still to come.
+fn past(request: &Request<'_>, said: Option<&String>) -> Option<Timestamp> {
+    said?.parse().ok().filter(|time| *time <= request.now)
 }
 
 fn after(time: Timestamp, span: SignedDuration) -> Timestamp {

@@ -17,11 +17,17 @@
 //! **Owners** are of the same namespace. So the pod goes with its source by itself, and Secret and Service with the pod; that the pod goes
 //! with its target is decided under the key of the target, which its annotation says.
 
-use super::super::upload::{deadline, end};
+use super::super::fill::not_running_since;
+use super::super::outcome::Outcome;
+use super::super::request::Request;
+use super::super::upload::{certified, deadline, end};
+use super::super::users::user;
 use super::super::worker::{self, Worker};
-use super::super::{Round, notes};
-use super::{IN_USE, Stop, pod};
+use super::super::{claim_annotations, claim_name};
+use super::permit::permitted;
+use super::{Cloned, IN_USE, Stop, pod};
 use crate::certificates::uploads::Span;
+use api::datavolume::{Phase, Status};
 use cluster_model::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
 use cluster_model::issue::{ForPod, Holder};
 use cluster_model::objects::{
@@ -69,171 +75,167 @@ pub(super) fn is_source_pod(
         && pod.serves() == Some((at.0.as_str(), at.1.as_str()))
 }
 
-impl<'a> Round<'a> {
-    /// Sees to the source pod of a copy.
-    pub(in super::super) fn serve(&mut self, target: &'a PersistentVolumeClaim) -> Served<'a> {
-        let Some((cloned, source)) = self.clone.clone().and_then(|cloned| Some((cloned.claim?, cloned)))
-        else {
-            return Served::Waits("Pending".to_owned(), "there is nothing to be cloned".to_owned());
-        };
-        let (source, cloned) = (cloned, source);
-        let uid = target.meta.uid.clone().unwrap_or_default();
-        let name = names::cloner(&uid);
-        let has_begun = self.world.worker_for(target, Work::Import).is_some();
-        let Some(found) = self.world.pods.get(&cloned.namespace, &name) else {
-            return self.begin_to_serve(source, target, &name);
-        };
-        if !is_source_pod(found, source, target) {
-            let message = format!(
-                "pod {}/{name} is there already, and does not serve this clone: wait until it is gone",
-                cloned.namespace
-            );
-            return Served::Waits("ErrStartingPod".to_owned(), message);
-        }
-        // Both were made at once. Not a byte was copied yet: who writes goes first.
-        if !has_begun && let Some(stop) = self.in_use(source) {
-            self.deletes(Some(found));
-            return Served::Stopped(stop);
-        }
-        let seen = notes::running(&self.next).filter(|said| said.status == "False");
-        let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
-        let (waits, message) = match worker::look(self.world, Some(found), Work::Serve, None, seen, self.now)
-        {
-            Worker::None => ("Pending".to_owned(), "there is none".to_owned()),
-            Worker::Waits(reason, message) => {
-                if !found.is_going() {
-                    self.reach(target, found);
-                }
-                (reason, message)
-            }
-            Worker::Runs(_) => {
-                let is_known = self.reach(target, found);
-                let container = found.container(Work::Serve.container());
-                if is_known && container.is_some_and(|container| container.ready) {
-                    return Served::Ready;
-                }
-                ("Pending".to_owned(), "it runs, and is not ready yet".to_owned())
-            }
-            Worker::Failed(report) => {
-                let reason = "CloneFailed";
-                let message = format!("PVC {} cannot be read: {}", cloned.shown(), report.message);
-                return Served::Stopped(Stop::Never(reason, message));
-            }
-            Worker::Broke(reason, message, next) => {
-                let message = format!("the source pod {}/{name}: {message}", cloned.namespace);
-                return Served::Broke(found, reason, message, next);
-            }
-            // Its time is over, and with its certificate that of the importer.
-            Worker::Done(_) | Worker::Late(_) if self.had_its_time(target, found) => {
-                let message = format!(
-                    "PVC {} was read for {} hours, as long as a certificate holds, and the device of PVC {} is not whole: a clone goes \
-                     on from there only in a file system; clone into a PVC with volumeMode Filesystem, or have the CSI driver clone it \
-                     (cloneStrategy: csi-clone in the StorageProfile)",
-                    cloned.shown(),
-                    DEVICE.as_hours(),
-                    super::super::claim_name(target)
-                );
-                return Served::Stopped(Stop::Never(TOO_LONG, message));
-            }
-            Worker::Done(_) | Worker::Late(_) => {
-                self.deletes(Some(found));
-                self.deletes(self.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended()));
-                ("DeadlinePassed".to_owned(), "its certificate is made anew".to_owned())
-            }
-        };
-        Served::Waits(waits, format!("the source pod {}/{name}: {message}", cloned.namespace))
-    }
-
-    /// No source pod is there: one is made, where nobody writes to the source.
-    fn begin_to_serve(
-        &mut self,
-        source: &'a PersistentVolumeClaim,
-        target: &'a PersistentVolumeClaim,
-        name: &str,
-    ) -> Served<'a> {
-        let namespace = source.meta.namespace.clone().unwrap_or_default();
-        // Whatever was permitted before: each pod that reads is.
-        if let Err(stop) = self.permitted(&namespace, super::super::claim_name(source)) {
-            return Served::Stopped(stop);
-        }
-        if let Some(stop) = self.in_use(source) {
-            return Served::Stopped(stop);
-        }
-        let own = target.meta.namespace.as_deref().unwrap_or_default();
-        if let Some(stop) = is_crowded(self.world, source, own) {
-            return Served::Stopped(stop);
-        }
-        // Somebody's pod wrote to it when that was asked last.
-        let failed = self.world.failures.get(&self.key());
-        let used = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
-        let used = used.map(|failed| Served::Stopped(Stop::Waits(IN_USE, failed.message.clone())));
-        if let Some(failed) = failed.filter(|failed| failed.retry > self.now) {
-            self.after.look_again(failed.retry);
-            return used
-                .unwrap_or_else(|| Served::Waits("ErrStartingPod".to_owned(), failed.message.clone()));
-        }
-        let Some(span) = self.certified(target) else {
-            return Served::Waits(
-                "CertificatesPending".to_owned(),
-                "the authorities are not there yet".to_owned(),
-            );
-        };
-        let around = pod::Around {
-            world: self.world,
-            source,
-            target: &target.meta,
-            attempt: self.next.restart_count.unwrap_or(0),
-            deadline: if target.is_block() { end(&span) } else { deadline(&span, self.now) },
-        };
-        let object = pod::pod(name, &around);
-        self.after.unused(&source.meta);
-        self.after.create(Key::new(Kind::Pod, &*namespace, name), object);
-        let made = || {
-            Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being made"))
-        };
-        used.unwrap_or_else(made)
-    }
-
-    /// The importer pod of a device ran beside this source pod for as long as any can.
-    fn had_its_time(&self, target: &PersistentVolumeClaim, source: &Pod) -> bool {
-        let made = |pod: &Pod| pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
-        let reader = self.world.worker_for(target, Work::Import).and_then(made);
-        let time = reader.map(|reader| self.now.duration_since(reader));
-        target.is_block() && made(source).is_some() && time.is_some_and(|time| time >= DEVICE)
-    }
-
-    /// Somebody writes to the source.
-    pub(super) fn in_use(&self, source: &PersistentVolumeClaim) -> Option<Stop> {
-        let user = self.user(source)?;
-        let shown = format!(
-            "{}/{}",
-            source.meta.namespace.as_deref().unwrap_or_default(),
-            super::super::claim_name(source)
+/// The state of the source pod of a copy, and the outcome of what is done for it.
+pub(in super::super) fn serve<'a>(
+    request: &Request<'a>,
+    cloned: &Cloned<'a>,
+    target: &'a PersistentVolumeClaim,
+) -> (Served<'a>, Outcome) {
+    let unchanged = |served| (served, Outcome::default());
+    let Some(source) = cloned.claim else {
+        let message = "there is nothing to be cloned".to_owned();
+        return unchanged(Served::Waits("Pending".to_owned(), message));
+    };
+    let name = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
+    let Some(found) = request.world.pods.get(&cloned.namespace, &name) else {
+        return begin_to_serve(request, source, target, &name);
+    };
+    if !is_source_pod(found, source, target) {
+        let message = format!(
+            "pod {}/{name} is there already, and does not serve this clone: wait until it is gone",
+            cloned.namespace
         );
-        Some(Stop::Waits(IN_USE, format!("VMI {user} uses PVC {shown}: it is cloned when the VMI has ended")))
+        return unchanged(Served::Waits("ErrStartingPod".to_owned(), message));
     }
+    // A VMI and the source pod were made at once. Not a byte was copied yet, so the VMI goes first.
+    let has_begun = request.world.worker_for(target, Work::Import).is_some();
+    if !has_begun && let Some(stop) = in_use(request, source) {
+        return (Served::Stopped(stop), Outcome::default().deletes(Some(found)));
+    }
+    let seen = not_running_since(request);
+    let shown = format!("the source pod {}/{name}", cloned.namespace);
+    let waits = |reason: &str, message: &str| Served::Waits(reason.to_owned(), format!("{shown}: {message}"));
+    match worker::look(request.world, Some(found), Work::Serve, None, seen, request.now) {
+        Worker::None => unchanged(waits("Pending", "there is none")),
+        Worker::Waits(reason, message) => {
+            let outcome = match found.is_going() {
+                true => Outcome::default(),
+                false => reach(request, target, found).1,
+            };
+            (waits(&reason, &message), outcome)
+        }
+        Worker::Runs(_) => {
+            let (is_known, outcome) = reach(request, target, found);
+            let container = found.container(Work::Serve.container());
+            let is_ready = is_known && container.is_some_and(|container| container.ready);
+            let served =
+                if is_ready { Served::Ready } else { waits("Pending", "it runs, and is not ready yet") };
+            (served, outcome)
+        }
+        Worker::Failed(report) => {
+            let message = format!("PVC {} cannot be read: {}", cloned.shown(), report.message);
+            unchanged(Served::Stopped(Stop::Never("CloneFailed", message)))
+        }
+        Worker::Broke(reason, message, next) => {
+            unchanged(Served::Broke(found, reason, format!("{shown}: {message}"), next))
+        }
+        // The certificate ends, and that of the importer with it.
+        Worker::Done(_) | Worker::Late(_) if had_its_time(request, target, found) => {
+            unchanged(Served::Stopped(Stop::Never(TOO_LONG, too_long(cloned, target))))
+        }
+        Worker::Done(_) | Worker::Late(_) => {
+            let importer = request.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended());
+            let outcome = Outcome::default().deletes(Some(found)).deletes(importer);
+            (waits("DeadlinePassed", "its certificate is made anew"), outcome)
+        }
+    }
+}
 
-    /// Makes known how the pod is reached, and by whom. Whether that was done before.
-    fn reach(&mut self, target: &PersistentVolumeClaim, pod: &Pod) -> bool {
-        let noted = target.meta.annotations.get(CLONE_SOURCE_UID);
-        if noted.is_some() && noted == pod.meta.uid.as_ref() {
-            return true;
-        }
-        let failed = self.world.failures.get(&self.key()).filter(|failed| failed.retry > self.now);
-        if let Some(failed) = failed {
-            self.after.look_again(failed.retry);
-            return false;
-        }
-        let Some(span) = self.certified(target) else { return false };
-        let name = pod.meta.name.clone().unwrap_or_default();
-        let uid = target.meta.uid.clone().unwrap_or_default();
-        made_known(pod, target, &span, &self.world.facts.namespace, &mut self.after);
-        let mut should = target.meta.annotations.clone();
-        should.insert(CLONE_SOURCE_POD.to_owned(), name);
-        should.insert(CLONE_SOURCE_UID.to_owned(), pod.meta.uid.clone().unwrap_or(uid));
-        notes::write(target, &should, &mut self.after);
-        false
+/// Makes the source pod, where nothing writes to the source.
+fn begin_to_serve<'a>(
+    request: &Request<'a>,
+    source: &'a PersistentVolumeClaim,
+    target: &'a PersistentVolumeClaim,
+    name: &str,
+) -> (Served<'a>, Outcome) {
+    let namespace = source.meta.namespace.clone().unwrap_or_default();
+    // Each pod that reads is permitted anew, whatever was permitted before.
+    let stop = permitted(request, &namespace, claim_name(source))
+        .err()
+        .or_else(|| in_use(request, source))
+        .or_else(|| is_crowded(request.world, source, target.meta.namespace.as_deref().unwrap_or_default()));
+    if let Some(stop) = stop {
+        return (Served::Stopped(stop), Outcome::default());
     }
+    // A pod of another owner wrote to the source when the API server was asked last.
+    let failed = request.world.failures.get(&request.key());
+    let used = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
+    let used = used.map(|failed| Served::Stopped(Stop::Waits(IN_USE, failed.message.clone())));
+    if let Some(failed) = failed.filter(|failed| failed.retry > request.now) {
+        let refused = || Served::Waits("ErrStartingPod".to_owned(), failed.message.clone());
+        return (used.unwrap_or_else(refused), Outcome::default().again(failed.retry));
+    }
+    let span = match certified(request, target) {
+        Ok(span) => span,
+        Err(outcome) => {
+            let message = "the authorities are not there yet".to_owned();
+            return (Served::Waits("CertificatesPending".to_owned(), message), outcome);
+        }
+    };
+    let input = pod::SourcePodInput {
+        world: request.world,
+        source,
+        target: &target.meta,
+        attempt: request.status.restart_count.unwrap_or(0),
+        deadline: if target.is_block() { end(&span) } else { deadline(&span, request.now) },
+    };
+    let mut plan = Plan::default();
+    plan.unused(&source.meta);
+    plan.create(Key::new(Kind::Pod, &*namespace, name), pod::pod(name, &input));
+    let made =
+        || Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being made"));
+    (used.unwrap_or_else(made), Outcome::default().then(plan))
+}
+
+/// The importer pod of a device ran beside this source pod for as long as any can.
+fn had_its_time(request: &Request<'_>, target: &PersistentVolumeClaim, source: &Pod) -> bool {
+    let made = |pod: &Pod| pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
+    let reader = request.world.worker_for(target, Work::Import).and_then(made);
+    let time = reader.map(|reader| request.now.duration_since(reader));
+    target.is_block() && made(source).is_some() && time.is_some_and(|time| time >= DEVICE)
+}
+
+/// The message of a clone that [`had_its_time`].
+fn too_long(cloned: &Cloned<'_>, target: &PersistentVolumeClaim) -> String {
+    format!(
+        "PVC {} was read for {} hours, as long as a certificate holds, and the device of PVC {} is not whole: a clone goes \
+         on from there only in a file system; clone into a PVC with volumeMode Filesystem, or have the CSI driver clone it \
+         (cloneStrategy: csi-clone in the StorageProfile)",
+        cloned.shown(),
+        DEVICE.as_hours(),
+        claim_name(target)
+    )
+}
+
+/// A VMI writes to the source.
+pub(super) fn in_use(request: &Request<'_>, source: &PersistentVolumeClaim) -> Option<Stop> {
+    let user = user(request.world, source)?;
+    let namespace = source.meta.namespace.as_deref().unwrap_or_default();
+    let shown = format!("{namespace}/{}", claim_name(source));
+    Some(Stop::Waits(IN_USE, format!("VMI {user} uses PVC {shown}: it is cloned when the VMI has ended")))
+}
+
+/// Makes known how the pod is reached, and by which client. True where that was done before.
+fn reach(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (bool, Outcome) {
+    let noted = target.meta.annotations.get(CLONE_SOURCE_UID);
+    if noted.is_some() && noted == pod.meta.uid.as_ref() {
+        return (true, Outcome::default());
+    }
+    let failed = request.world.failures.get(&request.key()).filter(|failed| failed.retry > request.now);
+    if let Some(failed) = failed {
+        return (false, Outcome::default().again(failed.retry));
+    }
+    let span = match certified(request, target) {
+        Ok(span) => span,
+        Err(outcome) => return (false, outcome),
+    };
+    let name = pod.meta.name.clone().unwrap_or_default();
+    let uid = target.meta.uid.clone().unwrap_or_default();
+    let known = made_known(pod, target, &span, &request.world.facts.namespace);
+    let mut should = target.meta.annotations.clone();
+    should.insert(CLONE_SOURCE_POD.to_owned(), name);
+    should.insert(CLONE_SOURCE_UID.to_owned(), pod.meta.uid.clone().unwrap_or(uid));
+    (false, Outcome::default().then(known).then(claim_annotations::write(target, &should)))
 }
 
 /// So many clones read from the source that another one into the namespace `own` waits.
@@ -252,14 +254,15 @@ fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Optio
     let message = format!(
         "other clones read PVC {namespace}/{} now, and the namespace {own} has its share of the {PLACES} places: this one begins when \
          one of them has ended",
-        super::super::claim_name(source)
+        claim_name(source)
     );
     Some(Stop::Waits("CloneSourceBusy", message))
 }
 
 /// The certificates of both ends, and the Service. Those beside the pod go with the pod, also where nobody looks; while those
 /// of an earlier pod are there, nothing is made.
-fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installation: &str, plan: &mut Plan) {
+fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installation: &str) -> Plan {
+    let mut plan = Plan::default();
     let (namespace, name) = at(pod);
     let mut of_pod = owner::reference(Kind::Pod, &pod.meta);
     // Who makes an owner wait must be permitted to change it.
@@ -304,28 +307,33 @@ fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installati
         of_claim,
         Holder::Client(client.clone()),
     ));
+    plan
 }
 
 /// The importer of a clone needs its certificate no more.
-pub(in super::super) fn forget_client(target: &PersistentVolumeClaim, plan: &mut Plan) {
+pub(in super::super) fn forget_client(target: &PersistentVolumeClaim) -> Plan {
+    let mut plan = Plan::default();
     if !target.meta.annotations.contains_key(CLONE_SOURCE_UID) {
-        return;
+        return plan;
     }
     let name = names::clone_client(target.meta.uid.as_deref().unwrap_or_default());
     let key = Key::new(Kind::Secret, target.meta.namespace.clone().unwrap_or_default(), name);
     plan.delete_of(key, &target.meta);
+    plan
 }
 
 /// Takes a source pod away, and what leads to it. The pod goes last: while it is there, all of it is done again.
-pub(in super::super) fn take_away(pod: &Pod, plan: &mut Plan) {
+pub(in super::super) fn take_away(pod: &Pod) -> Plan {
+    let mut plan = Plan::default();
     let key = key(Kind::Pod, &pod.meta);
     if pod.is_going() || !key.name.starts_with(SOURCE) {
-        return;
+        return plan;
     }
     for kind in [Kind::Service, Kind::Secret] {
         plan.delete_of(Key::new(kind, &*key.namespace, &*key.name), &pod.meta);
     }
     plan.delete(key, &pod.meta);
+    plan
 }
 
 fn at(pod: &Pod) -> (String, String) {
@@ -333,15 +341,16 @@ fn at(pod: &Pod) -> (String, String) {
     (text(&pod.meta.namespace), text(&pod.meta.name))
 }
 
-/// A source pod is needed by the clone that was looked at.
-pub(in super::super) fn is_needed(round: &Round<'_>, pod: &Pod) -> bool {
-    let meta = &round.volume.metadata;
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let claim = round.world.pvcs.get(&text(&meta.namespace), &text(&meta.name));
-    let claim = claim.filter(|claim| round.is_ours(claim) && claim.meta.deletion_timestamp.is_none());
-    let source = round.clone.as_ref().and_then(|cloned| cloned.claim);
-    let is_over =
-        matches!(round.next.phase, Some(api::datavolume::Phase::Succeeded | api::datavolume::Phase::Failed));
-    let of_round = claim.zip(source).is_some_and(|(claim, source)| is_source_pod(pod, source, claim));
-    meta.deletion_timestamp.is_none() && !is_over && of_round
+/// True where a source pod is needed by the clone of this request, whose status is to be `status`.
+pub(in super::super) fn is_needed(
+    request: &Request<'_>,
+    status: &Status,
+    clone: Option<&Cloned<'_>>,
+    pod: &Pod,
+) -> bool {
+    let claim = request.own_claim().filter(|claim| claim.meta.deletion_timestamp.is_none());
+    let source = clone.and_then(|cloned| cloned.claim);
+    let is_over = matches!(status.phase, Some(Phase::Succeeded | Phase::Failed));
+    let is_of_clone = claim.zip(source).is_some_and(|(claim, source)| is_source_pod(pod, source, claim));
+    !is_over && is_of_clone
 }

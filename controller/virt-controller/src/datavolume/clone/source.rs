@@ -13,8 +13,11 @@
 //! taken its place), the DataSource is followed again, and noted anew; not for a clone that the storage makes, whose PVC names its source
 //! for ever.
 
+use super::super::outcome::Outcome;
+use super::super::request::Request;
 use super::super::size::Overhead;
-use super::super::{NOT_SERVED, Round, notes};
+use super::super::{NOT_SERVED, claim_annotations};
+use super::permit::{far_source, holds_token_of, permitted};
 use super::way::{self, Way};
 use super::{CLAIM, Stop, reader};
 use crate::datasource;
@@ -80,231 +83,237 @@ enum Named {
     Snapshot(String, String),
 }
 
-impl<'a> Round<'a> {
-    /// What the DataVolume is a clone of, where it can be cloned now. `claim` is its own PVC, if there is one.
-    pub(in super::super) fn cloned(
-        &mut self,
-        claim: Option<&'a PersistentVolumeClaim>,
-    ) -> Result<Option<Cloned<'a>>, Stop> {
-        if !self.is_clone() {
-            return Ok(None);
+/// The source of a clone, where it can be cloned now; `Ok(None)` where the disk is not a clone. Also the outcome of what was done
+/// meanwhile: the source is noted anew, or a source pod that is not read from is deleted.
+pub(in super::super) fn resolve<'a>(request: &Request<'a>) -> (Outcome, Result<Option<Cloned<'a>>, Stop>) {
+    if !request.is_clone() {
+        return (Outcome::default(), Ok(None));
+    }
+    let claim = request.own_claim();
+    // The annotation of a PVC whose source is gone does not count any more.
+    let left = claim.filter(|claim| is_left(request, claim));
+    let noted_on = claim.filter(|_| left.is_none());
+    let (namespace, name, source) = match permitted_source(request, claim, noted_on) {
+        Ok(Found::Claim(namespace, name, source)) => (namespace, name, source),
+        Ok(Found::Snapshot(cloned)) => return (Outcome::default(), Ok(Some(cloned))),
+        Err(stop) => return (Outcome::default(), Err(stop)),
+    };
+    let mut outcome = Outcome::default();
+    if let Some(claim) = left {
+        outcome = outcome.and(note_anew(request, claim, &format!("{namespace}/{name}")));
+    }
+    if let Some(claim) = claim {
+        let (read, goes_on) = reader::is_read(request, claim, source);
+        outcome = outcome.and(read);
+        if let Err(stop) = goes_on {
+            return (outcome, Err(stop));
         }
-        let claim = claim.filter(|claim| self.is_ours(claim));
-        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
-        // What the PVC notes counts no more: it is as if there was none yet.
-        let left = claim.filter(|claim| self.is_left(claim));
-        let lead = claim.filter(|_| left.is_none());
-        let far = self.far(lead);
-        let over = |veil: &Option<String>, stop: Stop| {
-            veil.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message))
-        };
-        // Who may clone all of its namespace is told how it is with a DataSource, but not of other namespaces.
-        let may_know = match self.far_source().filter(|_| far.is_some()) {
-            Some(source) => self.holds_token_of(source)?,
-            None => false,
-        };
-        let veil = if may_know { None } else { far.clone() };
-        let (namespace, name) = match self.named(lead).map_err(|stop| over(&veil, stop))? {
-            Named::Claim(namespace, name) => (namespace, name),
-            Named::Snapshot(namespace, name) => {
-                return way::snapshot(own, namespace, name).map(Some).map_err(|stop| over(&veil, stop));
+    }
+    let way = claim.map(way::of_claim);
+    (outcome, Ok(Some(Cloned { claim: Some(source), namespace, name, way })))
+}
+
+/// A source that may be cloned, and can be now.
+enum Found<'a> {
+    /// Namespace, name and the PVC.
+    Claim(String, String, &'a PersistentVolumeClaim),
+    Snapshot(Cloned<'a>),
+}
+
+/// The source, where the creator of the DataVolume may clone it and it is ready. `noted_on`: the PVC whose annotation has the source.
+fn permitted_source<'a>(
+    request: &Request<'a>,
+    claim: Option<&'a PersistentVolumeClaim>,
+    noted_on: Option<&'a PersistentVolumeClaim>,
+) -> Result<Found<'a>, Stop> {
+    let far = far_message(request, noted_on);
+    let over = |veil: &Option<String>, stop: Stop| {
+        veil.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message))
+    };
+    // The state of a DataSource is told to a creator who may clone all of its namespace, but not that of other namespaces.
+    let may_know = match far_source(request).filter(|_| far.is_some()) {
+        Some(source) => holds_token_of(request, source)?,
+        None => false,
+    };
+    let veil = if may_know { None } else { far.clone() };
+    let (namespace, name) = match named(request, noted_on).map_err(|stop| over(&veil, stop))? {
+        Named::Claim(namespace, name) => (namespace, name),
+        Named::Snapshot(namespace, name) => {
+            let cloned = way::snapshot(request.namespace(), namespace, name);
+            return cloned.map(Found::Snapshot).map_err(|stop| over(&veil, stop));
+        }
+    };
+    // A source that is served already was permitted when its source pod was made.
+    let is_served = claim.is_some_and(|claim| is_served(request, claim, &namespace, &name));
+    if !is_served {
+        permitted(request, &namespace, &name).map_err(|stop| over(&far, stop))?;
+    }
+    let source = ready(request, &namespace, &name, claim)?;
+    Ok(Found::Claim(namespace, name, source))
+}
+
+/// The one word on a DataSource of another namespace: whether it is there, whether it is ready, and where it leads to is nobody's
+/// business who may not clone that ([`holds_token_of`] checks that). Nothing where the DataVolume names none, or was permitted
+/// when its PVC was made.
+fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
+    let (home, source) = far_source(request)?;
+    let (group, plural, part) = clones::RIGHT;
+    claim.and_then(noted).is_none().then(|| {
+        format!(
+            "DataSource {home}/{source} is not ready, or who made this DataVolume may not clone what it leads to: when it is ready, \
+             let somebody who may create {plural}/{part} ({group}) in the namespace of its PVC delete the DataVolume and make it \
+             again"
+        )
+    })
+}
+
+/// What is to be cloned.
+fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result<Named, Stop> {
+    let spec = &request.volume.spec;
+    let own = request.namespace().to_owned();
+    let within =
+        |other: &str, else_in: &str| if other.is_empty() { else_in.to_owned() } else { other.to_owned() };
+    if let Some(source) = &spec.source {
+        let at = |source: &PvcSource| (within(&source.namespace, &own), source.name.clone());
+        return match (&source.pvc, &source.snapshot) {
+            (Some(pvc), _) => Ok(at(pvc)).map(|(namespace, name)| Named::Claim(namespace, name)),
+            (None, Some(snapshot)) => {
+                Ok(at(snapshot)).map(|(namespace, name)| Named::Snapshot(namespace, name))
             }
+            (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
         };
-        // One that is served already was permitted when its source pod was made.
-        let is_served = claim.is_some_and(|claim| self.is_served(claim, &namespace, &name));
-        if !is_served {
-            self.permitted(&namespace, &name).map_err(|stop| over(&far, stop))?;
-        }
-        let source = self.ready(&namespace, &name, claim)?;
-        if let Some(claim) = left {
-            self.notes_anew(claim, &format!("{namespace}/{name}"));
-        }
-        if let Some(claim) = claim {
-            self.is_read(claim, source)?;
-        }
-        let way = claim.map(way::of_claim);
-        Ok(Some(Cloned { claim: Some(source), namespace, name, way }))
     }
-
-    /// The one word on a DataSource of another namespace: whether it is there, whether it is ready, and where it leads to is nobody's
-    /// business who may not clone that ([`Round::holds_token_of`] says who may). Nothing where the DataVolume names none, or was permitted
-    /// when its PVC was made.
-    fn far(&self, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
-        let (home, source) = self.far_source()?;
-        let (group, plural, part) = clones::RIGHT;
-        claim.and_then(noted).is_none().then(|| {
-            format!(
-                "DataSource {home}/{source} is not ready, or who made this DataVolume may not clone what it leads to: when it is ready, \
-                 let somebody who may create {plural}/{part} ({group}) in the namespace of its PVC delete the DataVolume and make it \
-                 again"
-            )
-        })
+    if let Some((namespace, name)) = claim.and_then(noted) {
+        return Ok(Named::Claim(namespace.to_owned(), name.to_owned()));
     }
-
-    /// What is to be cloned.
-    fn named(&self, claim: Option<&PersistentVolumeClaim>) -> Result<Named, Stop> {
-        let spec = &self.volume.spec;
-        let own = self.volume.metadata.namespace.clone().unwrap_or_default();
-        let within =
-            |other: &str, else_in: &str| if other.is_empty() { else_in.to_owned() } else { other.to_owned() };
-        if let Some(source) = &spec.source {
-            let at = |source: &PvcSource| (within(&source.namespace, &own), source.name.clone());
-            return match (&source.pvc, &source.snapshot) {
-                (Some(pvc), _) => Ok(at(pvc)).map(|(namespace, name)| Named::Claim(namespace, name)),
-                (None, Some(snapshot)) => {
-                    Ok(at(snapshot)).map(|(namespace, name)| Named::Snapshot(namespace, name))
-                }
-                (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
+    let Some(named) = &spec.source_ref else {
+        return Stop::never(NOT_SERVED, "spec.sourceRef names nothing");
+    };
+    let home = within(named.namespace.as_deref().unwrap_or_default(), &own);
+    let why = match datasource::resolved(request.world, &home, &named.name) {
+        Ok(source) => {
+            let claim =
+                source.pvc.as_ref().map(|pvc| Named::Claim(within(&pvc.namespace, &home), pvc.name.clone()));
+            let snapshot = || {
+                let snapshot = source.snapshot.as_ref()?;
+                Some(Named::Snapshot(within(&snapshot.namespace, &home), snapshot.name.clone()))
             };
-        }
-        if let Some((namespace, name)) = claim.and_then(noted) {
-            return Ok(Named::Claim(namespace.to_owned(), name.to_owned()));
-        }
-        let Some(named) = &spec.source_ref else {
-            return Stop::never(NOT_SERVED, "spec.sourceRef names nothing");
-        };
-        let home = within(named.namespace.as_deref().unwrap_or_default(), &own);
-        let why = match datasource::resolved(self.world, &home, &named.name) {
-            Ok(source) => {
-                let claim = source
-                    .pvc
-                    .as_ref()
-                    .map(|pvc| Named::Claim(within(&pvc.namespace, &home), pvc.name.clone()));
-                let snapshot = || {
-                    let snapshot = source.snapshot.as_ref()?;
-                    Some(Named::Snapshot(within(&snapshot.namespace, &home), snapshot.name.clone()))
-                };
-                match claim.or_else(snapshot) {
-                    Some(named) => return Ok(named),
-                    None => ("NoSource".to_owned(), "it names nothing".to_owned()),
-                }
+            match claim.or_else(snapshot) {
+                Some(named) => return Ok(named),
+                None => ("NoSource".to_owned(), "it names nothing".to_owned()),
             }
-            Err(why) => why,
-        };
-        let (word, sentence) = why;
-        let message = format!("DataSource {home}/{} is not ready ({word}: {sentence})", named.name);
-        Stop::waits(NO_DATA_SOURCE, message)
-    }
-
-    /// What the DataSource led to when this PVC was made is gone, and not a byte of it was copied: the DataSource may lead to another one
-    /// by now. The storage was told once and for all.
-    fn is_left(&self, target: &PersistentVolumeClaim) -> bool {
-        let refers = self.volume.spec.source_ref.is_some() && self.volume.spec.source.is_none();
-        let Some((namespace, name)) = noted(target).filter(|_| refers) else { return false };
-        matches!(way::of_claim(target), Way::Copy(_))
-            && self.source(namespace, name, Some(target)).is_none()
-            && !self.has_copied(target)
-    }
-
-    /// Notes on the PVC what it is a clone of from now on. An importer pod that has not begun was told where the former source is.
-    fn notes_anew(&mut self, target: &'a PersistentVolumeClaim, source: &str) {
-        if target.meta.annotations.get(CLONE_REQUEST).is_some_and(|noted| noted == source) {
-            return;
         }
-        let mut should = target.meta.annotations.clone();
-        should.insert(CLONE_REQUEST.to_owned(), source.to_owned());
-        notes::write(target, &should, &mut self.before);
-        self.deletes(self.world.worker_for(target, Work::Import));
-        self.tell(
-            false,
-            "CloneSourceChanged",
-            format!("PVC {source} is cloned: the source of before is gone"),
+        Err(why) => why,
+    };
+    let (word, sentence) = why;
+    let message = format!("DataSource {home}/{} is not ready ({word}: {sentence})", named.name);
+    Stop::waits(NO_DATA_SOURCE, message)
+}
+
+/// What the DataSource led to when this PVC was made is gone, and not a byte of it was copied: the DataSource may lead to another one
+/// by now. The storage was told once and for all.
+fn is_left(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
+    let refers = request.volume.spec.source_ref.is_some() && request.volume.spec.source.is_none();
+    let Some((namespace, name)) = noted(target).filter(|_| refers) else { return false };
+    matches!(way::of_claim(target), Way::Copy(_))
+        && source(request, namespace, name, Some(target)).is_none()
+        && !has_copied(request, target)
+}
+
+/// Writes the new source on the PVC. An importer pod that has not started has the address of the former source.
+fn note_anew(request: &Request<'_>, target: &PersistentVolumeClaim, source: &str) -> Outcome {
+    if target.meta.annotations.get(CLONE_REQUEST).is_some_and(|noted| noted == source) {
+        return Outcome::default();
+    }
+    let mut should = target.meta.annotations.clone();
+    should.insert(CLONE_REQUEST.to_owned(), source.to_owned());
+    Outcome::default()
+        .first(claim_annotations::write(target, &should))
+        .deletes(request.world.worker_for(target, Work::Import))
+        .event(false, "CloneSourceChanged", format!("PVC {source} is cloned: the source of before is gone"))
+}
+
+/// Bytes of the source may stand in this PVC: an importer pod runs, or has.
+fn has_copied(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
+    if request.is_standalone() {
+        // Less is known of a PVC without a DataVolume.
+        return matches!(request.phase, Phase::CloneScheduled | Phase::CloneInProgress);
+    }
+    let is_transfer = |said: &api::datavolume::Condition| said.r#type == ConditionType::Transferring;
+    request.phase == Phase::CloneInProgress
+        || request.status.conditions.iter().any(is_transfer)
+        || request.world.worker_for(target, Work::Import).is_some_and(reader::has_run)
+}
+
+/// The source, where it is there: one that is being deleted stays as long as a pod that runs reads it for the clone into `target`.
+fn source<'a>(
+    request: &Request<'a>,
+    namespace: &str,
+    name: &str,
+    target: Option<&PersistentVolumeClaim>,
+) -> Option<&'a PersistentVolumeClaim> {
+    let source = request.world.pvcs.get(namespace, name)?;
+    let is_read = || {
+        let target = target?;
+        let uid = target.meta.uid.as_deref().unwrap_or_default();
+        let pod = request.world.pods.get(namespace, &names::cloner(uid))?;
+        let runs = pod.container(Work::Serve.container()).is_some_and(|container| container.running);
+        Some(runs && !pod.is_going() && super::serve::is_source_pod(pod, source, target))
+    };
+    (source.meta.deletion_timestamp.is_none() || is_read() == Some(true)).then_some(source)
+}
+
+/// The source, where it can be cloned now. `target`: the PVC of its clone.
+fn ready<'a>(
+    request: &Request<'a>,
+    namespace: &str,
+    name: &str,
+    target: Option<&PersistentVolumeClaim>,
+) -> Result<&'a PersistentVolumeClaim, Stop> {
+    let shown = format!("{namespace}/{name}");
+    let Some(source) = source(request, namespace, name, target) else {
+        return match target.is_some_and(|target| has_copied(request, target)) {
+            true => Stop::never("CloneSourceGone", format!("PVC {shown} was deleted while it was cloned")),
+            false => Stop::waits(
+                "CloneSourceNotFound",
+                format!("{CLAIM} {shown}, which is to be cloned, is not there"),
+            ),
+        };
+    };
+    if source.meta.uid == request.claim.and_then(|claim| claim.meta.uid.clone()) {
+        return Stop::never(NOT_SERVED, format!("PVC {shown} would be a clone of itself"));
+    }
+    if source.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
+        let message =
+            format!("PVC {shown} holds the files of an archive: disks are cloned, and archives are not yet");
+        return Stop::never(NOT_SERVED, message);
+    }
+    if !source.is_bound() {
+        return Stop::waits(
+            "CloneSourceNotReady",
+            format!("PVC {shown}, which is to be cloned, has no volume yet"),
         );
     }
-
-    /// Bytes of the source may stand in this PVC: an importer pod runs, or has.
-    fn has_copied(&self, target: &PersistentVolumeClaim) -> bool {
-        if self.is_alone() {
-            // Less is known of a PVC without a DataVolume.
-            return matches!(self.phase, Phase::CloneScheduled | Phase::CloneInProgress);
-        }
-        let is_transfer = |said: &api::datavolume::Condition| said.r#type == ConditionType::Transferring;
-        self.phase == Phase::CloneInProgress
-            || self.next.conditions.iter().any(is_transfer)
-            || self.world.worker_for(target, Work::Import).is_some_and(reader::has_run)
+    if let Err((reason, message)) = datasource::check_disk(request.world, namespace, name) {
+        let message = format!("PVC {shown}, which is to be cloned, is not filled yet ({reason}: {message})");
+        return Stop::waits("CloneSourceNotReady", message);
     }
-
-    /// The source, where it is there: one that is being deleted stays as long as a pod that runs reads it for the clone into `target`.
-    fn source(
-        &self,
-        namespace: &str,
-        name: &str,
-        target: Option<&PersistentVolumeClaim>,
-    ) -> Option<&'a PersistentVolumeClaim> {
-        let source = self.world.pvcs.get(namespace, name)?;
-        let is_read = || {
-            let target = target?;
-            let uid = target.meta.uid.as_deref().unwrap_or_default();
-            let pod = self.world.pods.get(namespace, &names::cloner(uid))?;
-            let runs = pod.container(Work::Serve.container()).is_some_and(|container| container.running);
-            Some(runs && !pod.is_going() && super::serve::is_source_pod(pod, source, target))
-        };
-        (source.meta.deletion_timestamp.is_none() || is_read() == Some(true)).then_some(source)
+    let filled_by = request.world.worker_of(source).filter(|pod| !pod.has_ended());
+    if filled_by.is_some() {
+        return Stop::waits(
+            "CloneSourceNotReady",
+            format!("a pod still writes to PVC {shown}, which is to be cloned"),
+        );
     }
+    Ok(source)
+}
 
-    /// The source, where it can be cloned now. `target`: the PVC of its clone.
-    fn ready(
-        &self,
-        namespace: &str,
-        name: &str,
-        target: Option<&PersistentVolumeClaim>,
-    ) -> Result<&'a PersistentVolumeClaim, Stop> {
-        let shown = format!("{namespace}/{name}");
-        let Some(source) = self.source(namespace, name, target) else {
-            return match target.is_some_and(|target| self.has_copied(target)) {
-                true => {
-                    Stop::never("CloneSourceGone", format!("PVC {shown} was deleted while it was cloned"))
-                }
-                false => Stop::waits(
-                    "CloneSourceNotFound",
-                    format!("{CLAIM} {shown}, which is to be cloned, is not there"),
-                ),
-            };
-        };
-        if source.meta.uid == self.next_claim_uid() {
-            return Stop::never(NOT_SERVED, format!("PVC {shown} would be a clone of itself"));
-        }
-        if source.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
-            let message = format!(
-                "PVC {shown} holds the files of an archive: disks are cloned, and archives are not yet"
-            );
-            return Stop::never(NOT_SERVED, message);
-        }
-        if !source.is_bound() {
-            return Stop::waits(
-                "CloneSourceNotReady",
-                format!("PVC {shown}, which is to be cloned, has no volume yet"),
-            );
-        }
-        if let Err((reason, message)) = datasource::check_disk(self.world, namespace, name) {
-            let message =
-                format!("PVC {shown}, which is to be cloned, is not filled yet ({reason}: {message})");
-            return Stop::waits("CloneSourceNotReady", message);
-        }
-        let filled_by = self.world.worker_of(source).filter(|pod| !pod.has_ended());
-        if filled_by.is_some() {
-            return Stop::waits(
-                "CloneSourceNotReady",
-                format!("a pod still writes to PVC {shown}, which is to be cloned"),
-            );
-        }
-        Ok(source)
-    }
-
-    /// The uid of the PVC of this name, if it is there.
-    fn next_claim_uid(&self) -> Option<String> {
-        let meta = &self.volume.metadata;
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        self.world.pvcs.get(&text(&meta.namespace), &text(&meta.name))?.meta.uid.clone()
-    }
-
-    /// A source pod of this source serves the clone into this PVC.
-    fn is_served(&self, claim: &PersistentVolumeClaim, namespace: &str, name: &str) -> bool {
-        let uid = claim.meta.uid.as_deref().unwrap_or_default();
-        let pod = self.world.pods.get(namespace, &names::cloner(uid));
-        let source = self.world.pvcs.get(namespace, name);
-        pod.zip(source).is_some_and(|(pod, source)| super::serve::is_source_pod(pod, source, claim))
-    }
+/// A source pod of this source serves the clone into this PVC.
+fn is_served(request: &Request<'_>, claim: &PersistentVolumeClaim, namespace: &str, name: &str) -> bool {
+    let uid = claim.meta.uid.as_deref().unwrap_or_default();
+    let pod = request.world.pods.get(namespace, &names::cloner(uid));
+    let source = request.world.pvcs.get(namespace, name);
+    pod.zip(source).is_some_and(|(pod, source)| super::serve::is_source_pod(pod, source, claim))
 }
 
 /// What the DataSource led to when this PVC was made.

@@ -8,7 +8,7 @@
 //! | `WaitForFirstConsumer` | the volume is made with the first pod that uses it, and a VM waits for a disk that is whole |
 //! | `NoVolumeSnapshotClass` | its StorageProfile wants snapshots, and of a PVC none is taken yet |
 
-use super::super::claim::Wanted;
+use super::super::claim::RequestedClaim;
 use super::{Cloned, Stop};
 use crate::storageprofile;
 use api::cdi::CloneStrategy;
@@ -77,7 +77,7 @@ pub(in super::super) fn choose(
     world: &World,
     own: &str,
     cloned: &Cloned<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &RequestedClaim<'_>,
 ) -> Result<Way, Stop> {
     if let Some(Way::Snapshot) = cloned.way {
         let snapshots = wanted.class.and_then(|class| storageprofile::snapshots(world, class));
@@ -108,7 +108,7 @@ fn against(
     own: &str,
     cloned: &Cloned<'_>,
     source: &PersistentVolumeClaim,
-    wanted: &Wanted<'_>,
+    wanted: &RequestedClaim<'_>,
     class: &StorageClass,
 ) -> Option<&'static str> {
     let of_source = source.spec.storage_class_name.as_deref();

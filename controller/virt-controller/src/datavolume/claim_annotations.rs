@@ -1,13 +1,13 @@
-//! What the PVC says of the pod that fills it: upstream's clients, and cdi-uploadproxy, look there.
+//! Annotations of the PVC about the pod that fills it, which upstream's clients and cdi-uploadproxy read.
 //!
 //! ```text
 //!  import   storage.pod.phase, .restarts
 //!  upload   these, storage.pod.ready, storage.uploadPodName, storage.condition.running (.reason, .message)
 //!           these of an import, too, that is without a DataVolume
-//!           without a DataVolume also storage.condition.running.since: this is all the memory there is (alone.rs)
+//!           without a DataVolume also storage.condition.running.since: there is no other record (standalone_claim.rs)
 //! ```
 //!
-//! `storage.pod.phase` becomes `Succeeded` when the disk is whole, whatever phases its pods had: one that made room for the
+//! `storage.pod.phase` becomes `Succeeded` when the disk is complete, whatever phases its pods had: one that made room for the
 //! next ends well too.
 
 use api::cdi::annotations::{POD_NAME, POD_PHASE, POD_READY, POPULATED_FOR, POPULATOR_PROGRESS};
@@ -21,24 +21,25 @@ use cluster_model::plan::Plan;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// When that was said, of a PVC without a DataVolume.
+/// Annotation of a PVC without a DataVolume: the time of the condition Running.
 pub(super) const SINCE: &str = "cdi.kubevirt.io/storage.condition.running.since";
 
-/// What there is to say of an import.
-pub(super) struct Import<'a> {
+/// State of an import.
+pub(super) struct ImportState<'a> {
     pub(super) phase: &'a str,
     pub(super) restarts: Option<i64>,
-    /// What the image names for its VMs, when it is whole.
+    /// Labels of the image for its VMs, when the disk is complete.
     pub(super) labels: &'a BTreeMap<String, String>,
 }
 
-/// Notes what the pod of an import does, and which instance type and preference its image names: where the PVC names none.
-pub(super) fn import(claim: &PersistentVolumeClaim, said: &Import<'_>, plan: &mut Plan) {
+/// Writes the state of an import, and the instance type and preference of its image where the PVC has none.
+pub(super) fn of_import(claim: &PersistentVolumeClaim, said: &ImportState<'_>) -> Plan {
+    let mut plan = Plan::default();
     let mut should = claim.meta.annotations.clone();
     should.insert(POD_PHASE.to_owned(), said.phase.to_owned());
     should.insert(RESTARTS.to_owned(), said.restarts.unwrap_or(0).to_string());
     if said.phase == "Succeeded" {
-        whole(claim, &mut should);
+        mark_complete(claim, &mut should);
     }
     let mut labels = claim.meta.labels.clone();
     for (name, value) in said.labels.iter().filter(|(name, value)| names_a_default(name, value)) {
@@ -47,9 +48,11 @@ pub(super) fn import(claim: &PersistentVolumeClaim, said: &Import<'_>, plan: &mu
     let whole = |annotations, labels| json!({"metadata": {"annotations": annotations, "labels": labels}});
     let (is, should) = (whole(&claim.meta.annotations, &claim.meta.labels), whole(&should, &labels));
     plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+    plan
 }
 
-/// The author of an image says it, by the words of a worker that reads the image: no other label, and none that would be refused.
+/// True for a label that names a default of VMs. The author of the image chose it, so no other label is taken, and none that the API
+/// server would refuse.
 fn names_a_default(name: &str, value: &str) -> bool {
     let is_word = |text: &str| {
         let (first, last) = (text.chars().next(), text.chars().next_back());
@@ -61,14 +64,13 @@ fn names_a_default(name: &str, value: &str) -> bool {
     name.strip_prefix(DEFAULTS).is_some_and(|rest| known.contains(&rest)) && is_word(value)
 }
 
-/// Notes all that there is to say of a round: of an upload, and of a PVC without a DataVolume. `pod` is the one that there is.
-pub(super) fn whole_round(
+/// Repeats a status: of an upload, and of a PVC without a DataVolume. `pod`: the worker pod, where there is one.
+pub(super) fn of_status(
     claim: &PersistentVolumeClaim,
     status: &Status,
     pod: Option<&Pod>,
-    (work, is_alone): (Work, bool),
-    plan: &mut Plan,
-) {
+    (work, is_standalone): (Work, bool),
+) -> Plan {
     let mut should = claim.meta.annotations.clone();
     let mut say = |name: &str, text: &str| drop(should.insert(name.to_owned(), text.to_owned()));
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -76,7 +78,7 @@ pub(super) fn whole_round(
         say(RUNNING, if said.status == "True" { "true" } else { "false" });
         say(REASON, &text(&said.reason));
         say(MESSAGE, &text(&said.message));
-        if is_alone {
+        if is_standalone {
             say(SINCE, &text(&said.last_heartbeat_time));
         }
     }
@@ -93,27 +95,27 @@ pub(super) fn whole_round(
                 should.insert(POD_NAME.to_owned(), name);
             }
         }
-        // What was said of an earlier pod; that a disk is whole is never taken back.
+        // It was that of an earlier pod. A disk that is complete stays so.
         None if !claim.is_filled() => drop(should.remove(POD_PHASE)),
         None => {}
     }
-    if status.phase == Some(Phase::Succeeded) && !is_alone {
-        whole(claim, &mut should);
+    if status.phase == Some(Phase::Succeeded) && !is_standalone {
+        mark_complete(claim, &mut should);
     }
-    write(claim, &should, plan);
+    write(claim, &should)
 }
 
-/// A backup brings this back, and the DataVolume of the name takes the PVC again (`adopt`).
-fn whole(claim: &PersistentVolumeClaim, annotations: &mut BTreeMap<String, String>) {
+/// Marks a PVC as complete: a backup restores the annotation, and the DataVolume of that name takes the PVC again (`adopt`).
+fn mark_complete(claim: &PersistentVolumeClaim, annotations: &mut BTreeMap<String, String>) {
     annotations.insert(POPULATED_FOR.to_owned(), claim.meta.name.clone().unwrap_or_default());
 }
 
-/// The condition that the notes of an upload repeat.
+/// The condition Running, which the annotations repeat.
 pub(super) fn running(status: &Status) -> Option<&Condition> {
     status.conditions.iter().find(|said| said.r#type == ConditionType::Running)
 }
 
-/// The phase of the pod; nothing before there is one.
+/// The phase of the pod; `None` before there is one.
 fn phase(status: &Status, pod: Option<&Pod>, work: Work) -> Option<&'static str> {
     let runs = || {
         let container = pod.and_then(|pod| pod.container(work.container()));
@@ -131,8 +133,10 @@ fn phase(status: &Status, pod: Option<&Pod>, work: Work) -> Option<&'static str>
 }
 
 /// Writes the annotations of a PVC that differ.
-pub(crate) fn write(claim: &PersistentVolumeClaim, annotations: &BTreeMap<String, String>, plan: &mut Plan) {
+pub(crate) fn write(claim: &PersistentVolumeClaim, annotations: &BTreeMap<String, String>) -> Plan {
+    let mut plan = Plan::default();
     let whole = |annotations| json!({"metadata": {"annotations": annotations}});
     let (is, should) = (whole(&claim.meta.annotations), whole(annotations));
     plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+    plan
 }

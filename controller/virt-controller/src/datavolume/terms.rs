@@ -1,21 +1,20 @@
-//! The words of an import, of a clone and of an upload: phases, reasons of events, and the beginnings of sentences. All else is the same
-//! for both.
+//! Phases, event reasons and nouns of an import, of a clone and of an upload. All else is the same for the three.
 
 use api::datavolume::Phase;
 use cluster_model::objects::Work;
 
-/// The words of one kind of work.
+/// Phases, event reasons and nouns of one kind of work.
 #[derive(Debug)]
-pub(super) struct Words {
-    /// The phase while the pod does not work yet, and the event of that.
+pub(super) struct Terms {
+    /// Phase while the pod does not work yet, and the reason of its event.
     pub(super) scheduled: (Phase, &'static str),
-    /// The phase while the pod works, and the event of that.
-    pub(super) works: (Phase, &'static str),
-    /// The phase of a pod that broke off, until the next one begins.
-    pub(super) broke: Phase,
-    /// The event of what went wrong.
+    /// Phase while the pod works, and the reason of its event.
+    pub(super) running: (Phase, &'static str),
+    /// Phase after a pod broke off, until the next one begins.
+    pub(super) broken: Phase,
+    /// Reason of the event of a failure.
     pub(super) failed: &'static str,
-    /// The event of a disk that is whole.
+    /// Reason of the event of a complete disk.
     pub(super) succeeded: &'static str,
     /// The work, as a noun.
     pub(super) noun: &'static str,
@@ -25,10 +24,10 @@ pub(super) struct Words {
     pub(super) done: &'static str,
 }
 
-static IMPORT: Words = Words {
+static IMPORT: Terms = Terms {
     scheduled: (Phase::ImportScheduled, "ImportScheduled"),
-    works: (Phase::ImportInProgress, "ImportInProgress"),
-    broke: Phase::ImportInProgress,
+    running: (Phase::ImportInProgress, "ImportInProgress"),
+    broken: Phase::ImportInProgress,
     failed: "ImportFailed",
     succeeded: "ImportSucceeded",
     noun: "Import",
@@ -37,10 +36,10 @@ static IMPORT: Words = Words {
 };
 
 /// A clone is an import, from a source pod.
-pub(super) static CLONE: Words = Words {
+pub(super) static CLONE: Terms = Terms {
     scheduled: (Phase::CloneScheduled, "CloneScheduled"),
-    works: (Phase::CloneInProgress, "CloneInProgress"),
-    broke: Phase::CloneInProgress,
+    running: (Phase::CloneInProgress, "CloneInProgress"),
+    broken: Phase::CloneInProgress,
     failed: "CloneFailed",
     succeeded: "CloneSucceeded",
     noun: "Clone",
@@ -48,11 +47,11 @@ pub(super) static CLONE: Words = Words {
     done: "cloned",
 };
 
-static UPLOAD: Words = Words {
+static UPLOAD: Terms = Terms {
     scheduled: (Phase::UploadScheduled, "UploadScheduled"),
-    works: (Phase::UploadReady, "UploadReady"),
-    // Nobody can send it anything.
-    broke: Phase::UploadScheduled,
+    running: (Phase::UploadReady, "UploadReady"),
+    // No client can send anything to it.
+    broken: Phase::UploadScheduled,
     failed: "UploadFailed",
     succeeded: "UploadSucceeded",
     noun: "Upload",
@@ -60,10 +59,10 @@ static UPLOAD: Words = Words {
     done: "uploaded",
 };
 
-/// The words of this work.
-pub(super) fn of(work: Work) -> &'static Words {
+/// The terms of a work.
+pub(super) fn of_work(work: Work) -> &'static Terms {
     match work {
-        // An export fills nothing, and has its own words in its own folder.
+        // An export fills nothing, and has its own terms (`crate::export`).
         Work::Import | Work::Export => &IMPORT,
         Work::Serve => &CLONE,
         Work::Upload => &UPLOAD,

@@ -1,36 +1,36 @@
-//! A PVC that is filled without a DataVolume: it takes an upload (`virtctl image-upload pvc`), or is filled in the place of one
-//! with a `dataSourceRef` (`populator`). It is looked at as the DataVolume that would have made it, and its annotations are the
+//! A PVC that is filled without a DataVolume: it is the target of an upload (`virtctl image-upload pvc`), or is filled in the place of
+//! one with a `dataSourceRef` (`populator`). It is read as the DataVolume that would have made it, and its annotations are the
 //! status.
 //!
 //! ```text
-//!  PVC, annotated cdi.kubevirt.io/storage.upload.target ──volume()──► DataVolume with source.upload ──► Round ──► Status
-//!        ▲                                                                                                         │
-//!        └──────────────────────────────────────── notes::whole_round ──────────────────────────────────────────────┘
+//!  PVC, annotated cdi.kubevirt.io/storage.upload.target ──uploaded()──► DataVolume with source.upload ──► Request ──► Status
+//!        ▲                                                                                                             │
+//!        └──────────────────────────────── claim_annotations::of_status ◄──────────────────────────────────────────────┘
 //! ```
 //!
-//! A pod that failed, a PVC that waits: the annotations say so by the words that a DataVolume's condition `Running` has.
+//! The reason and message of a pod that failed, or of a PVC that waits, are those of a DataVolume's condition `Running`.
 
-use super::notes::{MESSAGE, REASON, RESTARTS, RUNNING, SINCE};
-use super::words::{self, Words};
+use super::claim_annotations::{MESSAGE, REASON, RESTARTS, RUNNING, SINCE};
+use super::terms::{self, Terms};
 use super::{NOT_SERVED, WAITS};
 use api::datavolume::{Condition, ConditionType, ContentType, DataVolume, Phase, Source, Spec, Status};
 use api::meta::{Empty, ObjectMeta};
 use cluster_model::objects::{PersistentVolumeClaim, Work};
 use cluster_model::uploads::{CONTENT_TYPE, POD_PHASE, POD_READY};
 
-/// Where a PVC asks for all blocks to be allocated.
+/// Annotation of a PVC whose blocks are all to be allocated.
 pub(super) use api::cdi::annotations::PREALLOCATION_REQUESTED as PREALLOCATION;
 
-/// The DataVolume that would have made a PVC which takes an upload.
-pub(super) fn volume(claim: &PersistentVolumeClaim) -> DataVolume {
-    of_source(claim, Source { upload: Some(Empty::default()), ..Source::default() }, Work::Upload)
+/// The DataVolume that would have made the target of an upload.
+pub(super) fn uploaded(claim: &PersistentVolumeClaim) -> DataVolume {
+    with_source(claim, Source { upload: Some(Empty::default()), ..Source::default() }, Work::Upload)
 }
 
-/// The DataVolume that would have made a PVC which is filled from a source.
-pub(super) fn of_source(claim: &PersistentVolumeClaim, source: Source, work: Work) -> DataVolume {
+/// The DataVolume that would have made a PVC which is filled from this source.
+pub(super) fn with_source(claim: &PersistentVolumeClaim, source: Source, work: Work) -> DataVolume {
     let ObjectMeta { name, namespace, uid, annotations, .. } = claim.meta.clone();
     let note = |name: &str| annotations.get(name).map(String::as_str);
-    let words = if source.pvc.is_some() { &words::CLONE } else { words::of(work) };
+    let terms = if source.pvc.is_some() { &terms::CLONE } else { terms::of_work(work) };
     DataVolume {
         spec: Spec {
             source: Some(source),
@@ -39,7 +39,7 @@ pub(super) fn of_source(claim: &PersistentVolumeClaim, source: Source, work: Wor
             preallocation: note(PREALLOCATION).map(|text| text == "true"),
             ..Spec::default()
         },
-        status: Some(status(note, words)),
+        status: Some(status(note, terms)),
         metadata: ObjectMeta {
             name,
             namespace,
@@ -51,8 +51,8 @@ pub(super) fn of_source(claim: &PersistentVolumeClaim, source: Source, work: Wor
     }
 }
 
-/// What the annotations say.
-fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, words: &Words) -> Status {
+/// The status that the annotations hold.
+fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, terms: &Terms) -> Status {
     let text = |name: &str| note(name).map(str::to_owned).filter(|text| !text.is_empty());
     let running = note(RUNNING).map(|is| Condition {
         r#type: ConditionType::Running,
@@ -67,8 +67,8 @@ fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, words: &Words) -> Status {
         (Some("Succeeded"), _) => Phase::Succeeded,
         (Some("Failed"), _) | (_, Some(NOT_SERVED)) => Phase::Failed,
         _ if note(POD_READY) == Some("true") => Phase::UploadReady,
-        (Some("Running"), _) => words.broke.clone(),
-        (Some("Pending"), _) => words.scheduled.0.clone(),
+        (Some("Running"), _) => terms.broken.clone(),
+        (Some("Pending"), _) => terms.scheduled.0.clone(),
         (_, Some(WAITS)) => Phase::WaitForFirstConsumer,
         _ if running.is_some() => Phase::Pending,
         _ => Phase::default(),
@@ -85,7 +85,7 @@ fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, words: &Words) -> Status {
 mod tests {
     use super::*;
 
-    /// What a round makes of a PVC is read again by the next one.
+    /// The next decision reads from the PVC what this one wrote.
     #[test]
     fn what_is_noted_is_remembered() {
         for phase in [
@@ -112,18 +112,19 @@ mod tests {
             };
             let wanted = Status { phase: Some(phase.clone()), conditions: vec![said], ..Status::default() };
             let mut claim = PersistentVolumeClaim::default();
-            let mut plan = cluster_model::plan::Plan::default();
-            super::super::notes::whole_round(&claim, &wanted, None, (Work::Upload, true), &mut plan);
+            let written = |claim: &PersistentVolumeClaim| {
+                crate::datavolume::claim_annotations::of_status(claim, &wanted, None, (Work::Upload, true))
+            };
+            let plan = written(&claim);
             let [cluster_model::plan::Step::Patch { change, .. }] = &plan.steps[..] else {
                 panic!("{plan:?}")
             };
             for (name, value) in change["metadata"]["annotations"].as_object().unwrap() {
                 claim.meta.annotations.insert(name.clone(), value.as_str().unwrap().to_owned());
             }
-            let read = volume(&claim).status.unwrap();
+            let read = uploaded(&claim).status.unwrap();
             assert_eq!((read.phase, &read.conditions), (Some(phase), &wanted.conditions));
-            plan = cluster_model::plan::Plan::default();
-            super::super::notes::whole_round(&claim, &wanted, None, (Work::Upload, true), &mut plan);
+            let plan = written(&claim);
             assert!(plan.is_empty(), "{plan:?}");
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub(super) const MEMORY: &str = "128Mi";
 
 /// What differs.
-pub(crate) struct Shell<'a> {
+pub(crate) struct BasePod<'a> {
     /// With the settings of the cluster.
     pub(crate) world: &'a World,
     pub(crate) name: &'a str,
@@ -59,9 +59,9 @@ pub(crate) fn container(world: &World, name: &str, verb: &str, mut env: Vec<Valu
 }
 
 /// The pod.
-pub(crate) fn pod(shell: Shell<'_>) -> Value {
-    let Shell { world, name, namespace, owner, work, fetches, attempt, mut labels, container, volumes } =
-        shell;
+pub(crate) fn pod(parts: BasePod<'_>) -> Value {
+    let BasePod { world, name, namespace, owner, work, fetches, attempt, mut labels, container, volumes } =
+        parts;
     let mut spec = json!({
         "restartPolicy": "Never",
         "enableServiceLinks": false,
