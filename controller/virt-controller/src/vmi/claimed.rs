@@ -11,7 +11,8 @@
 //! own words are repeated.) So a device that cannot be told is one of a driver that is not for VMIs, or of a cluster that does
 //! not serve ResourceClaims.
 
-use super::{Round, key_of, pod_state};
+use super::outcome::Outcome;
+use super::{VmiReconcile, key_of, pod_state};
 use api::machine::host_device::List;
 use api::vmi::VirtualMachineInstance;
 use cluster_model::claimed::{TellDevices, Wanted};
@@ -21,44 +22,40 @@ use cluster_model::plan::Step;
 /// The reason of the condition, and of the event.
 const REASON: &str = "DeviceNotAllocated";
 
-impl Round<'_> {
-    /// Every device of a ResourceClaim is told; else it is seen to that it is.
-    pub(super) fn devices_are_told(&mut self, pod: &Pod, node: &str) -> bool {
-        let Ok(devices) = wanted(self.vmi, pod) else { return false };
-        if are_told(self.vmi, &devices) {
-            return true;
-        }
-        let failure = self.world.failures.get(&key_of(self.vmi));
-        if let Some(failure) = failure.filter(|failure| failure.retry > self.now) {
-            self.after.look_again(failure.retry);
-            return false;
-        }
-        let meta = &self.vmi.metadata;
-        self.after.steps.push(Step::TellDevices(TellDevices {
-            key: key(Kind::VirtualMachineInstance, meta),
-            version: meta.resource_version.clone().unwrap_or_default(),
-            pod: pod.meta.uid.clone().unwrap_or_default(),
-            node: node.to_owned(),
-            devices,
-        }));
-        false
+/// Reads where each device of a ResourceClaim is; `None` where the status of the VMI has all of them.
+pub(super) fn tell_devices(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Option<Outcome> {
+    let Ok(devices) = wanted(input.vmi, pod) else { return Some(Outcome::default()) };
+    if are_told(input.vmi, &devices) {
+        return None;
     }
+    let failure = input.world.failures.get(&key_of(input.vmi));
+    if let Some(failure) = failure.filter(|failure| failure.retry > input.now) {
+        return Some(Outcome::default().again(failure.retry));
+    }
+    let meta = &input.vmi.metadata;
+    Some(Outcome::default().then(Step::TellDevices(TellDevices {
+        key: key(Kind::VirtualMachineInstance, meta),
+        version: meta.resource_version.clone().unwrap_or_default(),
+        pod: pod.meta.uid.clone().unwrap_or_default(),
+        node: node.to_owned(),
+        devices,
+    })))
+}
 
-    /// Why a pod that runs has not what its VMI asks for: a reason and a sentence.
-    pub(super) fn unallocated(&self, pod: &Pod) -> Option<(String, String)> {
-        if !pod_state::is_up(pod) {
-            return None;
-        }
-        let message = match wanted(self.vmi, pod) {
-            Ok(devices) if are_told(self.vmi, &devices) => return None,
-            Ok(_) => {
-                let failure = self.world.failures.get(&key_of(self.vmi))?;
-                (failure.about == Attempt::Make(Kind::ResourceClaim)).then(|| failure.message.clone())?
-            }
-            Err(why) => why,
-        };
-        Some((REASON.to_owned(), message))
+/// Reason and message of a pod that runs without a device of a ResourceClaim.
+pub(super) fn unallocated(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, String)> {
+    if !pod_state::is_up(pod) {
+        return None;
     }
+    let message = match wanted(input.vmi, pod) {
+        Ok(devices) if are_told(input.vmi, &devices) => return None,
+        Ok(_) => {
+            let failure = input.world.failures.get(&key_of(input.vmi))?;
+            (failure.about == Attempt::Make(Kind::ResourceClaim)).then(|| failure.message.clone())?
+        }
+        Err(why) => why,
+    };
+    Some((REASON.to_owned(), message))
 }
 
 /// The devices of ResourceClaims that a VMI has, or why one of them has no ResourceClaim.

@@ -18,7 +18,9 @@
 //! time. On one node, the locks of QEMU decide then (see `virt_handler::volumes`).
 
 use super::needs::{self, Needs};
-use super::{Round, key_of, phase};
+use super::outcome::Outcome;
+use super::waiting::wait;
+use super::{VmiReconcile, key_of, phase};
 use api::vmi::{ConditionType, VirtualMachineInstance};
 use cluster_model::conditions;
 use cluster_model::objects::{DiskConflict, LauncherPods, World, is_waiting};
@@ -26,26 +28,24 @@ use cluster_model::objects::{DiskConflict, LauncherPods, World, is_waiting};
 /// The reason of the condition `Synchronized`, and of the event.
 const REASON: &str = "PvcInUse";
 
-impl Round<'_> {
-    /// Launcher pods of other VMIs that must not exist when this VMI gets its own, since they would have one of its PVCs. `None` if
-    /// the VMI must wait.
-    pub(super) fn rivals_for_disks(&mut self) -> Option<Vec<LauncherPods>> {
-        let mut rivals = Vec::new();
-        let mut is_unknown = false;
-        for conflict in self.world.disk_conflicts(self.vmi) {
-            let other = conflict.other;
-            let is_first = is_waiting(other) && age(other) < age(self.vmi) && may_start(self.world, other);
-            if is_first || may_run(self.world, other) {
-                self.wait(REASON, &message(self.vmi, conflict));
-                return None;
-            }
-            if is_waiting(other) {
-                is_unknown = is_unknown || self.world.busy.contains(&key_of(other));
-                rivals.extend(LauncherPods::of(other));
-            }
+/// Launcher pods of other VMIs that must not exist when this VMI gets its own, since they would have one of its PVCs; an outcome if
+/// the VMI must wait.
+pub(super) fn rivals_for_disks(input: &VmiReconcile<'_>) -> Result<Vec<LauncherPods>, Outcome> {
+    let VmiReconcile { world, vmi, .. } = *input;
+    let mut rivals = Vec::new();
+    let mut is_unknown = false;
+    for conflict in world.disk_conflicts(vmi) {
+        let other = conflict.other;
+        let is_first = is_waiting(other) && age(other) < age(vmi) && may_start(world, other);
+        if is_first || may_run(world, other) {
+            return Err(wait(input, REASON, &message(vmi, conflict)));
         }
-        (!is_unknown).then_some(rivals)
+        if is_waiting(other) {
+            is_unknown = is_unknown || world.busy.contains(&key_of(other));
+            rivals.extend(LauncherPods::of(other));
+        }
     }
+    if is_unknown { Err(Outcome::default()) } else { Ok(rivals) }
 }
 
 /// True if QEMU of the VMI may run now, or will without a further decision. A VMI that has ended counts with all pods of it.

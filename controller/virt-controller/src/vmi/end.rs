@@ -1,131 +1,127 @@
 //! The end of a VMI: its pods go first, then the finalizers, so that nothing writes to its disks any more when it is gone.
 
-use super::Round;
+use super::name_conflict::name_conflict;
+use super::outcome::{Change, Outcome};
+use super::{VmiReconcile, key_of};
 use crate::pod;
 use api::launcher::{Ending, Life};
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
-use cluster_model::conditions::{self, KEPT, SYNC_FAILED, is_unsynchronized};
-use cluster_model::objects::{
-    Attempt, FINALIZER, Failure, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner,
-};
+use cluster_model::conditions::{KEPT, SYNC_FAILED, is_unsynchronized};
+use cluster_model::objects::{Attempt, Failure, Key, Kind, LauncherPods, Pod, World, is_revision, owner};
 use cluster_model::plan::Step;
 
-impl<'a> Round<'a> {
-    /// The VMI has ended as its launcher left it to the kubelet. A launcher is a tenant's, and can lie about its own VMI alone. What
-    /// is said is what virt-handler would say.
-    pub(super) fn ended_as(&mut self, ending: &Ending) {
-        if ending.life == Life::Succeeded {
-            self.tell(false, "Stopped", "The VirtualMachineInstance was shut down.");
-            return self.set_phase(Phase::Succeeded);
-        }
-        let why = ending.message.as_deref().or(ending.reason.as_deref());
-        let why = why.unwrap_or("the launcher gave no reason");
-        self.tell(true, "Stopped", format!("The VirtualMachineInstance crashed: {why}"));
-        self.say(ConditionType::Synchronized, "False", SYNC_FAILED, why);
-        self.set_phase(Phase::Failed);
+/// The VMI has ended as its launcher left it to the kubelet. A launcher is a tenant's, and can lie about its own VMI alone. Condition and
+/// event are those that virt-handler would write.
+pub(super) fn ended_as(ending: &Ending) -> Outcome {
+    if ending.life == Life::Succeeded {
+        let outcome = Outcome::default().event(false, "Stopped", "The VirtualMachineInstance was shut down.");
+        return outcome.phase(Phase::Succeeded);
     }
+    let why = ending.message.as_deref().or(ending.reason.as_deref());
+    let why = why.unwrap_or("the launcher gave no reason");
+    Outcome::default()
+        .event(true, "Stopped", format!("The VirtualMachineInstance crashed: {why}"))
+        .condition(ConditionType::Synchronized, "False", SYNC_FAILED, why)
+        .phase(Phase::Failed)
+}
 
-    /// Of one that has ended the pods go, and what held it.
-    pub(super) fn end(&mut self) {
-        self.forget_kept();
-        if super::phase(&self.next).is_final() {
-            self.ended();
-        }
-    }
-
-    fn ended(&mut self) {
-        // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
-        // nobody else.
-        let any = self.of.clone().map(LauncherPods::any);
-        let pods = any.as_ref().map(|any| self.world.launcher_pods(any)).unwrap_or_default();
-        let is_left =
-            |pod: &Pod| !pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted();
-        let left: Vec<&Pod> = pods.iter().copied().filter(|pod| is_left(pod)).collect();
-        self.say_strangers(&left);
-        // Whoever looks for a fault keeps the launcher of a VMI that has failed; not beyond the VMI itself.
-        let is_kept =
-            super::phase(&self.next) == Phase::Failed && !self.is_deleted() && pod::keeps(&self.vmi.metadata);
-        for pod in left.iter().filter(|pod| !pod.is_going() && !is_kept) {
-            self.delete_pod(pod);
-        }
-        if !left.is_empty() || !self.is_deleted() {
-            return;
-        }
-        let is_held = self.has_finalizer();
-        if pods.is_empty()
-            && self.phase.is_final()
-            && is_held
-            && let Some(any) = any
-        {
-            self.are_absent(&any);
-        }
-        // What its VM left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
-        let status =
-            self.vmi.status.as_ref().filter(|_| is_held && self.vmi.metadata.owner_references.is_empty());
-        if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone())
-            && is_revision(&name)
-        {
-            let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
-            let key = Key { kind: Kind::ControllerRevision, namespace, name };
-            self.before.push(Step::Delete { key, uid: String::new() });
-        }
-        let keeps = is_looked_after(self.world, self.vmi);
-        self.next.metadata.finalizers.retain(|finalizer| match finalizer.as_str() {
-            FINALIZER => false,
-            OF_VM => keeps,
-            _ => true,
-        });
-    }
-
-    /// Deletes a pod, and says so of one that was made for this VMI.
-    pub(super) fn delete_pod(&mut self, pod: &Pod) {
-        let name = pod.meta.name.as_deref().unwrap_or_default();
-        let is_own = self.of.as_ref().is_some_and(|of| of.has(&pod.meta));
-        if let Some(failed) = self.kept() {
-            if is_own {
-                self.say_kept(&format!("Failed to delete virtual machine pod {name}: {}", failed.message));
-            }
-            if failed.retry > self.now {
-                return self.after.look_again(failed.retry);
-            }
-        }
-        self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-        if is_own {
-            self.tell(false, "SuccessfulDelete", format!("Deleted virtual machine pod {name}"));
-        }
-    }
-
-    /// Says that a pod could not be deleted; an event where that begins.
-    fn say_kept(&mut self, message: &str) {
-        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        if !is_unsynchronized(list, &[KEPT]) {
-            self.tell(true, KEPT, message);
-        }
-        self.say(ConditionType::Synchronized, "False", KEPT, message);
-    }
-
-    /// Takes back that a pod could not be deleted.
-    fn forget_kept(&mut self) {
-        if self.kept().is_none() && is_unsynchronized(&self.status().conditions, &[KEPT]) {
-            conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized);
-        }
-    }
-
-    /// Nothing is wrong with the start of its pod. That one could not be deleted stays until [`Self::forget_kept`].
-    pub(super) fn forget_trouble(&mut self) {
-        if !is_unsynchronized(&self.status().conditions, &[KEPT]) {
-            conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized);
-        }
-    }
-
-    /// A pod could not be deleted.
-    fn kept(&self) -> Option<&'a Failure> {
-        let failed = self.world.failures.get(&key(Kind::VirtualMachineInstance, &self.vmi.metadata));
-        failed.filter(|failed| failed.about == Attempt::Delete(Kind::Pod))
+/// The end of a VMI that is to be `next`: its pods are deleted, and then its finalizers.
+pub(super) fn end(input: &VmiReconcile<'_>, next: &VirtualMachineInstance) -> Outcome {
+    let list = next.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    // A pod could not be deleted before, and is now.
+    let outcome = match undeleted(input).is_none() && is_unsynchronized(list, &[KEPT]) {
+        true => Outcome::default().no_condition(ConditionType::Synchronized),
+        false => Outcome::default(),
+    };
+    match super::phase(next) {
+        phase if phase.is_final() => outcome.and(ended(input, &phase)),
+        _ => outcome,
     }
 }
 
-/// The VM that a VMI is a run of is there, and has to look at it before it may go.
+fn ended(input: &VmiReconcile<'_>, next_phase: &Phase) -> Outcome {
+    let VmiReconcile { world, vmi, .. } = *input;
+    // A pod whose launcher has ended may have containers that run, which end only with the pod. A pod without an owner is not
+    // deleted with its VMI.
+    let any = input.own_pods.clone().map(LauncherPods::any);
+    let pods = any.as_ref().map(|any| world.launcher_pods(any)).unwrap_or_default();
+    let is_left =
+        |pod: &Pod| !pod.has_ended() || owner::controller(&pod.meta).is_none() && input.is_deleted();
+    let left: Vec<&Pod> = pods.iter().copied().filter(|pod| is_left(pod)).collect();
+    let mut outcome = name_conflict(input, &left);
+    // The launcher of a VMI that has failed is kept for debugging where an annotation asks for it, as long as the VMI exists.
+    let is_kept = *next_phase == Phase::Failed && !input.is_deleted() && pod::keeps(&vmi.metadata);
+    for pod in left.iter().filter(|pod| !pod.is_going() && !is_kept) {
+        outcome = outcome.and(delete_pod(input, pod));
+    }
+    if !left.is_empty() || !input.is_deleted() {
+        return outcome;
+    }
+    let is_held = input.has_finalizer();
+    if pods.is_empty()
+        && input.phase.is_final()
+        && is_held
+        && let Some(any) = any
+    {
+        outcome = outcome.require_absent(&any);
+    }
+    // The VM was deleted with `--cascade=orphan`: only the VMI has the name of its revision.
+    let status = vmi.status.as_ref().filter(|_| is_held && vmi.metadata.owner_references.is_empty());
+    if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone())
+        && is_revision(&name)
+    {
+        let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
+        let key = Key { kind: Kind::ControllerRevision, namespace, name };
+        outcome = outcome.first(Step::Delete { key, uid: String::new() });
+    }
+    outcome.change(Change::Release { keeps_of_vm: is_looked_after(world, vmi) })
+}
+
+/// Deletes a pod, with an event where it was made for this VMI.
+pub(super) fn delete_pod(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
+    let name = pod.meta.name.as_deref().unwrap_or_default();
+    let is_own = input.own_pods.as_ref().is_some_and(|own| own.has(&pod.meta));
+    let mut outcome = Outcome::default();
+    if let Some(failed) = undeleted(input) {
+        if is_own {
+            let message = format!("Failed to delete virtual machine pod {name}: {}", failed.message);
+            outcome = report_undeleted(input, &message);
+        }
+        if failed.retry > input.now {
+            return outcome.again(failed.retry);
+        }
+    }
+    let outcome = outcome.delete(pod);
+    match is_own {
+        true => outcome.event(false, "SuccessfulDelete", format!("Deleted virtual machine pod {name}")),
+        false => outcome,
+    }
+}
+
+/// Says that a pod could not be deleted; an event where that begins.
+fn report_undeleted(input: &VmiReconcile<'_>, message: &str) -> Outcome {
+    let outcome = Outcome::default().condition(ConditionType::Synchronized, "False", KEPT, message);
+    match is_unsynchronized(input.conditions(), &[KEPT]) {
+        true => outcome,
+        false => outcome.event(true, KEPT, message),
+    }
+}
+
+/// Nothing is wrong with the start of the pod. The condition of a pod that could not be deleted stays until [`end`] removes it.
+pub(super) fn forget_trouble(input: &VmiReconcile<'_>) -> Outcome {
+    match is_unsynchronized(input.conditions(), &[KEPT]) {
+        true => Outcome::default(),
+        false => Outcome::default().no_condition(ConditionType::Synchronized),
+    }
+}
+
+/// The failure of the last deletion of a pod.
+fn undeleted<'a>(input: &VmiReconcile<'a>) -> Option<&'a Failure> {
+    let failed = input.world.failures.get(&key_of(input.vmi));
+    failed.filter(|failed| failed.about == Attempt::Delete(Kind::Pod))
+}
+
+/// True where the VM of a VMI exists, and has to see the end of the VMI before it may go.
 fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
         let vm = world.vms.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);

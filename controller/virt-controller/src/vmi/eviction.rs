@@ -1,33 +1,29 @@
-//! The eviction of a launcher pod that waits for somebody to end the VMI: the condition `EvictionRequested`.
+//! The eviction of a launcher pod that waits until the VMI is ended: the condition `EvictionRequested`.
 //!
 //! virt-api says which node the VMI must leave (`status.evacuationNodeName`) when it puts off the eviction of a VMI with the
 //! strategy `External`, and takes that back for `evacuate/cancel`. The condition is there for as long.
 
-use super::Round;
+use super::VmiReconcile;
+use super::outcome::Outcome;
 use api::vmi::ConditionType;
-use cluster_model::conditions;
 
 /// The reason of the condition, as upstream has it.
 const REASON: &str = "EvictionRequested";
 
-impl Round<'_> {
-    /// Says that a drain of the node waits for the VMI, and what would end the wait.
-    pub(super) fn say_eviction(&mut self) {
-        let status = self.vmi.status.as_ref();
-        let node = status.and_then(|status| status.evacuation_node_name.as_deref());
-        match node.filter(|node| !node.is_empty()) {
-            Some(node) => {
-                let name = self.vmi.metadata.name.as_deref().unwrap_or_default();
-                let message = format!(
-                    "the eviction of the launcher pod from node {node} waits until the VMI is shut down, and a drain of \
-                     that node waits too. Stop or restart the VM, or delete a VMI that has none; or cancel the evacuation: \
-                     virtctl evacuate-cancel vmi {name}"
-                );
-                self.say(ConditionType::EvictionRequested, "True", REASON, &message);
-            }
-            None => conditions::drop(&mut self.status().conditions, &ConditionType::EvictionRequested),
-        }
-    }
+/// Says that a drain of the node waits for the VMI, and what would end the wait.
+pub(super) fn eviction(input: &VmiReconcile<'_>) -> Outcome {
+    let status = input.vmi.status.as_ref();
+    let node = status.and_then(|status| status.evacuation_node_name.as_deref());
+    let Some(node) = node.filter(|node| !node.is_empty()) else {
+        return Outcome::default().no_condition(ConditionType::EvictionRequested);
+    };
+    let name = input.vmi.metadata.name.as_deref().unwrap_or_default();
+    let message = format!(
+        "the eviction of the launcher pod from node {node} waits until the VMI is shut down, and a drain of \
+         that node waits too. Stop or restart the VM, or delete a VMI that has none; or cancel the evacuation: \
+         virtctl evacuate-cancel vmi {name}"
+    );
+    Outcome::default().condition(ConditionType::EvictionRequested, "True", REASON, &message)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! What Multus says of the pod's cards, on the VMI: `multus-status` among the sources of an interface, and the reason while a
-//! card lacks.
+//! Cards of the pod that Multus reports: `multus-status` among the sources of an interface of the VMI, and a reason while a card is
+//! missing.
 //!
-//! Who may edit the pod may write what Multus says, so nothing is done by it but to show it: a VMI is handed over without it
-//! (another program may have made the cards), and virt-handler looks for the cards themselves.
+//! A client that may edit the pod may write the report of Multus, so it is shown and used for nothing else: a VMI is handed over without
+//! it (another program may have made the cards), and virt-handler looks for the cards themselves.
 
-use super::{Round, pod_state};
+use super::outcome::{Change, Outcome};
+use super::{VmiReconcile, pod_state};
 use api::vmi::{InterfaceStatus, VirtualMachineInstance};
 use cluster_model::networks::{ATTACHED, attached, card, definition, is_source, sources};
 use cluster_model::objects::Pod;
@@ -15,84 +16,83 @@ const REASON: &str = "NetworkNotAttached";
 /// Networks that one message names.
 const NAMED: usize = 5;
 
-impl Round<'_> {
-    /// Says of each interface on a network of Multus whether Multus says that its card is there.
-    pub(super) fn say_networks(&mut self, pod: &Pod) {
-        let vmi = self.vmi;
-        let there = secondary(vmi).next().map(|_| attached(&pod.meta).unwrap_or_default());
-        let Some(there) = there else { return };
-        // Names, of which each is told once, and whether its card is there.
-        let mut untold: BTreeMap<&str, (String, bool)> = secondary(vmi)
-            .map(|name| {
-                let card = card(name);
-                let is_there = there.contains(&card);
-                (name, (card, is_there))
-            })
-            .collect();
-        let interfaces = &mut self.status().interfaces;
-        interfaces.retain_mut(|known| {
-            let Some((_, is_there)) = known.name.as_deref().and_then(|name| untold.remove(name)) else {
-                return true;
-            };
-            if is_source(known.info_source.as_deref()) != is_there {
-                known.info_source = sources(known.info_source.as_deref(), is_there);
-            }
-            // Nobody else has told of it yet.
-            known.info_source.is_some()
-        });
-        for name in secondary(vmi) {
-            let Some((card, true)) = untold.remove(name) else { continue };
-            interfaces.push(InterfaceStatus {
-                name: Some(name.to_owned()),
-                pod_interface_name: Some(card),
-                info_source: sources(None, true),
-                ..InterfaceStatus::default()
-            });
-        }
-    }
-
-    /// Why a pod that runs has not what its VMI asks for: a reason and a sentence.
-    pub(super) fn unattached(&self, pod: &Pod) -> Option<(String, String)> {
-        if !pod_state::is_up(pod) {
-            return None;
-        }
-        let own = self.vmi.metadata.namespace.as_deref().unwrap_or_default();
-        let there = attached(&pod.meta);
-        let is_there = |name: &str| there.as_ref().is_some_and(|there| there.contains(&card(name)));
-        // Of one that is the default Multus says nothing but that it did something at all.
-        let lacks = |network: &&api::vmi::Network| match &network.multus {
-            Some(multus) if multus.default == Some(true) => there.is_none(),
-            Some(_) => !is_there(&network.name),
-            None => false,
+/// The interfaces of a VMI on networks of Multus, each with the source `multus-status` where Multus has made its card.
+pub(super) fn interfaces(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
+    let vmi = input.vmi;
+    let there = secondary(vmi).next().map(|_| attached(&pod.meta).unwrap_or_default());
+    let Some(there) = there else { return Outcome::default() };
+    // The names of the networks that have no entry yet, with their cards, and whether Multus has made these.
+    let mut missing: BTreeMap<&str, (String, bool)> = secondary(vmi)
+        .map(|name| {
+            let card = card(name);
+            let is_there = there.contains(&card);
+            (name, (card, is_there))
+        })
+        .collect();
+    let mut interfaces = vmi.status.as_ref().map(|status| status.interfaces.clone()).unwrap_or_default();
+    interfaces.retain_mut(|known| {
+        let Some((_, is_there)) = known.name.as_deref().and_then(|name| missing.remove(name)) else {
+            return true;
         };
-        let lacking: Vec<String> = self
-            .vmi
-            .spec
-            .networks
-            .iter()
-            .filter(lacks)
-            .map(|network| {
-                let written =
-                    network.multus.as_ref().map(|multus| multus.network_name.as_str()).unwrap_or_default();
-                let (namespace, name) = definition(written, own);
-                format!("{} (NetworkAttachmentDefinition {namespace}/{name})", network.name)
-            })
-            .collect();
-        if lacking.is_empty() {
-            return None;
+        if is_source(known.info_source.as_deref()) != is_there {
+            known.info_source = sources(known.info_source.as_deref(), is_there);
         }
-        let more = lacking.len().saturating_sub(NAMED);
-        let mut named = lacking.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
-        if more > 0 {
-            named += &format!(" and {more} more");
-        }
-        let node = pod.node.as_deref().unwrap_or_default();
-        let message = format!(
-            "the launcher pod runs on {node} without {named}: its annotation {ATTACHED}, which Multus writes, does not list \
-             them. Install Multus on that node, or remove the networks from the VMI"
-        );
-        Some((REASON.to_owned(), message))
+        // Without another source the entry goes.
+        known.info_source.is_some()
+    });
+    for name in secondary(vmi) {
+        let Some((card, true)) = missing.remove(name) else { continue };
+        interfaces.push(InterfaceStatus {
+            name: Some(name.to_owned()),
+            pod_interface_name: Some(card),
+            info_source: sources(None, true),
+            ..InterfaceStatus::default()
+        });
     }
+    Outcome::default().change(Change::Interfaces(interfaces))
+}
+
+/// Reason and message of a pod that runs without a card of a network.
+pub(super) fn unattached(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, String)> {
+    if !pod_state::is_up(pod) {
+        return None;
+    }
+    let own = input.vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let there = attached(&pod.meta);
+    let is_there = |name: &str| there.as_ref().is_some_and(|there| there.contains(&card(name)));
+    // Of one that is the default Multus says nothing but that it did something at all.
+    let lacks = |network: &&api::vmi::Network| match &network.multus {
+        Some(multus) if multus.default == Some(true) => there.is_none(),
+        Some(_) => !is_there(&network.name),
+        None => false,
+    };
+    let lacking: Vec<String> = input
+        .vmi
+        .spec
+        .networks
+        .iter()
+        .filter(lacks)
+        .map(|network| {
+            let written =
+                network.multus.as_ref().map(|multus| multus.network_name.as_str()).unwrap_or_default();
+            let (namespace, name) = definition(written, own);
+            format!("{} (NetworkAttachmentDefinition {namespace}/{name})", network.name)
+        })
+        .collect();
+    if lacking.is_empty() {
+        return None;
+    }
+    let more = lacking.len().saturating_sub(NAMED);
+    let mut named = lacking.into_iter().take(NAMED).collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        named += &format!(" and {more} more");
+    }
+    let node = pod.node.as_deref().unwrap_or_default();
+    let message = format!(
+        "the launcher pod runs on {node} without {named}: its annotation {ATTACHED}, which Multus writes, does not list \
+         them. Install Multus on that node, or remove the networks from the VMI"
+    );
+    Some((REASON.to_owned(), message))
 }
 
 /// The names of the networks that have cards of their own, beside `eth0`.

@@ -1,20 +1,16 @@
-//! Whether a VMI serves: the condition `Ready`.
+//! The condition `Ready`: true where a VMI serves clients.
 
-use super::Round;
+use super::outcome::Outcome;
 use api::vmi::{ConditionType, Phase};
 use cluster_model::objects::Pod;
 
-impl Round<'_> {
-    /// Says whether it serves: as its pod, once it runs.
-    pub(super) fn say_ready(&mut self) {
-        let phase = super::phase(&self.next);
-        if matches!(phase.as_str(), "" | "Pending") {
-            return;
-        }
-        let (status, reason, message) = state(self.pod, &phase);
-        let reason = reason.unwrap_or_default();
-        self.say(ConditionType::Ready, &status, &reason, &message);
+/// The condition of a VMI that is to have this phase: that of its pod, once it runs.
+pub(super) fn ready(pod: Option<&Pod>, phase: &Phase) -> Outcome {
+    if matches!(phase.as_str(), "" | "Pending") {
+        return Outcome::default();
     }
+    let (status, reason, message) = state(pod, phase);
+    Outcome::default().condition(ConditionType::Ready, &status, &reason.unwrap_or_default(), &message)
 }
 
 fn state(pod: Option<&Pod>, phase: &Phase) -> (String, Option<String>, String) {

@@ -11,7 +11,9 @@
 //! with it; that of a VMI without a VM goes with the VMI. A PVC that another VM looks after (one of the same name that is
 //! gone, while the garbage collector has not come yet) is not used: it would go while the guest writes to it.
 
-use super::{PATIENCE, Round};
+use super::outcome::Outcome;
+use super::waiting::wait;
+use super::{PATIENCE, VmiReconcile};
 use crate::storageprofile;
 use api::machine::Machine;
 use api::meta::ObjectMeta;
@@ -22,26 +24,21 @@ use cluster_model::plan::Step;
 use cluster_model::state::{SIZE, STATE_FOR};
 use serde_json::{Value, json};
 
-impl Round<'_> {
-    /// The name of the PVC of the VMI's state, where it has one, and the step that makes it; nothing, where the VMI waits for it.
-    pub(super) fn state(
-        &mut self,
-        machine: &Machine,
-        config: &Config,
-    ) -> Option<(Option<String>, Option<Step>)> {
-        if !machine.keeps_state() {
-            return Some((None, None));
-        }
-        match look(self.world, self.vmi, machine, config) {
-            Ok((name, step)) => Some((Some(name), step)),
-            Err(message) => {
-                // What is gone tells nobody whose it was.
-                self.after.look_again(self.now.checked_add(PATIENCE).unwrap_or(self.now));
-                self.wait("FailedBackendStorageCreate", &message);
-                None
-            }
-        }
+/// The name of the PVC of the VMI's state, where it has one, and the step that makes it; an outcome where the VMI waits for it.
+pub(super) fn state(
+    input: &VmiReconcile<'_>,
+    machine: &Machine,
+    config: &Config,
+) -> Result<(Option<String>, Option<Step>), Outcome> {
+    if !machine.keeps_state() {
+        return Ok((None, None));
     }
+    let (name, step) = look(input.world, input.vmi, machine, config).map_err(|message| {
+        // The end of a PVC that another VM owns does not touch this key.
+        let again = input.now.checked_add(PATIENCE).unwrap_or(input.now);
+        wait(input, "FailedBackendStorageCreate", &message).again(again)
+    })?;
+    Ok((Some(name), step))
 }
 
 /// The name of the PVC of a VMI that is to run, and the step that makes it where it is missing; or why it cannot be had.

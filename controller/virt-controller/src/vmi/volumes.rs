@@ -1,41 +1,48 @@
-//! What is known of a VMI's PVCs, for whoever makes their disks and for people.
+//! The state of a VMI's PVCs in its status, for virt-handler, which makes their disks, and for users.
 
-use super::Round;
+use super::VmiReconcile;
+use super::outcome::{Change, Outcome};
 use api::vmi::{ClaimInfo, VolumeStatus};
 use cluster_model::config::imports;
 use cluster_model::objects::{PersistentVolumeClaim, World, claim_of};
 
-impl Round<'_> {
-    /// Repeats what its claims are like. What others say of its volumes stays.
-    pub(super) fn say_volumes(&mut self) {
-        let namespace = self.vmi.metadata.namespace.as_deref().unwrap_or_default();
-        let world = self.world;
-        for volume in &self.vmi.spec.volumes {
-            let Some(name) = claim_of(volume) else { continue };
-            let Some(claim) = world.pvcs.get(namespace, name) else { continue };
-            self.say_volume(&volume.name, name, claim);
-        }
-        // As upstream: under the name of the PVC.
-        if let Some(claim) = super::state::of(world, self.vmi)
-            && let Some(name) = &claim.meta.name
-        {
-            self.say_volume(name, name, claim);
-        }
+/// The state of the PVCs of a VMI. Other entries of its volumes stay.
+pub(super) fn volumes(input: &VmiReconcile<'_>) -> Outcome {
+    let VmiReconcile { world, vmi, .. } = *input;
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let mut list = vmi.status.as_ref().map(|status| status.volume_status.clone()).unwrap_or_default();
+    for volume in &vmi.spec.volumes {
+        let Some(name) = claim_of(volume) else { continue };
+        let Some(claim) = world.pvcs.get(namespace, name) else { continue };
+        set_claim(&mut list, world, &volume.name, name, claim);
     }
+    // The PVC of its state has an entry under the name of the PVC, as upstream has it.
+    if let Some(claim) = super::state::of(world, vmi)
+        && let Some(name) = &claim.meta.name
+    {
+        set_claim(&mut list, world, name, name, claim);
+    }
+    Outcome::default().change(Change::Volumes(list))
+}
 
-    fn say_volume(&mut self, volume: &str, name: &str, claim: &PersistentVolumeClaim) {
-        let list = &mut self.next.status.get_or_insert_default().volume_status;
-        let at = match list.iter().position(|known| known.name == volume) {
-            Some(at) => at,
-            None => {
-                list.push(VolumeStatus { name: volume.to_owned(), ..VolumeStatus::default() });
-                list.len() - 1
-            }
-        };
-        let known = list[at].persistent_volume_claim_info.get_or_insert_default();
-        *known = info(name, claim, known, overhead(self.world, claim));
-        list.sort_by(|one, other| one.name.cmp(&other.name));
-    }
+/// Sets the entry of a volume whose PVC is `claim`, of this name.
+fn set_claim(
+    list: &mut Vec<VolumeStatus>,
+    world: &World,
+    volume: &str,
+    name: &str,
+    claim: &PersistentVolumeClaim,
+) {
+    let at = match list.iter().position(|known| known.name == volume) {
+        Some(at) => at,
+        None => {
+            list.push(VolumeStatus { name: volume.to_owned(), ..VolumeStatus::default() });
+            list.len() - 1
+        }
+    };
+    let known = list[at].persistent_volume_claim_info.get_or_insert_default();
+    *known = info(name, claim, known, overhead(world, claim));
+    list.sort_by(|one, other| one.name.cmp(&other.name));
 }
 
 /// The part of its file system that a PVC keeps for itself, where the settings of the cluster say one: `0.06`.

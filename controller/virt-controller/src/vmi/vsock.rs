@@ -4,7 +4,8 @@
 //! **Guarantees.** A CID follows from the VMI's uid, unless another has it: so a picture that does not show another VMI's CID
 //! yet gives none twice. One that somebody else wrote before is kept only if no other VMI has it.
 
-use super::Round;
+use super::VmiReconcile;
+use super::outcome::{Change, Outcome};
 use api::vmi::{Phase, Status, VirtualMachineInstance};
 use cluster_model::objects::names::fnv;
 use std::collections::BTreeSet;
@@ -13,24 +14,23 @@ use std::collections::BTreeSet;
 const FIRST: u32 = 3;
 const LAST: u32 = u32::MAX - 1;
 
-impl Round<'_> {
-    /// Says the CID at the hand-over, and again if it is missing before virt-handler has begun.
-    pub(super) fn say_cid(&mut self) {
-        let wants = self.vmi.spec.domain.devices.autoattach_vsock == Some(true);
-        let said = cid_of(self.vmi);
-        match self.phase {
-            Phase::Scheduling => {}
-            Phase::Scheduled if wants && said.is_none() => {}
-            _ => return,
-        }
-        let cid = wants.then(|| {
-            let taken: BTreeSet<u32> =
-                self.world.vmis.all().filter(|other| !is_same(other, self.vmi)).filter_map(held).collect();
-            let said = said.filter(|cid| (FIRST..=LAST).contains(cid) && !taken.contains(cid));
-            said.unwrap_or_else(|| free(self.vmi.metadata.uid.as_deref().unwrap_or_default(), &taken))
-        });
-        self.status().vsock_cid = cid;
+/// The CID, at the hand-over, and again if it is missing before virt-handler has begun.
+pub(super) fn cid(input: &VmiReconcile<'_>) -> Outcome {
+    let VmiReconcile { world, vmi, .. } = *input;
+    let wants = vmi.spec.domain.devices.autoattach_vsock == Some(true);
+    let said = cid_of(vmi);
+    match input.phase {
+        Phase::Scheduling => {}
+        Phase::Scheduled if wants && said.is_none() => {}
+        _ => return Outcome::default(),
     }
+    let cid = wants.then(|| {
+        let taken: BTreeSet<u32> =
+            world.vmis.all().filter(|other| !is_same(other, vmi)).filter_map(held).collect();
+        let said = said.filter(|cid| (FIRST..=LAST).contains(cid) && !taken.contains(cid));
+        said.unwrap_or_else(|| free(vmi.metadata.uid.as_deref().unwrap_or_default(), &taken))
+    });
+    Outcome::default().change(Change::VsockCid(cid))
 }
 
 fn is_same(one: &VirtualMachineInstance, other: &VirtualMachineInstance) -> bool {

@@ -1,4 +1,4 @@
-//! What a VMI waits for, before it has a pod.
+//! Conditions of a VMI that waits before it has a pod.
 //!
 //! ```text
 //!                    Synchronized        PodScheduled     Provisioning      DataVolumesReady
@@ -7,95 +7,84 @@
 //! anything else      its reason
 //! ```
 //!
-//! **Guarantees.** What was waited for before is not said any more: others act on these words (a VM's status, autohealing of a pool).
+//! **Guarantees.** Conditions of an earlier wait are removed: the status of a VM and the autohealing of a pool depend on them.
 
-use super::{Round, key_of, needs};
+use super::outcome::Outcome;
+use super::{VmiReconcile, key_of, needs};
 use api::machine::Machine;
 use api::vmi::{Condition, ConditionType, Phase};
 use cluster_model::conditions;
 use cluster_model::objects::{Attempt, Kind};
 
-/// The conditions that say what a VMI waits for.
+/// The conditions of a wait.
 const WAITING: [ConditionType; 3] =
     [ConditionType::Synchronized, ConditionType::PodScheduled, ConditionType::Provisioning];
 
-impl Round<'_> {
-    /// A PVC is not there.
-    pub(super) fn wait_for_claim(&mut self, message: &str) {
-        self.forget_but(&[ConditionType::Synchronized, ConditionType::PodScheduled]);
-        self.is_unsynchronized("FailedPvcNotFound", message);
-        self.say(ConditionType::PodScheduled, "False", "Unschedulable", message);
-    }
+/// A PVC does not exist.
+pub(super) fn wait_for_claim(input: &VmiReconcile<'_>, message: &str) -> Outcome {
+    forget_but(&[ConditionType::Synchronized, ConditionType::PodScheduled])
+        .and(unsynchronized(input, "FailedPvcNotFound", message))
+        .condition(ConditionType::PodScheduled, "False", "Unschedulable", message)
+}
 
-    /// A PVC is being filled.
-    pub(super) fn wait_for_data(&mut self, message: &str) {
-        self.forget_but(&[ConditionType::Provisioning]);
-        self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", message);
-        self.say(ConditionType::Provisioning, "True", "NotAllDVsReady", message);
-        self.set_phase(Phase::Pending);
-    }
+/// A PVC is being filled.
+pub(super) fn wait_for_data(message: &str) -> Outcome {
+    forget_but(&[ConditionType::Provisioning])
+        .condition(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", message)
+        .condition(ConditionType::Provisioning, "True", "NotAllDVsReady", message)
+        .phase(Phase::Pending)
+}
 
-    /// It waits for something else, and says so; an event only when it begins to.
-    pub(super) fn wait(&mut self, reason: &'static str, message: &str) {
-        self.forget_but(&[ConditionType::Synchronized]);
-        self.is_unsynchronized(reason, message);
-    }
+/// The VMI waits for something else. An event is sent only when the wait begins.
+pub(super) fn wait(input: &VmiReconcile<'_>, reason: &'static str, message: &str) -> Outcome {
+    forget_but(&[ConditionType::Synchronized]).and(unsynchronized(input, reason, message))
+}
 
-    /// What it waited for is there.
-    pub(super) fn forget_waiting(&mut self) {
-        self.forget_but(&[]);
-    }
+/// The VMI does not wait any more.
+pub(super) fn forget_waiting() -> Outcome {
+    forget_but(&[])
+}
 
-    pub(super) fn say_data_is_there(&mut self) {
-        if needs::has_data_volumes(self.vmi) {
-            let message = "All of the VMI's DVs are bound and ready";
-            self.say(ConditionType::DataVolumesReady, "True", "AllDVsReady", message);
-        } else {
-            // It was said of PVCs that were being filled.
-            conditions::drop(&mut self.status().conditions, &ConditionType::DataVolumesReady);
+/// The content of all PVCs is there.
+pub(super) fn data_is_there(input: &VmiReconcile<'_>) -> Outcome {
+    if needs::has_data_volumes(input.vmi) {
+        let message = "All of the VMI's DVs are bound and ready";
+        Outcome::default().condition(ConditionType::DataVolumesReady, "True", "AllDVsReady", message)
+    } else {
+        // The condition was about PVCs that were being filled.
+        Outcome::default().no_condition(ConditionType::DataVolumesReady)
+    }
+}
+
+/// The pod, or the PVC for it, could not be created the last time: that is written first, and tried again after a pause, since quotas are
+/// raised and webhooks come back. `None` where the next try is due.
+pub(super) fn waits_after_failure(input: &VmiReconcile<'_>, machine: &Machine) -> Option<Outcome> {
+    let failure = input.world.failures.get(&key_of(input.vmi))?;
+    let waits = match failure.about {
+        Attempt::Make(Kind::Pod) => wait(input, "FailedCreate", &create_failed(machine, &failure.message)),
+        Attempt::Make(Kind::PersistentVolumeClaim) => {
+            wait(input, "FailedBackendStorageCreate", &failure.message)
         }
-    }
+        _ => return None,
+    };
+    let is_written = data_is_there(input).and(waits.clone()).apply(input) == *input.vmi;
+    (!is_written || failure.retry > input.now).then(|| waits.again(failure.retry))
+}
 
-    /// The pod, or the PVC for it, could not be created the last time: that is said first, and it is tried again after a pause,
-    /// for quotas are raised and webhooks come back.
-    pub(super) fn waits_after_failure(&mut self, machine: &Machine) -> bool {
-        let Some(failure) = self.world.failures.get(&key_of(self.vmi)) else { return false };
-        let before = self.next.clone();
-        match failure.about {
-            Attempt::Make(Kind::Pod) => self.wait("FailedCreate", &create_failed(machine, &failure.message)),
-            Attempt::Make(Kind::PersistentVolumeClaim) => {
-                self.wait("FailedBackendStorageCreate", &failure.message)
-            }
-            _ => return false,
-        }
-        let is_said = self.next == *self.vmi;
-        if !is_said || failure.retry > self.now {
-            self.after.look_again(failure.retry);
-            return true;
-        }
-        self.next = before;
-        false
-    }
+fn unsynchronized(input: &VmiReconcile<'_>, reason: &'static str, message: &str) -> Outcome {
+    let old = conditions::of(input.conditions(), &ConditionType::Synchronized);
+    let is_new =
+        |old: &Condition| old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message);
+    let outcome = match old.is_none_or(is_new) {
+        true => Outcome::default().event(true, reason, message),
+        false => Outcome::default(),
+    };
+    outcome.condition(ConditionType::Synchronized, "False", reason, message).phase(Phase::Pending)
+}
 
-    fn is_unsynchronized(&mut self, reason: &'static str, message: &str) {
-        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let old = conditions::of(list, &ConditionType::Synchronized);
-        let is_new = |old: &Condition| {
-            old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message)
-        };
-        if old.is_none_or(is_new) {
-            self.tell(true, reason, message);
-        }
-        self.say(ConditionType::Synchronized, "False", reason, message);
-        self.set_phase(Phase::Pending);
-    }
-
-    /// What stays keeps its time.
-    fn forget_but(&mut self, kept: &[ConditionType]) {
-        for kind in WAITING.iter().filter(|kind| !kept.contains(kind)) {
-            conditions::drop(&mut self.status().conditions, kind);
-        }
-    }
+/// Removes the conditions of a wait, except these, which keep their times.
+fn forget_but(kept: &[ConditionType]) -> Outcome {
+    WAITING.into_iter().filter(|kind| !kept.contains(kind)).fold(Outcome::default(), Outcome::no_condition)
 }
 
 fn create_failed(machine: &Machine, why: &str) -> String {

@@ -1,10 +1,11 @@
-//! Pods that have the name of a VMI's launcher pod and were not made for it.
+//! Pods that have the launcher pod's name but were not created by virt-controller.
 //!
-//! A policy lets nobody but virt-controller make one; one that is older than the policy is there all the same. In front of
-//! the launcher pod the API server refuses that one, which is said as every creation that fails. Behind a VMI that is to go
-//! such a pod is waited for, as nothing tells whether it uses the VMI's disks; that is said here.
+//! An admission policy lets only virt-controller create pods of such names, but one may be older than the policy. It blocks the creation
+//! of the launcher pod, which is reported as every creation that fails (FailedCreate). It also delays the deletion of a VMI, since it is
+//! not known whether it uses the disks of the VMI; that is reported here (PodNameTaken).
 
-use super::Round;
+use super::VmiReconcile;
+use super::outcome::Outcome;
 use api::vmi::ConditionType;
 use cluster_model::conditions;
 use cluster_model::objects::Pod;
@@ -12,44 +13,38 @@ use jiff::SignedDuration;
 
 /// The reason of the condition, and of the event.
 const REASON: &str = "PodNameTaken";
-/// Pause between two looks: nobody who watches launcher pods hears of the end of one without their labels.
+/// Pause until the VMI is decided on again: the watch of launcher pods does not report the end of a pod without their labels.
 const LOOKS_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
-impl Round<'_> {
-    /// Says which of the pods that a deleted VMI waits for is a stranger's, and what would end the wait. Before that pod is
-    /// deleted: a policy refuses us that where it has not the labels of a launcher.
-    pub(super) fn say_strangers(&mut self, left: &[&Pod]) {
-        let is_strange = |pod: &&&Pod| self.of.as_ref().is_some_and(|of| !of.has(&pod.meta));
-        let Some(stranger) = left.iter().find(is_strange).filter(|_| self.is_deleted()) else {
-            return self.forget_strangers();
+/// Reports which pod of another owner a deleted VMI waits for, and what would end the wait. This is written before that pod is deleted: a
+/// policy refuses us the deletion of a pod without the labels of a launcher.
+pub(super) fn name_conflict(input: &VmiReconcile<'_>, left: &[&Pod]) -> Outcome {
+    let is_foreign = |pod: &&&Pod| input.own_pods.as_ref().is_some_and(|own| !own.has(&pod.meta));
+    let Some(foreign) = left.iter().find(is_foreign).filter(|_| input.is_deleted()) else {
+        return match is_reported(input) {
+            true => Outcome::default().no_condition(ConditionType::Synchronized),
+            false => Outcome::default(),
         };
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let (namespace, name) = (text(&stranger.meta.namespace), text(&stranger.meta.name));
-        let message = format!(
-            "pod {namespace}/{name} has the name of the launcher pod and was not made for this VMI. Whether it uses the disks \
-             of the VMI is not known, so the VMI stays until that pod is gone. Delete it (kubectl delete pod --namespace \
-             {namespace} {name}); where it stays, its finalizers and its node say why"
-        );
-        if !self.is_said() {
-            self.tell(true, REASON, message.clone());
-        }
-        self.say(ConditionType::Synchronized, "False", REASON, &message);
-        if let Ok(next) = self.now.checked_add(LOOKS_AGAIN) {
-            self.after.look_again(next);
-        }
-    }
+    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (namespace, name) = (text(&foreign.meta.namespace), text(&foreign.meta.name));
+    let message = format!(
+        "pod {namespace}/{name} has the name of the launcher pod and was not made for this VMI. Whether it uses the disks \
+         of the VMI is not known, so the VMI stays until that pod is gone. Delete it (kubectl delete pod --namespace \
+         {namespace} {name}); where it stays, its finalizers and its node say why"
+    );
+    let outcome = Outcome::default().condition(ConditionType::Synchronized, "False", REASON, &message);
+    let outcome = match is_reported(input) {
+        true => outcome,
+        false => outcome.event(true, REASON, message),
+    };
+    input.now.checked_add(LOOKS_AGAIN).ok().into_iter().fold(outcome, Outcome::again)
+}
 
-    fn forget_strangers(&mut self) {
-        if self.is_said() {
-            conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized);
-        }
-    }
-
-    fn is_said(&self) -> bool {
-        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let said = conditions::of(list, &ConditionType::Synchronized);
-        said.is_some_and(|said| said.reason.as_deref() == Some(REASON))
-    }
+/// True where the condition was written before.
+fn is_reported(input: &VmiReconcile<'_>) -> bool {
+    let said = conditions::of(input.conditions(), &ConditionType::Synchronized);
+    said.is_some_and(|said| said.reason.as_deref() == Some(REASON))
 }
 
 #[cfg(test)]

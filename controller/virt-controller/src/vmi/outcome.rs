@@ -1,0 +1,236 @@
+//! The result of the steps for one VMI, as a value: changes of the VMI, and steps before and after it is written.
+//!
+//! Steps return an [`Outcome`] and write nothing. [`Outcome::apply`] makes the VMI as it should be, and [`Outcome::plan`] is the only
+//! place that makes a plan: steps before, the difference of the two VMIs in one request, steps and events after.
+
+use super::{NODE, VmiReconcile};
+use api::quantity::Quantity;
+use api::vmi::{
+    ConditionType, InterfaceStatus, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
+};
+use api::wire::Wire;
+use cluster_model::conditions::{self, say, stamp};
+use cluster_model::launcher::USER;
+use cluster_model::objects::{FINALIZER, Kind, LauncherPods, OF_VM, OUTDATED, Pod, key};
+use cluster_model::plan::{Plan, Step};
+use jiff::Timestamp;
+
+/// Changes of a VMI, and steps around them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    changes: Vec<Change>,
+    before: Vec<Step>,
+    after: Vec<Effect>,
+    again: Option<Timestamp>,
+}
+
+/// One change of a VMI.
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    /// Goes to a phase, where the phase of the VMI may become that.
+    Phase(Phase),
+    /// The reason of a failure. The first one stays.
+    Reason(String),
+    Condition {
+        kind: ConditionType,
+        status: String,
+        reason: String,
+        message: String,
+    },
+    NoCondition(ConditionType),
+    /// The finalizer that keeps the VMI while its pod may run the guest.
+    Hold,
+    /// Removes that finalizer. `keeps_of_vm`: the VM has to see the end of the VMI, so its own finalizer stays.
+    Release {
+        keeps_of_vm: bool,
+    },
+    /// The node and the pod that the VMI runs in.
+    Place(Box<Place>),
+    TscFrequency(Option<i64>),
+    /// Devices of ResourceClaims are known again when the pod runs.
+    NoDeviceStatus,
+    VsockCid(Option<u32>),
+    Interfaces(Vec<InterfaceStatus>),
+    Volumes(Vec<VolumeStatus>),
+}
+
+/// Node and pod of a VMI.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) node: String,
+    /// The uid of the pod.
+    pub(super) pod: String,
+    /// The uids of all pods of the VMI.
+    pub(super) own_pods: Vec<String>,
+    pub(super) qos: Option<String>,
+    pub(super) image: Option<String>,
+    pub(super) is_outdated: bool,
+    pub(super) memory_overhead: Option<u64>,
+}
+
+/// A step after the VMI is written, or an event.
+#[derive(Clone, Debug)]
+enum Effect {
+    Step(Step),
+    Event { is_warning: bool, reason: &'static str, message: String },
+}
+
+impl Outcome {
+    pub(super) fn change(mut self, change: Change) -> Outcome {
+        self.changes.push(change);
+        self
+    }
+
+    pub(super) fn phase(self, phase: Phase) -> Outcome {
+        self.change(Change::Phase(phase))
+    }
+
+    /// The VMI has failed.
+    pub(super) fn fails(self, reason: &str) -> Outcome {
+        self.change(Change::Reason(reason.to_owned())).phase(Phase::Failed)
+    }
+
+    pub(super) fn condition(self, kind: ConditionType, status: &str, reason: &str, message: &str) -> Outcome {
+        let text = str::to_owned;
+        let (status, reason, message) = (text(status), text(reason), text(message));
+        self.change(Change::Condition { kind, status, reason, message })
+    }
+
+    pub(super) fn no_condition(self, kind: ConditionType) -> Outcome {
+        self.change(Change::NoCondition(kind))
+    }
+
+    /// A step before the VMI is written.
+    pub(super) fn first(mut self, step: Step) -> Outcome {
+        self.before.push(step);
+        self
+    }
+
+    /// Requires that these launcher pods do not exist. The API server is asked, since the World may lag behind.
+    pub(super) fn require_absent(mut self, pods: &LauncherPods) -> Outcome {
+        self.before.extend(pods.keys().map(|key| Step::Absent { key, of: Some(pods.clone()) }));
+        self
+    }
+
+    /// A step after the VMI is written.
+    pub(super) fn then(mut self, step: Step) -> Outcome {
+        self.after.push(Effect::Step(step));
+        self
+    }
+
+    pub(super) fn delete(self, pod: &Pod) -> Outcome {
+        let uid = pod.meta.uid.clone().unwrap_or_default();
+        self.then(Step::Delete { key: key(Kind::Pod, &pod.meta), uid })
+    }
+
+    pub(super) fn event(
+        mut self,
+        is_warning: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Outcome {
+        self.after.push(Effect::Event { is_warning, reason, message: message.into() });
+        self
+    }
+
+    /// The VMI is decided on again at this time, or earlier where that was asked for.
+    pub(super) fn again(mut self, time: Timestamp) -> Outcome {
+        self.again = Some(self.again.map_or(time, |other| other.min(time)));
+        self
+    }
+
+    /// This outcome, and then another one.
+    pub(super) fn and(mut self, other: Outcome) -> Outcome {
+        self.changes.extend(other.changes);
+        self.before.extend(other.before);
+        self.after.extend(other.after);
+        other.again.into_iter().fold(self, Outcome::again)
+    }
+
+    /// The VMI after these changes.
+    pub(super) fn apply(&self, input: &VmiReconcile<'_>) -> VirtualMachineInstance {
+        let mut next = input.vmi.clone();
+        next.status.get_or_insert_with(|| Status { runtime_user: USER.into(), ..Status::default() });
+        self.changes.iter().for_each(|change| change.apply(input, &mut next));
+        next
+    }
+
+    /// The plan for the VMI.
+    pub(super) fn plan(self, input: &VmiReconcile<'_>) -> Plan {
+        let (vmi, next) = (input.vmi, self.apply(input));
+        let mut plan = Plan { steps: self.before, again: self.again };
+        plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
+        for effect in self.after {
+            match effect {
+                Effect::Step(step) => plan.steps.push(step),
+                Effect::Event { is_warning, reason, message } => {
+                    plan.tell(Kind::VirtualMachineInstance, &vmi.metadata, is_warning, reason, message);
+                }
+            }
+        }
+        plan
+    }
+}
+
+impl Change {
+    fn apply(&self, input: &VmiReconcile<'_>, next: &mut VirtualMachineInstance) {
+        let meta = &mut next.metadata;
+        let status = next.status.get_or_insert_default();
+        match self {
+            Change::Phase(phase) if !input.phase.may_become(phase) => {}
+            Change::Phase(phase) => {
+                status.phase_transition_timestamps.push(PhaseTransition {
+                    phase: Some(phase.clone()),
+                    phase_transition_timestamp: Some(stamp(input.now)),
+                    ..PhaseTransition::default()
+                });
+                status.phase = Some(phase.clone());
+            }
+            Change::Reason(reason) => {
+                if input.vmi.status.as_ref().is_none_or(|status| status.reason.is_none()) {
+                    status.reason = Some(reason.clone());
+                }
+            }
+            Change::Condition { kind, status: is, reason, message } => {
+                say(&mut status.conditions, kind.clone(), is, Some(reason), Some(message), input.now);
+            }
+            Change::NoCondition(kind) => conditions::drop(&mut status.conditions, kind),
+            Change::Hold => {
+                let finalizers = &mut meta.finalizers;
+                if !input.is_deleted() && !finalizers.iter().any(|name| name == FINALIZER) {
+                    finalizers.push(FINALIZER.to_owned());
+                }
+            }
+            Change::Release { keeps_of_vm } => {
+                meta.finalizers.retain(|finalizer| match finalizer.as_str() {
+                    FINALIZER => false,
+                    OF_VM => *keeps_of_vm,
+                    _ => true,
+                });
+            }
+            Change::Place(place) => {
+                meta.labels.insert(NODE.to_owned(), place.node.clone());
+                match place.is_outdated {
+                    true => drop(meta.labels.insert(OUTDATED.to_owned(), String::new())),
+                    false => drop(meta.labels.remove(OUTDATED)),
+                }
+                status.node_name = Some(place.node.clone());
+                status.migration_transport = Some(api::vmi::MigrationTransport::Unix);
+                status.active_pods.retain(|uid, _| place.own_pods.contains(uid));
+                status.active_pods.insert(place.pod.clone(), place.node.clone());
+                status.qos_class.clone_from(&place.qos);
+                status.launcher_container_image_version.clone_from(&place.image);
+                if let Some(bytes) = place.memory_overhead {
+                    status.memory.get_or_insert_default().memory_overhead = Some(Quantity::of_bytes(bytes));
+                }
+            }
+            Change::TscFrequency(hertz) => {
+                status.topology_hints.get_or_insert_default().tsc_frequency = *hertz;
+            }
+            Change::NoDeviceStatus => status.device_status = None,
+            Change::VsockCid(cid) => status.vsock_cid = *cid,
+            Change::Interfaces(interfaces) => status.interfaces.clone_from(interfaces),
+            Change::Volumes(volumes) => status.volume_status.clone_from(volumes),
+        }
+    }
+}

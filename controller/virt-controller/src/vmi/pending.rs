@@ -1,0 +1,138 @@
+//! A VMI without a pod: what it needs is checked, and the pod is made.
+
+use super::needs::{self, Needs};
+use super::outcome::{Change, Outcome};
+use super::scheduling::{pod_ended, repeated};
+use super::waiting::{
+    data_is_there, forget_waiting, wait, wait_for_claim, wait_for_data, waits_after_failure,
+};
+use super::{VmiReconcile, disk_conflict, pod_state, state, with_defaults};
+use crate::pod::{self, Automatic, Surroundings};
+use crate::tsc;
+use api::machine::Machine;
+use api::vmi::{ConditionType, Phase};
+use cluster_model::config::Config;
+use cluster_model::metadata::{LeftOut, left_out};
+use cluster_model::objects::{Key, Kind, PersistentVolumeClaim};
+use cluster_model::plan::Step;
+use std::collections::BTreeMap;
+
+/// The step of a VMI that is not scheduled yet.
+pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
+    if input.is_deleted() {
+        return Outcome::default().fails("Deleted");
+    }
+    if let Some(pod) = input.pod {
+        if pod_state::is_over(pod) || pod.is_going() {
+            return pod_ended(pod);
+        }
+        // The pod was made, and the status was not written: of another writer, or since the answer was lost.
+        return forget_waiting().and(data_is_there(input)).and(take_pod(input));
+    }
+    match needs::look(input.world, input.vmi) {
+        Needs::Failed { volume, message } => Outcome::default()
+            .condition(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message)
+            .event(true, "FailedDataVolumeImport", format!("DataVolume {volume} import failed: {message}"))
+            .fails("FailedDataVolumeImport"),
+        Needs::Missing { message } => wait_for_claim(input, &message),
+        Needs::Filling { message } => wait_for_data(&message),
+        // The finalizer that keeps a VMI until its pod is gone is written before the pod is made, also without a webhook.
+        Needs::There(_) if !input.has_finalizer() => {
+            data_is_there(input).change(Change::Hold).phase(Phase::Pending)
+        }
+        Needs::There(claims) => data_is_there(input).and(make_pod(input, &claims)),
+    }
+}
+
+/// Makes the pod, unless something stands against it.
+fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolumeClaim>) -> Outcome {
+    let VmiReconcile { world, vmi, .. } = *input;
+    let config = Config::read(world);
+    let whole = with_defaults(vmi, &config);
+    // Webhooks check the same, but are not always installed, and the settings may have changed since.
+    let Some(permitted) = cluster_model::config::permitted(world) else {
+        let home = &world.facts.namespace;
+        let message = format!(
+            "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no pod is made \
+             until there is one"
+        );
+        return wait(input, "KubeVirtNotFound", &message);
+    };
+    let machine = match Machine::check(&whole, &permitted) {
+        Ok(machine) => machine,
+        Err(faults) => {
+            let faults = faults.iter().take(10).map(|fault| format!("{}: {}", fault.field, fault.message));
+            let faults: Vec<String> = faults.collect();
+            return wait(input, "InvalidSpec", &faults.join("; "));
+        }
+    };
+    if let Some(message) = pod::without_files(&machine, claims) {
+        return wait(input, "InvalidSpec", &message);
+    }
+    if machine.cpu.wants_invariant_tsc() && machine.cpu.tsc.is_none() && !config.use_emulation {
+        return choose_frequency(input, &config);
+    }
+    let (state, make_state) = match state::state(input, &machine, &config) {
+        Ok(state) => state,
+        Err(waits) => return waits,
+    };
+    let rivals = match disk_conflict::rivals_for_disks(input) {
+        Ok(rivals) => rivals,
+        Err(waits) => return waits,
+    };
+    if let Some(waits) = waits_after_failure(input, &machine) {
+        return waits;
+    }
+    let image_volumes = config.image_volumes && world.facts.image_volumes && world.nodes_mount_images();
+    let limits = Automatic::of(world, &config, &machine.namespace);
+    let state = state.as_deref();
+    let around = Surroundings { config: &config, facts: &world.facts, image_volumes, claims, state, limits };
+    let object = pod::pod(&whole, &machine, &around);
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
+    let create = match pod::on_networks(&machine) {
+        networks if networks.is_empty() => Step::Create { key, object },
+        networks => Step::CreateOnNetworks { key, object, networks },
+    };
+    let outcome = rivals.iter().fold(forget_waiting(), Outcome::require_absent);
+    make_state
+        .into_iter()
+        .chain([create])
+        .fold(outcome, Outcome::first)
+        .event(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"))
+        .and(report_left_out(input, &config))
+        .and(take_pod(input))
+}
+
+/// Chooses the frequency of the guest's time stamp counter. It is written first; the pod then asks for a node that supports it.
+fn choose_frequency(input: &VmiReconcile<'_>, config: &Config) -> Outcome {
+    let Some(hertz) = tsc::of_cluster(input.world, config) else {
+        let message = "the CPU feature invtsc needs a node with a time stamp counter of a constant frequency, and none that takes \
+                       VMIs says that it has one (label cpu-timer.node.kubevirt.io/tsc-frequency): take the feature out, or set \
+                       developerConfiguration.minimumClusterTSCFrequency in the KubeVirt object";
+        return wait(input, "NoTSCFrequency", message);
+    };
+    Outcome::default().change(Change::TscFrequency(i64::try_from(hertz).ok())).phase(Phase::Pending)
+}
+
+/// An event about labels and annotations that the pod does not get. The webhook's warning does not reach the author of a template, or
+/// the user of another tool.
+fn report_left_out(input: &VmiReconcile<'_>, config: &Config) -> Outcome {
+    let LeftOut { labels, annotations } = left_out(&input.vmi.metadata, config.annotations);
+    let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
+    if left.is_empty() {
+        return Outcome::default();
+    }
+    let message = format!("Labels and annotations that its pod does not get: {}", left.join(", "));
+    Outcome::default().event(false, "NotPassedOn", message)
+}
+
+/// The pod exists, or is made by this plan: the VMI waits for it now.
+fn take_pod(input: &VmiReconcile<'_>) -> Outcome {
+    let outcome =
+        Outcome::default().change(Change::Hold).phase(Phase::Scheduling).change(Change::NoDeviceStatus);
+    match input.pod {
+        Some(pod) => outcome.and(repeated(input, pod)),
+        None => outcome,
+    }
+}

@@ -1,0 +1,107 @@
+//! A VMI whose pod is made: the pod is followed until it runs, and the VMI is handed over to virt-handler on the pod's node.
+
+use super::claimed::{tell_devices, unallocated};
+use super::end::{delete_pod, forget_trouble};
+use super::networks::{interfaces, unattached};
+use super::outcome::{Change, Outcome, Place};
+use super::vsock::cid;
+use super::{VmiReconcile, is_outdated, pod_state};
+use crate::pod;
+use api::vmi::{ConditionType, Phase};
+use cluster_model::objects::Pod;
+
+/// Reason of a VMI that is to have CPUs of its own, and whose pod is not of the class that has them.
+const NOT_GUARANTEED: &str = "FailedGuaranteeResources";
+
+/// The step of a VMI whose pod does not run yet.
+pub(super) fn scheduling(input: &VmiReconcile<'_>) -> Outcome {
+    let Some(pod) = input.pod else { return pod_is_gone(input).fails("PodNotExists") };
+    let outcome =
+        Outcome::default().change(Change::Hold).and(repeated(input, pod)).and(interfaces(input, pod));
+    if pod_state::is_over(pod) || pod_state::lost(pod).is_some() || pod.is_going() {
+        return outcome.and(pod_ended(pod));
+    }
+    if input.is_deleted() {
+        return outcome.and(delete_pod(input, pod));
+    }
+    match &pod.node {
+        Some(node) if pod_state::is_up(pod) && lacks_cpus(input, pod).is_none() => {
+            let next = tell_devices(input, pod, node).unwrap_or_else(|| hand_over(input, pod, node));
+            outcome.and(next)
+        }
+        _ => outcome,
+    }
+}
+
+fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
+    place(input, pod, node).and(cid(input)).phase(Phase::Scheduled)
+}
+
+/// The disappearance of the pod is believed only when the API server confirms it: the World's pods may be older than its VMIs.
+pub(super) fn pod_is_gone(input: &VmiReconcile<'_>) -> Outcome {
+    input.own_pods.iter().fold(Outcome::default(), Outcome::require_absent)
+}
+
+/// The pod has ended, and the VMI with it.
+pub(super) fn pod_ended(pod: &Pod) -> Outcome {
+    let (reason, message) = pod_state::end(pod);
+    Outcome::default().condition(ConditionType::Synchronized, "False", &reason, &message).fails(&reason)
+}
+
+/// Node and pod of the VMI. They are written at each decision, since another client may have written them while no webhook was
+/// installed.
+pub(super) fn place(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
+    let own = input.own_pods.as_ref().map(|own| input.world.launcher_pods(own)).unwrap_or_default();
+    let overhead = pod.meta.annotations.get(pod::MEMORY_OVERHEAD);
+    Outcome::default().change(Change::Place(Box::new(Place {
+        node: node.to_owned(),
+        pod: pod.meta.uid.clone().unwrap_or_default(),
+        own_pods: own.iter().filter_map(|pod| pod.meta.uid.clone()).collect(),
+        qos: pod.qos.clone(),
+        image: pod.image.clone(),
+        is_outdated: is_outdated(pod, &input.world.facts.launcher_image),
+        memory_overhead: overhead.and_then(|text| text.parse().ok()),
+    })))
+}
+
+/// The reason why a VMI that is to have CPUs of its own has none: only a pod of the class `Guaranteed` has. A pod of another class was
+/// changed after it was made, as a rule by the webhook of a mesh.
+fn lacks_cpus(input: &VmiReconcile<'_>, pod: &Pod) -> Option<String> {
+    let cpu = input.vmi.spec.domain.cpu.as_ref();
+    cpu.filter(|cpu| cpu.dedicated_cpu_placement == Some(true))?;
+    let class = pod.qos.as_deref().filter(|class| *class != "Guaranteed")?;
+    Some(format!(
+        "the launcher pod is {class}, not Guaranteed, and so has no CPUs of its own: some container of it has no limits \
+         that equal its requests. A webhook may have added one: keep it from this pod, or give that container limits"
+    ))
+}
+
+/// Repeats reasons and messages of the scheduler, the kubelet and the runtime about the pod.
+pub(super) fn repeated(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
+    let outcome = match pod.unscheduled() {
+        Some(condition) => {
+            let reason = condition.reason.as_deref().unwrap_or_default();
+            let message = condition.message.as_deref().unwrap_or_default();
+            let outcome = Outcome::default().condition(ConditionType::PodScheduled, "False", reason, message);
+            match input.is_news(&ConditionType::PodScheduled) {
+                true => outcome.event(true, "FailedScheduling", message),
+                false => outcome,
+            }
+        }
+        None => Outcome::default().no_condition(ConditionType::PodScheduled),
+    };
+    let warned = || {
+        let warning = input.world.warning(pod).filter(|_| !pod_state::is_up(pod))?;
+        Some((warning.reason.clone(), warning.message.clone()))
+    };
+    let lacks = || Some((NOT_GUARANTEED.to_owned(), lacks_cpus(input, pod)?));
+    let trouble = pod_state::trouble(pod).or_else(warned).or_else(lacks);
+    let trouble = trouble.or_else(|| unallocated(input, pod)).or_else(|| unattached(input, pod));
+    let Some((reason, message)) = trouble else { return outcome.and(forget_trouble(input)) };
+    let outcome = outcome.condition(ConditionType::Synchronized, "False", &reason, &message);
+    match input.is_news(&ConditionType::Synchronized) {
+        true if reason == NOT_GUARANTEED => outcome.event(true, NOT_GUARANTEED, message),
+        true => outcome.event(true, "FailedStart", format!("{reason}: {message}")),
+        false => outcome,
+    }
+}
