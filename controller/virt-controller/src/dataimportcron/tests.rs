@@ -3,12 +3,15 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
-use super::words::NOT_AUTHORIZED;
+use super::messages::{
+    IN_PROGRESS, NO_DIGEST, NO_IMPORT, NOT_AUTHORIZED, OUTDATED, PROGRESSING, SCHEDULED, UP_TO_DATE,
+};
 use super::*;
 use crate::sim::Sim;
 use crate::sim::others::{image_is, worker_ends, worker_reports};
 use api::cdi::annotations::{BIND_AT_ONCE, IMPORT_CRON};
 use api::job::{Report, Stage};
+use cluster_model::conditions::stamp;
 use cluster_model::objects::{Key, Work};
 use cluster_model::polls::NoAnswer;
 use serde_json::{Value, json};
