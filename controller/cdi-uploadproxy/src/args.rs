@@ -1,4 +1,4 @@
-//! The command line of `cdi-uploadproxy`, and what it puts together.
+//! Command line of `cdi-uploadproxy`, and the wiring of its parts.
 
 use crate::measures::{self, Measures};
 use crate::pod::Pods;
@@ -32,33 +32,33 @@ const COMPONENT: &str = PROXY.program;
 #[derive(Debug, Parser)]
 #[command(name = "cdi-uploadproxy", version)]
 pub struct Proxy {
-    /// The namespace it runs in
+    /// The namespace of this program
     #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
     namespace: String,
-    /// Where clients upload, and where /healthz, /readyz and /metrics answer, by HTTPS
+    /// HTTPS address for uploads, /healthz, /readyz and /metrics
     #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
     /// Folder of the mounted ConfigMap with the public keys of upload tokens
     #[arg(long, value_name = "FOLDER", default_value = "/etc/cdi-uploadproxy/keys")]
     keys: PathBuf,
-    /// Folder of the mounted Secret with the certificate that is shown to upload pods, and its key
+    /// Folder of the mounted Secret with the client certificate and key that are shown to upload pods
     #[arg(long, value_name = "FOLDER", default_value = "/etc/cdi-uploadproxy/client")]
     client: PathBuf,
     /// Folder of the mounted ConfigMap with the authorities that sign the certificates of upload pods
     #[arg(long, value_name = "FOLDER", default_value = "/etc/cdi-uploadproxy/authorities")]
     authorities: PathBuf,
-    /// Seconds that uploads may go on after the end was asked for
+    /// Seconds that open uploads may continue after a signal asked the program to end
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     grace_period: u64,
-    /// The address of every upload pod, instead of those that DNS has: for tests
+    /// One address for all upload pods instead of DNS: for tests
     #[arg(long, hide = true)]
     pods_at: Option<SocketAddr>,
-    /// Seconds for a pod to answer behind the last byte of an upload: shorter in tests
+    /// Seconds for the upload pod to answer after the last byte of an upload: shorter in tests
     #[arg(long, value_name = "SECONDS", default_value_t = 600, hide = true)]
     patience: u64,
 }
 
-/// What is followed while the program runs.
+/// State that follows Secrets, ConfigMaps and the KubeVirt object while the program runs.
 struct Live {
     shown: Arc<Shown>,
     dials: Arc<Dials>,
@@ -109,7 +109,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Follows keys and certificates, for ever.
+    /// Follows keys, certificates and the KubeVirt object. Never returns.
     fn keep(&self, client: kube::Client, live: Arc<Live>) -> impl Future<Output = ()> + Send + use<> {
         let (keys, authority) = (self.keys.join(PUBLIC_KEY), self.authorities.join(BUNDLE));
         let shows = ["tls.crt", "tls.key"].map(|name| self.client.join(name));
@@ -131,7 +131,7 @@ fn believe(authorities: &Authorities, pem: &[u8]) -> Result<()> {
     authorities.take(&String::from_utf8_lossy(pem))
 }
 
-/// What is answered where.
+/// Request handler: health, metrics and uploads.
 struct Routes {
     health: Health,
     gate: Gate,

@@ -1,10 +1,10 @@
-//! The token of a request, and what is answered to one without a good one.
+//! The bearer token of a request, and the refusal of a request without a valid one.
 //!
 //! | token | answer |
 //! |---|---|
 //! | none, or a header of another form | 400, without a body, as CDI answers |
-//! | not signed by us, or its time is over | 401, without a body; `WWW-Authenticate` says why (RFC 6750) |
-//! | for something else than an upload to a PVC | 400, without a body |
+//! | unknown signature, or expired | 401, without a body; `WWW-Authenticate` gives the reason (RFC 6750) |
+//! | valid, but not for an upload to a PVC | 400, without a body |
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::body::Bytes;
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serve::token::{Claims, Refused, Verifier};
 use serve::transport::HttpResponse;
 
-/// The claims of the token in these headers, or the answer to a request without a good one.
+/// Returns the claims of the token in these headers, or the refusal of a request without a valid token.
 #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
 pub(crate) fn claims(
     headers: &HeaderMap,
@@ -35,7 +35,7 @@ pub(crate) fn claims(
     })
 }
 
-/// The token, where the header has the form `Bearer TOKEN` and stands there once.
+/// Returns the token if exactly one `Authorization` header has the form `Bearer TOKEN`.
 fn token(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };

@@ -1,5 +1,6 @@
-//! The body of an upload on its way to the pod: nothing of it is asked for before the pod wants it, what went on is counted,
-//! and its end is told: from then on the pod has a limited time to answer.
+//! Body of an upload on its way to the pod. No byte is read before the pod wants the body, and the passed
+//! bytes are counted. The end of the body is reported, since from then on the pod has a limited time to
+//! answer.
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use serve::transport::Pieces;
@@ -10,24 +11,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 
-/// What the body waits for.
+/// Future that completes when the pod wants the body.
 pub(crate) type GoAhead = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A body that goes on.
+/// An upload body that is passed on to the pod.
 pub(crate) struct Passing {
     pieces: Pieces,
-    /// Until the pod wants the body.
+    /// Wait before the first byte is read; `None` once the pod wants the body.
     waits: Option<GoAhead>,
     passed: Arc<AtomicU64>,
-    /// Goes with this: whoever sends a body lets go of it behind its last byte.
+    /// Dropped together with this body. The HTTP client drops a body after its last byte.
     _end: oneshot::Sender<()>,
 }
 
-/// Comes to its end, with whatever, when nothing of a body is left to be passed on.
+/// Completes (with a closed-channel error) when the body was sent completely or dropped.
 pub(crate) type Passed = oneshot::Receiver<()>;
 
 impl Passing {
-    /// Goes on after `waits`; `passed` counts its bytes.
+    /// Passes `pieces` on after `waits`. `passed` counts the bytes.
     pub(crate) fn new(pieces: Pieces, waits: GoAhead, passed: Arc<AtomicU64>) -> (Passing, Passed) {
         let (end, is_passed) = oneshot::channel();
         (Passing { pieces, waits: Some(waits), passed, _end: end }, is_passed)
@@ -49,7 +50,7 @@ impl Body for Passing {
         }
         loop {
             let frame = ready!(Pin::new(&mut this.pieces).poll_frame(context));
-            // Trailers say nothing to an upload server.
+            // Trailers have no meaning to an upload server.
             match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Err(_))) => {}
                 Some(Ok(Ok(data))) => {

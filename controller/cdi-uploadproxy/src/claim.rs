@@ -1,4 +1,5 @@
-//! The PVC of a token: whether its upload pod takes an upload now. virt-controller says so in annotations of the PVC.
+//! The PVC of a token, and whether its upload pod accepts an upload now. virt-controller publishes that in
+//! annotations of the PVC.
 //!
 //! ```text
 //!  no PVC, filled already, of an unknown content type ─► refused: 503, as CDI answers
@@ -6,7 +7,8 @@
 //!  else ───────────────────────────────────────────────► ready
 //! ```
 //!
-//! A PVC whose `dataSourceRef` is a VolumeUploadSource is filled by way of another one, `prime-UID`: the upload goes there.
+//! A PVC whose `dataSourceRef` is a VolumeUploadSource is filled through a second PVC, `prime-UID`. The
+//! upload goes to that one.
 
 use crate::route::Content;
 use cluster_client::error::ErrorKind;
@@ -19,36 +21,35 @@ use tokio::time::{Instant, sleep};
 
 /// The time for the pod to become ready.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two questions.
+/// Time between two reads of the PVC.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// What is known of a PVC.
+/// Upload state of a PVC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Ready(Content),
-    /// It may become ready: why it is not.
+    /// Not ready yet: reason.
     Waits(String),
-    /// Waiting does not help.
+    /// Never ready: reason. Waiting does not help.
     Refused(String),
 }
 
-/// A PVC whose pod takes an upload.
+/// A PVC whose pod accepts an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ready {
-    /// Its name: that of the token, or of the PVC that is filled in its place.
+    /// Name of the PVC that is filled: the PVC of the token, or its `prime-UID` PVC.
     pub(crate) name: String,
-    /// What it takes.
     pub(crate) content: Content,
 }
 
-/// Waits until the pod of a PVC takes an upload; else why it does not.
+/// Waits until the upload pod of a PVC is ready. An error gives the reason.
 pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<Ready, String> {
     let mut key = Key::new(Kind::PersistentVolumeClaim, namespace, name);
     let end = Instant::now() + PATIENCE;
     loop {
         let state = match api.get(&key).await {
             Ok(pvc) if key.name == name => match prime(&pvc) {
-                // Its uid is in that name: it stays the same, as long as the PVC is the same.
+                // The name contains the UID, so it stays the same as long as the PVC does.
                 Some(prime) if !is_bound(&pvc) => {
                     key.name = prime;
                     continue;
@@ -82,7 +83,7 @@ pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<R
     }
 }
 
-/// The name of the PVC that is filled in the place of one, where that is so.
+/// Name of the `prime-UID` PVC that is filled in place of this PVC; `None` without a VolumeUploadSource.
 fn prime(pvc: &Value) -> Option<String> {
     let named = &pvc["spec"]["dataSourceRef"];
     let is_upload = named["apiGroup"] == Kind::VolumeUploadSource.group()
@@ -96,7 +97,8 @@ fn is_bound(pvc: &Value) -> bool {
     pvc["status"]["phase"] == "Bound"
 }
 
-/// The PVC is filled in the place of one of this name: by its owner, whose uid its own name has.
+/// True if this PVC is filled in place of the PVC `name`: its controller is that PVC, and its own name has
+/// the UID of that PVC.
 fn is_filled_for(pvc: &Value, name: &str) -> bool {
     let own = pvc["metadata"]["name"].as_str().unwrap_or_default();
     let mut owners = pvc["metadata"]["ownerReferences"].as_array().into_iter().flatten();
@@ -113,7 +115,7 @@ fn finished(name: &str) -> State {
     State::Refused(format!("rejecting Upload Request for PVC {name} that already finished uploading"))
 }
 
-/// What the annotations of a PVC say.
+/// Upload state according to the annotations of the PVC.
 fn look(name: &str, pvc: &Value) -> State {
     let annotations = &pvc["metadata"]["annotations"];
     let is = |key: &str| annotations[key].as_str().unwrap_or_default();
@@ -193,13 +195,14 @@ mod tests {
         );
         let taken = Ready { name: "disk".to_owned(), content: Content::Disk };
         assert_eq!(ready(&api, "n", "disk").await, Ok(taken));
-        // One that is looked at needs no other right.
+        // Reading one PVC needs no other right.
         server.kept_to(Program::Proxy);
         let used = [(Kind::PersistentVolumeClaim, None, "get")];
         assert_eq!(server.rights(), BTreeSet::from(used));
     }
 
-    /// An upload to a PVC with a VolumeUploadSource goes to the one that is filled in its place, and to no stranger of that name.
+    /// An upload to a PVC with a VolumeUploadSource goes to the PVC that is filled in its place. A PVC of
+    /// that name with another owner is refused.
     #[tokio::test]
     async fn an_upload_follows_a_pvc_to_the_one_that_is_filled_in_its_place() {
         let server = Asked::begin().await;

@@ -1,18 +1,19 @@
-//! The headers that go on, and those by which a browser lets a page of another site upload (CORS).
+//! Headers that are passed on, and those that let a browser page of another site upload (CORS).
 //!
-//! To the pod go those that an upload server reads, and no other: no token, no cookie, nothing about the connection. Back go
-//! all but those about the connection.
+//! The pod receives only headers that an upload server reads: no token, no cookie, nothing about the
+//! connection. The client receives all headers of the pod except those about the connection.
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
 use serve::transport::HttpResponse;
 
-/// Headers that go on to the pod, beside those that begin as in [`TUS`].
+/// Headers that are passed on to the pod, besides those with a prefix of [`TUS`].
 const GO_ON: [&str; 3] = ["content-encoding", "content-type", "user-agent"];
-/// How the headers of resumable uploads begin.
+/// Prefixes of the headers of resumable uploads.
 const TUS: [&str; 2] = ["tus-", "upload-"];
-/// Headers about the connection (RFC 9110, 7.6.1), which go no further; and the length, which is said anew.
+/// Headers about the connection (RFC 9110, 7.6.1), which are not passed on, and the length, which is set
+/// anew.
 const OF_CONNECTION: [&str; 9] = [
     "connection",
     "content-length",
@@ -24,11 +25,11 @@ const OF_CONNECTION: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// What a page may read of an answer.
+/// Response headers that a browser page may read.
 const SHOWN: &str = "Location, Retry-After, Tus-Extension, Tus-Max-Size, Tus-Resumable, Tus-Version, Upload-Length, Upload-Offset, \
                      Upload-Refused, WWW-Authenticate";
 
-/// The client's headers for the pod.
+/// Client headers that are passed on to the pod.
 pub(crate) fn onward(headers: &HeaderMap) -> HeaderMap {
     let goes_on = |name: &HeaderName| {
         GO_ON.contains(&name.as_str()) || TUS.iter().any(|begin| name.as_str().starts_with(begin))
@@ -37,9 +38,9 @@ pub(crate) fn onward(headers: &HeaderMap) -> HeaderMap {
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The pod's headers for the client.
+/// Pod headers that are passed back to the client.
 pub(crate) fn back(headers: &HeaderMap) -> HeaderMap {
-    // A header that `Connection` names is about the connection, too.
+    // A header that `Connection` names is about the connection as well.
     let named = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<String> =
         named.flat_map(|names| names.split(',')).map(|name| name.trim().to_ascii_lowercase()).collect();
@@ -50,7 +51,8 @@ pub(crate) fn back(headers: &HeaderMap) -> HeaderMap {
     all.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The answer to the question of a browser whether a page of another site may upload: any may, with a token.
+/// The answer to a CORS preflight request. Pages of any site may upload if they have a token. `None` if the
+/// request is not a preflight.
 pub(crate) fn preflight(head: &Parts) -> Option<HttpResponse> {
     let method = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
     if head.method != Method::OPTIONS || !head.headers.contains_key(header::ORIGIN) {
@@ -69,7 +71,7 @@ pub(crate) fn preflight(head: &Parts) -> Option<HttpResponse> {
     Some(answer)
 }
 
-/// A page of any site may read the answer.
+/// Lets pages of any site read the answer.
 pub(crate) fn allow(headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(SHOWN));
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(said(header::ACCESS_CONTROL_ALLOW_ORIGIN), "*");
         assert_eq!(said(header::ACCESS_CONTROL_ALLOW_METHODS), "POST");
         assert_eq!(said(header::ACCESS_CONTROL_ALLOW_HEADERS), "authorization");
-        // Without both headers it is a question of tus, and a POST is none at all.
+        // An OPTIONS request without both headers is a tus request, and a POST is never a preflight.
         assert!(asks("OPTIONS", &[origin]).is_none() && asks("OPTIONS", &[wants]).is_none());
         assert!(asks("POST", &[origin, wants]).is_none());
     }

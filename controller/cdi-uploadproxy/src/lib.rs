@@ -1,4 +1,4 @@
-//! cdi-uploadproxy: passes the bytes of a client on to the upload pod of a PVC, for whoever shows a token for that PVC.
+//! cdi-uploadproxy: passes an upload on to the upload pod of a PVC if the client has a token for that PVC.
 //!
 //! ```text
 //!  client ── HTTPS ─► serve::transport ─► route     which path, which method; pure
@@ -12,20 +12,21 @@
 //!  client ◄── status, headers, body ────────┘
 //! ```
 //!
-//! **Guarantees.** No byte of a body is read before the token is right and the pod wants it: a client that waits for
-//! `100 Continue` sends nothing in vain. What the pod does not take is not read here: a slow volume holds its client back,
-//! and an upload has some 200 KiB here, however long it is. Where one end breaks off, the other is closed at once: the pod
-//! never takes a part of a body for all of it. The pod's answer goes back as it is.
+//! **Guarantees.** No byte of a body is read before the token is verified and the pod wants the body: a
+//! client that waits for `100 Continue` sends nothing in vain. Bytes that the pod does not take are not read
+//! here: a slow volume slows down its client, and an upload of any size takes some 200 KiB here. If one
+//! connection breaks, the other is closed at once: the pod never takes a partial body for a complete one. The
+//! pod's answer is returned unchanged.
 //!
-//! **Who may call**: whoever reaches the port and has a token. The token names the PVC, and by it the one pod that is asked:
-//! nothing that a client writes is a part of an address. The pod is known by its name and the authority of upload pods; it
-//! knows this program by its client certificate. Of the client's headers only those go on that an upload server reads, the
-//! token is not among them.
+//! **Who may call**: any client that reaches the port and has a token. The token names the PVC, and so the
+//! one pod that is contacted. No text from the client becomes part of an address. The proxy verifies the pod
+//! by its name and the authority of upload pods. The pod verifies the proxy by its client certificate. Only
+//! client headers that an upload server reads are passed on, and the token is not among them.
 //!
-//! **Absent:** any right to write; any Secret of a tenant; what becomes of the bytes (`cdi-worker upload`); uploads that are
-//! kept: nothing is stored here, and each replica serves every client.
+//! **Absent:** rights to write; Secrets of tenants; the processing of the bytes (`cdi-worker upload`);
+//! storage of uploads: nothing is kept here, so each replica serves every client.
 
-// Tests wait for nobody but themselves.
+// Tests wait for events of their own processes only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod args;

@@ -1,4 +1,5 @@
-//! The requests that are passed on at once: of all, of a namespace, of a PVC. No tenant takes the places of the others.
+//! Limits of concurrent uploads: in total, per namespace, and per PVC. One tenant cannot use up the places of
+//! the others.
 //!
 //! ```text
 //!  512 in all ─► 64 of a namespace ─► 4 of a PVC: its pod takes one upload at a time
@@ -6,14 +7,14 @@
 
 use serve::places::{Place, Places};
 
-/// The places of requests.
+/// Limits in total, per namespace and per PVC.
 pub(crate) struct Limits {
     all: Places,
     of_namespace: Places,
     of_pvc: Places,
 }
 
-/// The places of one request; they are free again when this goes.
+/// Places of one request; they are free again on drop.
 #[derive(Debug)]
 pub(crate) struct Held {
     _places: [Place; 3],
@@ -26,7 +27,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The places of a request for a PVC; else which limit it met.
+    /// Takes the places of a request for a PVC. An error names the limit that was reached.
     pub(crate) fn take(&self, namespace: &str, pvc: &str) -> Result<Held, String> {
         let of_pvc = self.of_pvc.take(&format!("{namespace}/{pvc}")).ok_or_else(|| {
             format!("PVC {namespace}/{pvc} has {} requests under way; try again", self.of_pvc.most())
@@ -56,7 +57,7 @@ mod tests {
             held.extend((0..64).map(|number| take(namespace, number).unwrap()));
         }
         assert_eq!(take("h", 0).unwrap_err(), "too many uploads are under way; try again");
-        // What was refused holds no place.
+        // A refused request holds no place.
         drop(held);
         assert!((0..64).map(|number| take("h", number / 4)).collect::<Vec<_>>().iter().all(Result::is_ok));
     }

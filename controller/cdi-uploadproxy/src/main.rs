@@ -1,4 +1,4 @@
-//! `cdi-uploadproxy`: passes uploads on to the pods that fill PVCs.
+//! Program `cdi-uploadproxy`: passes uploads on to the pods that fill PVCs.
 
 use cdi_uploadproxy::args::Proxy;
 use clap::Parser as _;

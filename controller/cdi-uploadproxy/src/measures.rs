@@ -1,4 +1,4 @@
-//! What cdi-uploadproxy measures: uploads under way, how they ended, their bytes, its connections, its own requests.
+//! Metrics of cdi-uploadproxy: running uploads, results, bytes, connections, requests to the API server.
 
 use cluster_client::metrics::Page;
 use http::StatusCode;
@@ -9,22 +9,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Receiver;
 
-/// What has happened to uploads so far.
+/// Counters of uploads.
 #[derive(Debug, Default)]
 pub(crate) struct Measures(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// How many ended with each status; 0 where the client broke off.
+    /// Number of finished uploads by HTTP status; 0 if the client broke off.
     ended: BTreeMap<u16, u64>,
-    /// Bytes that went on, of those that have ended.
+    /// Bytes that finished uploads passed on.
     bytes: u64,
-    /// Bytes of each that runs.
+    /// Bytes passed on by each running upload, by upload ID.
     running: BTreeMap<u64, Arc<AtomicU64>>,
     next: u64,
 }
 
-/// An upload that runs: its client has broken off, if this goes before its end was told.
+/// A running upload. It counts as broken off by the client if dropped before `ends`.
 pub(crate) struct Running<'a> {
     measures: &'a Measures,
     id: u64,
@@ -84,7 +84,7 @@ impl Measures {
     }
 }
 
-/// Answers whoever asks for a page, for ever.
+/// Renders the metrics page for each request from `asked`, until the channel is closed.
 pub(crate) async fn tell(
     measures: Arc<Measures>,
     transport: Arc<Transport>,
@@ -92,7 +92,7 @@ pub(crate) async fn tell(
     mut asked: Receiver<Ask>,
 ) {
     while let Some(tell) = asked.recv().await {
-        // Whoever asked may be gone.
+        // The requester may have gone meanwhile.
         let _ = tell.send(measures.page(&transport, is_ready()));
     }
 }

@@ -1,12 +1,12 @@
-//! The upload pod of a PVC: a connection to it by mutual TLS, one request, one answer.
+//! Connection to the upload pod of a PVC by mutual TLS, for one request and one answer.
 //!
 //! ```text
 //!  NAME.NAMESPACE.svc ─ DNS ─► addresses ─► TCP ─► TLS: its name, by the authority of upload pods ─► request ─► answer
 //! ```
 //!
-//! The pod may have become ready a moment ago, and DNS not know it yet: until the connection stands, it is tried again. What
-//! was sent is not sent again. Connection, request and body are one future: whoever drops it ends all of them at once, and
-//! no end of a body is made up that the client did not send.
+//! DNS may not have the address of a pod that became ready a moment ago: connecting is retried until it
+//! succeeds or times out. A request is never sent twice. Connection, request and body are one future:
+//! dropping it ends all of them at once, and never completes a body that the client did not complete.
 
 use crate::body::Passing;
 use cluster_client::error::Error;
@@ -29,24 +29,24 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The time for a connection, all attempts together.
+/// Time limit for connecting, all attempts together.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time for one attempt, and for the handshake.
+/// Time limit for one attempt, and for the TLS handshake.
 const ATTEMPT: Duration = Duration::from_secs(5);
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
-/// What is kept of a body on its way.
+/// Size of the connection's buffer.
 const BUFFER: usize = 64 << 10;
-/// The largest answer: an upload server says a sentence.
+/// Largest answer. An upload server answers with one sentence.
 const LARGEST: usize = 64 << 10;
 
-/// How upload pods are reached.
+/// Client of upload pods.
 pub(crate) struct Pods {
-    /// The certificate that is shown to them.
+    /// Client certificate that is shown to upload pods.
     pub(crate) shown: Arc<Shown>,
-    /// Who signs theirs.
+    /// Authorities that sign the certificates of upload pods.
     pub(crate) authorities: Arc<Authorities>,
-    /// Where all of them are, in tests.
+    /// One address for all upload pods, in tests.
     pub(crate) at: Option<SocketAddr>,
 }
 
@@ -61,12 +61,12 @@ pub(crate) fn host(namespace: &str, pvc: &str) -> String {
 }
 
 impl Pods {
-    /// Certificate and authority are known.
+    /// True once the client certificate and the authorities are known.
     pub(crate) fn are_known(&self) -> bool {
         self.shown.is_signed() && self.config().is_ok()
     }
 
-    /// Connects, or says why not.
+    /// Connects and does the TLS handshake. An error gives the reason.
     pub(crate) async fn connect(&self, host: &str) -> Result<Pod, String> {
         let config = self.config().map_err(|error| error.chain())?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;
@@ -79,7 +79,7 @@ impl Pods {
             }
         };
         probe(&stream);
-        // A piece is not kept back until another has come.
+        // Small pieces are sent at once instead of waiting for more data.
         let _ = stream.set_nodelay(true);
         let shaken = timeout(ATTEMPT, TlsConnector::from(config).connect(name, stream)).await;
         match shaken {
@@ -117,7 +117,7 @@ impl Pods {
 }
 
 impl Pod {
-    /// Sends a request, and waits for all of its answer; or says why there is none.
+    /// Sends a request and waits for the complete answer. An error gives the reason.
     pub(crate) async fn asks(self, request: Request<Passing>) -> Result<HttpResponse, String> {
         let broke =
             |error: hyper::Error| format!("the connection to the upload pod broke: {}", chain(&error));
@@ -137,7 +137,7 @@ impl Pod {
             tokio::select! {
                 biased;
                 answer = &mut answer => return answer,
-                // The answer says what of it was not well.
+                // A failed connection also ends `answer`, with the error.
                 _ = &mut connection, if !is_over => is_over = true,
             }
         }

@@ -1,26 +1,26 @@
-//! What a path asks for, and by which path the pod is asked. Pure.
+//! Routes of upload requests, and the corresponding paths of the upload pod. Pure.
 
 use http::Method;
 
-/// The errand of a request.
+/// Kind of a request, by method and path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
-    /// An upload of a whole body.
+    /// Upload of a complete body in one request.
     Upload {
         /// `v1beta1` or `v1alpha1`.
         version: &'static str,
-        /// The path, which the pod has too.
+        /// Path of the request, which is also the path at the pod of a disk.
         path: &'a str,
     },
     /// A request of a resumable upload (tus 1.0).
     Tus(&'a str),
-    /// There is nothing.
+    /// Unknown path or method.
     Nowhere,
 }
 
 const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 const UPLOADS: [&str; 4] = ["upload", "upload-async", "upload-form", "upload-form-async"];
-/// Where resumable uploads are.
+/// Path of resumable uploads.
 const TUS: &str = "/v1beta1/upload-tus";
 /// The longest id of a resumable upload.
 const LONGEST: usize = 128;
@@ -45,23 +45,22 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// The path by which the pod of a PVC with this content type is asked; nothing, where it has none for that.
+    /// Path at the upload pod of a PVC with this content type; `None` if the pod has no such path.
     pub(crate) fn at_pod(&self, content: Content) -> Option<String> {
         match (*self, content) {
             (Route::Upload { path, .. } | Route::Tus(path), Content::Disk) => Some(path.to_owned()),
-            // The client need not know: it is told by the pod's 404 that there is no early answer for an archive.
+            // A HEAD request that asks for an early answer gets the pod's own 404, so the client need not
+            // know the content type.
             (Route::Upload { version, .. }, Content::Archive) => Some(format!("/{version}/upload-archive")),
             _ => None,
         }
     }
 }
 
-/// What a PVC is to hold.
+/// Content type of a PVC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// A disk image.
     Disk,
-    /// The files of an archive.
     Archive,
 }
 

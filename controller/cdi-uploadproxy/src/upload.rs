@@ -1,12 +1,13 @@
-//! One upload, from its path to its answer.
+//! Handling of one upload, from its path to its answer.
 //!
 //! ```text
 //!  route ─► bearer ─► limits ─► claim ─► pod ───► answer
 //!   404     400, 401   503       503    502, 504  the pod's own
 //! ```
 //!
-//! To a request with a body the pod is asked whether it wants it (`Expect: 100-continue`), whatever the client has said:
-//! what the pod refuses at once (another upload runs, the disk is whole) is answered before the body was read.
+//! Each request with a body is announced to the pod with `Expect: 100-continue`, whether or not the client
+//! did so. If the pod refuses at once (another upload runs, the disk is complete), the answer is returned
+//! before the body is read.
 
 use crate::body::{GoAhead, Passed, Passing};
 use crate::limits::Limits;
@@ -27,25 +28,25 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// Silence of a client after which it has broken off, as upload pods have it.
+/// Time after which a client that sends nothing has broken off; as in upload pods.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
-/// The time for the pod to say that it wants a body, after which it is sent nevertheless (RFC 9110, 10.1.1).
+/// Time limit for the pod's `100 Continue`. After it the body is sent nevertheless (RFC 9110, 10.1.1).
 const CONTINUE: Duration = Duration::from_secs(5);
-/// The time for the answer to a request without a body.
+/// Time limit for the answer to a request without a body.
 const SHORT: Duration = Duration::from_secs(60);
 
-/// Passes uploads on.
+/// Handler of uploads.
 pub(crate) struct Uploads {
     verifier: Arc<Verifier>,
     api: Writer,
     pods: Arc<Pods>,
     limits: Limits,
-    /// The time for the pod to answer behind the last byte of a body.
+    /// Time limit for the pod to answer after the last byte of a body.
     patience: Duration,
     measures: Arc<Measures>,
 }
 
-/// What is kept of a request once its head was looked at.
+/// Parts of a request that are kept after its head was read.
 struct Wanted<'a> {
     route: Route<'a>,
     method: Method,
@@ -64,7 +65,7 @@ impl Uploads {
         Uploads { verifier, api, pods, limits: Limits::default(), patience, measures }
     }
 
-    /// The answer to a request.
+    /// Answers a request.
     pub(crate) async fn answer(&self, asked: Asked) -> HttpResponse {
         if let Some(answer) = headers::preflight(&asked.head) {
             return answer;
@@ -87,9 +88,9 @@ impl Uploads {
             _ => bearer::claims(of_client, &self.verifier, Timestamp::now()),
         };
         let headers = headers::onward(of_client);
-        // From here on there may be long to wait.
+        // Waiting may take long from here on, so the memory of the head is freed.
         asked.drop_head();
-        // Whatever is answered, the client comes to read it: what is dropped is drained.
+        // Every answer reaches the client: `Pieces` drains the body when it is dropped.
         let body = asked.body.pieces(expects, SILENCE);
         match claims {
             Err(answer) => answer,
@@ -149,7 +150,7 @@ impl Uploads {
             match self.pods.connect(&host).await {
                 Ok(pod) => pod.asks(request).await,
                 Err(why) => {
-                    // Addresses and causes are nothing for clients.
+                    // Addresses and causes are not for clients.
                     tracing::warn!("the upload pod of PVC {namespace}/{name} cannot be reached: {why}");
                     Err(format!("the upload pod of PVC {name} cannot be reached; try again"))
                 }
@@ -181,10 +182,10 @@ impl Uploads {
     }
 }
 
-/// The end of `asks`; nothing where it has not come when `patience` is over, from the end of the body on.
+/// Result of `asks`; `None` if it takes longer than `patience` after the end of the body.
 async fn in_time<T>(asks: impl Future<Output = T>, is_passed: Passed, patience: Duration) -> Option<T> {
     let too_late = async {
-        // It is told by going.
+        // The end of the body is signalled by the drop of the sender.
         let _ = is_passed.await;
         sleep(patience).await;
     };
@@ -195,11 +196,13 @@ async fn in_time<T>(asks: impl Future<Output = T>, is_passed: Passed, patience: 
     }
 }
 
-/// A body that goes on when the pod says so, what tells its end, and whom the pod is to say it to.
+/// Body that is sent once the pod wants it, with the signal of its end, and the sender by which the pod's
+/// `100 Continue` is reported.
 fn awaited(body: Pieces, has_body: bool, passed: Arc<AtomicU64>) -> (Passing, Passed, watch::Sender<bool>) {
     let (go_ahead, mut goes) = watch::channel(!has_body);
     let waits: GoAhead = Box::pin(async move {
-        // The sender goes with the request's head where the pod answers at once: then nobody asks for the body.
+        // The sender is dropped with the request's head if the pod answers at once. Then the body is not
+        // read.
         let said = async { goes.wait_for(|goes| *goes).await.is_ok() };
         tokio::select! {
             is_said = said => if !is_said { std::future::pending::<()>().await },
@@ -210,12 +213,12 @@ fn awaited(body: Pieces, has_body: bool, passed: Arc<AtomicU64>) -> (Passing, Pa
     (body, is_passed, go_ahead)
 }
 
-/// The connection to the pod did not come to an answer.
+/// The answer for a failed connection or request to the pod.
 fn failed(status: StatusCode, why: &str) -> HttpResponse {
     said(status, format!("error in upload-proxy: {why}"))
 }
 
-/// A sentence without the end of a line, as CDI writes it.
+/// Plain text without a line end, as CDI writes it.
 fn said(status: StatusCode, text: String) -> HttpResponse {
     let mut answer = Response::new(Bytes::from(text));
     *answer.status_mut() = status;
@@ -224,7 +227,7 @@ fn said(status: StatusCode, text: String) -> HttpResponse {
     answer
 }
 
-/// A text whose signs mean nothing in a page of HTML, as Go's `html.EscapeString` makes it.
+/// HTML-escapes a text as Go's `html.EscapeString` does.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for sign in text.chars() {
@@ -256,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn the_time_for_an_answer_begins_with_the_end_of_the_body() {
         let (end, is_passed) = tokio::sync::oneshot::channel();
-        // The body is under way: no time is over.
+        // The body is still being sent: the time has not begun.
         let asks = sleep(Duration::from_millis(20));
         assert_eq!(in_time(asks, is_passed, Duration::ZERO).await, Some(()));
         drop(end);

@@ -1,4 +1,4 @@
-//! Connections that break: the other end hears of it at once, and a part is never taken for the whole.
+//! Broken connections: the other end is closed at once, and a partial body is never taken for a complete one.
 
 use crate::pod::{Manner, ok};
 use crate::scene::{Scene, bytes};
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 const LENGTH: &str = "content-length: 10485760\r\n";
 const CHUNKED: &str = "transfer-encoding: chunked\r\n";
 
-/// Half of a body, by either way of saying how long it is.
+/// Half of a body, with `Content-Length` and chunked.
 fn half(framing: &str) -> Vec<u8> {
     let piece = bytes(1 << 20);
     match framing == CHUNKED {
@@ -30,7 +30,7 @@ async fn a_client_that_breaks_off_leaves_no_pod_waiting_and_no_part_is_whole() {
             scene.pod.until(|seen| seen.bytes >= (broken + 1) << 20).await;
             let since = Instant::now();
             if orderly {
-                // TLS is ended as it should be: still no end of the body.
+                // A clean end of TLS is not the end of the body.
                 connection.stream.shutdown().await.unwrap();
             }
             drop(connection);
@@ -40,12 +40,13 @@ async fn a_client_that_breaks_off_leaves_no_pod_waiting_and_no_part_is_whole() {
             assert_eq!(seen.whole, 0, "a part was taken for the whole");
         }
     }
-    // The place is free again.
+    // The place of the upload is free again.
     let text = scene.head("POST", "/v1beta1/upload", "content-length: 5\r\n") + "hello";
     assert_eq!(scene.client.says(text.as_bytes()).await.status, 200);
 }
 
-/// It has sent everything, and does not wait for the end of the conversion: the pod hears of that.
+/// A client that has sent everything and leaves before the conversion ends: the connection to the pod is
+/// closed.
 #[tokio::test]
 async fn a_client_that_does_not_wait_for_the_answer_ends_its_request() {
     let scene = Scene::begin().await;
@@ -77,7 +78,7 @@ async fn a_pod_that_breaks_off_is_told_to_the_client() {
     assert_eq!(scene.client.says(text.as_bytes()).await.status, 200);
 }
 
-/// It has the whole body, and never answers: the client is told, and the place is free.
+/// A pod that has the complete body and never answers: the client gets an error, and the place is free again.
 #[tokio::test]
 async fn a_pod_that_never_answers_is_not_waited_for_without_end() {
     let scene = Scene::saying(true, &["--patience", "1"]).await;

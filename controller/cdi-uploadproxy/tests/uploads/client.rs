@@ -1,4 +1,4 @@
-//! A client that says word for word what a test wants it to say.
+//! Client that sends exactly the bytes of a test.
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
@@ -12,12 +12,12 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// More than anything takes here, by far.
+/// Far more time than any step takes.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 /// The name in the certificate of the proxy.
 pub(crate) const PROXY: &str = "cdi-uploadproxy.kubevirt.svc";
 
-/// Somebody who can reach the proxy.
+/// A client that can reach the proxy.
 #[derive(Clone)]
 pub(crate) struct Client {
     config: Arc<ClientConfig>,
@@ -27,11 +27,10 @@ pub(crate) struct Client {
 /// A connection to the proxy.
 pub(crate) struct Connection {
     pub(crate) stream: TlsStream<TcpStream>,
-    /// The last request was one by HEAD, whose answer has no body.
+    /// True if the last request was a HEAD, whose answer has no body.
     is_head: bool,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -48,7 +47,7 @@ impl Client {
         Client { config: Arc::new(config), to }
     }
 
-    /// The same, by HTTP/2.
+    /// Connects by HTTP/2.
     pub(crate) fn by_http2(&self) -> Client {
         let mut config = (*self.config).clone();
         config.alpn_protocols = vec![b"h2".to_vec()];
@@ -67,7 +66,7 @@ impl Client {
         timeout(LONG, self.try_connect()).await.expect("no connection is taken").unwrap()
     }
 
-    /// Says all of this on a new connection.
+    /// Sends these bytes on a new connection.
     pub(crate) async fn says(&self, bytes: &[u8]) -> Answer {
         let mut connection = self.connect().await;
         connection.says(bytes).await;
@@ -86,7 +85,7 @@ impl Connection {
         self.stream.flush().await
     }
 
-    /// The next answer; one of 100 comes before another.
+    /// Reads the next answer. A status of 100 comes before the final one.
     pub(crate) async fn answer(&mut self) -> Answer {
         self.try_answer().await.unwrap()
     }

@@ -1,4 +1,4 @@
-//! One namespace with all the uploads that it may have, and another one.
+//! Limits per namespace: one namespace at its limit, and another one.
 
 use crate::client::{Connection, head};
 use crate::pod::Manner;
@@ -26,7 +26,7 @@ async fn a_namespace_at_its_limit_keeps_no_other_out() {
         (answer.status, answer.body.as_str()),
         (503, "namespace n has 64 uploads under way; try again\n")
     );
-    // Another namespace is served: there is no such PVC in it.
+    // Another namespace is served: the answer is that its PVC does not exist.
     let other = by(KEY, &Claims::upload("other", "disk", Timestamp::now()));
     let answer = scene.client.says(ask(&other).as_bytes()).await;
     assert_eq!(answer.body, "rejecting Upload Request for PVC disk that doesn&#39;t exist");

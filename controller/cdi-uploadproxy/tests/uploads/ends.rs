@@ -1,4 +1,4 @@
-//! The end of the program: what is under way goes on, and nothing new is begun.
+//! End of the program: running uploads continue, and no new ones begin.
 
 use crate::pod::Manner;
 use crate::scene::Scene;
@@ -11,7 +11,7 @@ async fn an_upload_under_way_goes_on_when_the_program_is_to_end() {
     connection.says(scene.head("POST", "/v1beta1/upload", "content-length: 11\r\n") + "hello").await;
     scene.pod.until(|seen| seen.bytes == 5).await;
     scene.program.terminate();
-    // It answers for a few seconds more, until every client knows; then nobody is taken.
+    // The program answers for a few more seconds, until every client knows; then it accepts no connections.
     while scene.client.try_connect().await.is_ok() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
@@ -24,7 +24,7 @@ async fn an_upload_under_way_goes_on_when_the_program_is_to_end() {
     assert!(scene.program.ended().await.success(), "{}", scene.program.log());
 }
 
-/// What the kubelet asks, anybody may; what is measured, only whom the API server lets.
+/// Health endpoints are open to all; metrics only to clients that the API server permits.
 #[tokio::test]
 async fn it_says_that_it_lives_and_tells_nobody_what_it_measures() {
     let scene = Scene::begin().await;

@@ -1,4 +1,4 @@
-//! How bytes flow: a pod that takes none holds its client back, and many uploads take little memory.
+//! Flow control: a pod that reads nothing slows down its client, and many uploads take little memory.
 
 use crate::client::head;
 use crate::pod::Manner;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const PIECE: usize = 64 << 10;
 
-/// What is not taken stays with the client: here and in the kernel's buffers, some MiB are on their way.
+/// Unread bytes stay with the client: the proxy and the kernel's buffers hold some MiB.
 #[tokio::test]
 async fn a_pod_that_takes_nothing_holds_its_client_back() {
     let scene = Scene::keeping(false).await;
@@ -28,7 +28,7 @@ async fn a_pod_that_takes_nothing_holds_its_client_back() {
         connection.answer().await
     });
     scene.pod.until(|seen| seen.bytes >= 1 << 20).await;
-    // Until no more is taken of it.
+    // Sends until no more is accepted.
     let mut before = 0;
     while sent.load(Ordering::Relaxed) != before {
         before = sent.load(Ordering::Relaxed);
@@ -48,7 +48,7 @@ async fn fifty_uploads_take_as_much_memory_as_their_buffers() {
     const MANY: usize = 50;
     const SIZE: usize = 8 << 20;
     let scene = Scene::keeping(false).await;
-    // All of them are under way before any ends.
+    // All uploads are running before any ends.
     scene.pod.does(Manner::Waits(1 << 20));
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..MANY {
@@ -74,7 +74,7 @@ async fn fifty_uploads_take_as_much_memory_as_their_buffers() {
     assert!(memory < 80 << 10, "{memory} KiB");
 }
 
-/// The pod of one PVC takes one upload: more than a few at once have no business there.
+/// The pod of one PVC accepts one upload at a time: more than a few concurrent requests are refused.
 #[tokio::test]
 async fn one_pvc_takes_no_places_of_the_others() {
     let scene = Scene::begin().await;

@@ -1,4 +1,4 @@
-//! The same by HTTP/2, as curl and browsers speak it: to the pod it is HTTP/1.1.
+//! Uploads by HTTP/2, as curl and browsers send them. The pod receives HTTP/1.1.
 
 use crate::client::Client;
 use crate::scene::{Scene, bytes, token};
@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A connection, and its socket, by which a test breaks it off.
+/// A connection, and its socket, which a test uses to break it.
 async fn begin<B>(client: &Client) -> (SendRequest<B>, OwnedFd)
 where
     B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
@@ -21,7 +21,7 @@ where
     let socket = rustix::io::fcntl_dupfd_cloexec(stream.get_ref().0, 0).unwrap();
     let settings = http2::Builder::new(TokioExecutor::new());
     let (sender, connection) = settings.handshake(TokioIo::new(stream)).await.unwrap();
-    // How it ends is what some tests are about.
+    // Some tests break the connection.
     tokio::spawn(async move { drop(connection.await) });
     (sender, socket)
 }
@@ -44,7 +44,7 @@ async fn uploads_on_one_connection_come_to_the_pod_whole() {
         assert!(seen.last == body, "the pod has other bytes");
         assert!(seen.heads[count - 1].starts_with("post /v1beta1/upload http/1.1\r\n"), "{:?}", seen.heads);
     }
-    // A refusal ends one request, and not the connection.
+    // A refusal ends one request, not the connection.
     let refused = sender.send_request(post("a.b.c", Full::new(bytes(1 << 20).into()))).await.unwrap();
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
     let answer = sender.send_request(post(&token("disk"), Full::new(Bytes::new()))).await.unwrap();
@@ -52,7 +52,7 @@ async fn uploads_on_one_connection_come_to_the_pod_whole() {
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "");
 }
 
-/// A body that never ends: one piece, and no more.
+/// A body that never ends: one piece, then nothing.
 struct Begins(Option<Bytes>);
 
 impl Body for Begins {
@@ -67,7 +67,7 @@ impl Body for Begins {
     }
 }
 
-/// Without a length there is nothing but the end of the stream to know a whole body by.
+/// Without a length, only the end of the stream marks a complete body.
 #[tokio::test]
 async fn a_stream_that_breaks_off_is_no_end_of_a_body() {
     let scene = Scene::begin().await;
@@ -78,7 +78,7 @@ async fn a_stream_that_breaks_off_is_no_end_of_a_body() {
             tokio::spawn(async move { sender.send_request(post(&token("disk"), body)).await.is_ok() });
         scene.pod.until(|seen| seen.bytes == count * 100_000).await;
         match takes_back {
-            // The request alone (RST_STREAM), or the connection.
+            // Reset of the request (RST_STREAM), or of the connection.
             true => asked.abort(),
             false => rustix::net::shutdown(&socket, rustix::net::Shutdown::Both).unwrap(),
         }

@@ -1,14 +1,14 @@
-//! cdi-uploadproxy as it is shipped, between clients and an upload pod, good and bad: what comes through, what does not, and
-//! what it costs.
+//! The real cdi-uploadproxy between well-behaved and hostile clients and upload pods: uploads that arrive,
+//! uploads that are refused, and their cost.
 //!
 //! ```text
 //!  clients ── TLS ─► cdi-uploadproxy, a process of its own ── TLS both ways ─► an upload pod, played
 //!                       └─ HTTP ─► API server, played: PVCs, the certificate
 //! ```
 //!
-//! Nothing fails by a clock: what is waited for is what the pod has seen.
+//! No test depends on a clock: each waits for observations of the pod.
 
-// Helpers of tests are not seen as tests by the lint.
+// The lint does not recognise helpers of tests.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
 #[path = "../../../virt-api/tests/hostile_clients/api_server.rs"]

@@ -1,4 +1,4 @@
-//! What comes through, as it was sent.
+//! Uploads that arrive at the pod unchanged.
 
 use crate::client::head;
 use crate::pod::{Manner, ok, says};
@@ -58,7 +58,7 @@ async fn a_body_without_a_length_comes_to_its_end() {
     );
 }
 
-/// virtctl asks by HEAD whether there is an early answer: the token is looked at, and the pod is asked.
+/// virtctl asks by HEAD whether an early answer is supported: the token is verified, and the pod is asked.
 #[tokio::test]
 async fn a_probe_is_the_pods_to_answer() {
     let scene = Scene::begin().await;
@@ -71,7 +71,7 @@ async fn a_probe_is_the_pods_to_answer() {
     assert_eq!((answer.status, scene.pod.seen().heads.len()), (401, 1));
 }
 
-/// Files of an archive have a path of their own at the pod, which no client names; it has no early answer.
+/// An archive is sent to a path of its own at the pod, which no client names. It has no early answer.
 #[tokio::test]
 async fn an_archive_goes_where_archives_go() {
     let scene = Scene::begin().await;
@@ -141,7 +141,7 @@ async fn a_resumable_upload_goes_both_ways() {
         of_pod.contains("\r\nupload-offset: 0\r\n") && of_pod.contains("offset+octet-stream"),
         "{of_pod}"
     );
-    // A browser asks first, without a token.
+    // A browser sends a preflight first, without a token.
     let asks = "OPTIONS /v1beta1/upload HTTP/1.1\r\nhost: a\r\norigin: https://console.example\r\n\
                 access-control-request-method: POST\r\naccess-control-request-headers: authorization\r\n\r\n";
     let answer = scene.client.says(asks.as_bytes()).await;
@@ -149,7 +149,7 @@ async fn a_resumable_upload_goes_both_ways() {
     assert!(answer.head.contains("\r\naccess-control-allow-headers: authorization\r\n"), "{}", answer.head);
 }
 
-/// The pod becomes ready a moment later: the client does not see that it was not.
+/// A pod that becomes ready a moment later: the client does not notice.
 #[tokio::test]
 async fn a_pod_that_becomes_ready_is_waited_for() {
     let scene = Scene::begin().await;
@@ -184,7 +184,7 @@ async fn what_the_pod_says_goes_back_as_it_is() {
         }
     }
     scene.pod.does(Manner::Takes(ok()));
-    // One connection serves one after the other.
+    // One connection serves several requests in sequence.
     let mut connection = scene.client.connect().await;
     for _ in 0..3 {
         connection.says(scene.head("POST", "/v1beta1/upload-async", "content-length: 5\r\n") + "hello").await;

@@ -1,5 +1,5 @@
-//! An upload pod, played: TLS that wants the proxy's certificate, and HTTP/1.1 read by hand, so that a test sees every byte
-//! that comes.
+//! Fake upload pod: TLS that requires the proxy's certificate, and HTTP/1.1 parsed by hand, so that a test
+//! sees every byte that arrives.
 
 use crate::authority::{Authority, Identity};
 use crate::client::LONG;
@@ -19,35 +19,35 @@ use tokio_rustls::server::TlsStream;
 /// The names of the upload pods of namespace `n`.
 pub(crate) const PODS: &str = "*.n.svc";
 
-/// What the pod does with a request.
+/// Behaviour of the pod for a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Manner {
-    /// Wants the body, takes it all, and answers with this text.
+    /// Wants the body, reads it completely, and answers with this text.
     Takes(String),
     /// Answers at once with this text.
     Refuses(String),
-    /// Wants the body, and closes the connection after so many bytes.
+    /// Wants the body, and closes the connection after this many bytes.
     Breaks(usize),
-    /// Wants the body, takes so many bytes, and the others when it is let; then it answers as one that takes.
+    /// Wants the body, reads this many bytes, and the rest after `go`. Then answers like `Take`.
     Waits(usize),
-    /// Wants the body, takes it all, and answers when it is let.
+    /// Wants the body, reads it completely, and answers after `go`.
     Thinks,
 }
 
-/// What the pod has seen so far.
+/// Observations of the pod so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// The heads of all requests.
     pub(crate) heads: Vec<String>,
     /// Bytes of bodies.
     pub(crate) bytes: usize,
-    /// Bodies that came to their end.
+    /// Complete bodies.
     pub(crate) whole: usize,
     /// Connections that ended in the middle of a body.
     pub(crate) broken: usize,
-    /// Bytes that came behind a request, as the next one would.
+    /// Bytes after a request, where a second request would be.
     pub(crate) behind: usize,
-    /// The last body that was whole, and its chunks' bytes alone.
+    /// The last complete body: the payload of its chunks.
     pub(crate) last: Vec<u8>,
 }
 
@@ -59,23 +59,24 @@ pub(crate) struct Pod {
 struct State {
     manner: Mutex<Manner>,
     seen: watch::Sender<Seen>,
-    /// Lets one go on that waits.
+    /// Lets one waiting request continue.
     gate: Semaphore,
     keeps: bool,
 }
 
-/// 200 with an empty body, as an upload server says that the disk is whole.
+/// 200 with an empty body: the disk is complete, as an upload server reports it.
 pub(crate) fn ok() -> String {
     "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned()
 }
 
-/// Another answer.
+/// Answer with another status.
 pub(crate) fn says(status: &str, more: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{more}content-length: {}\r\n\r\n{body}", body.len())
 }
 
 impl Pod {
-    /// Begins with this certificate; clients need one of `clients`. Bodies are kept where a test looks at them.
+    /// Starts with this certificate; clients need a certificate of `clients`. Bodies are kept only for tests
+    /// that check them.
     pub(crate) async fn begin(shows: &Identity, clients: &Authority, keeps: bool) -> Pod {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier =
@@ -97,7 +98,7 @@ impl Pod {
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     assert!(stream.get_ref().1.peer_certificates().is_some(), "{CLIENT_NAME} shows itself");
-                    // A connection that breaks is what some tests are about.
+                    // Some tests break the connection.
                     let _ = state.serve(BufReader::new(stream)).await;
                 });
             }
@@ -109,7 +110,7 @@ impl Pod {
         *self.state.manner.lock().unwrap() = manner;
     }
 
-    /// Lets so many go on that wait.
+    /// Lets this many waiting requests continue.
     pub(crate) fn lets(&self, many: usize) {
         self.state.gate.add_permits(many);
     }
@@ -118,7 +119,7 @@ impl Pod {
         self.state.seen.borrow().clone()
     }
 
-    /// Waits until the pod has seen so.
+    /// Waits until the observations match.
     pub(crate) async fn until(&self, so: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = self.state.seen.subscribe();
         let waited = timeout(LONG, seen.wait_for(|seen| so(seen))).await;
@@ -180,7 +181,7 @@ impl State {
         if thinks {
             tokio::select! {
                 let_go = self.gate.acquire() => let_go.unwrap().forget(),
-                // Nobody has more to say: the connection has ended.
+                // The connection has ended.
                 _ = stream.read_u8() => {
                     self.seen.send_modify(|seen| seen.broken += 1);
                     return Ok(());
@@ -196,7 +197,7 @@ impl State {
     }
 }
 
-/// A body as it is taken.
+/// Reader of a body.
 struct Taken<'a> {
     state: &'a State,
     bytes: usize,

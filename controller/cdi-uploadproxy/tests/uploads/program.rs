@@ -1,4 +1,4 @@
-//! The program cdi-uploadproxy.
+//! Process of cdi-uploadproxy.
 
 use crate::client::{Client, LONG};
 use kit::{Running, free_address, mount};
@@ -13,11 +13,11 @@ pub(crate) struct Program {
     pub(crate) address: SocketAddr,
 }
 
-/// The files that the kubelet would mount: the folder of each, its name, its text.
+/// Files that the kubelet would mount: folder, name and text of each.
 pub(crate) type Mounted = Vec<(&'static str, &'static str, Vec<u8>)>;
 
 impl Program {
-    /// Begins with this API server, these files and these words more, and waits until it is ready.
+    /// Starts with this API server, these files and further arguments, and waits until it is ready.
     pub(crate) async fn begin(
         api_server: &str,
         pod: SocketAddr,

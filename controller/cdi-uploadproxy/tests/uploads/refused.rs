@@ -1,4 +1,4 @@
-//! Who gets nothing through: without a token, with another's, for a PVC that takes no upload.
+//! Refused uploads: no token, another PVC's token, or a PVC that accepts no upload.
 
 use crate::authority::Authority;
 use crate::client::head;
@@ -12,7 +12,7 @@ use rcgen::ExtendedKeyUsagePurpose::ServerAuth;
 use serde_json::json;
 use serve::token::Claims;
 
-/// Each is refused before its body was asked for: a client that waits for `100 Continue` sends nothing.
+/// Each refusal comes before the body is asked for: a client that waits for `100 Continue` sends nothing.
 #[tokio::test]
 async fn without_a_good_token_no_byte_of_the_body_is_read() {
     let scene = Scene::begin().await;
@@ -55,14 +55,14 @@ async fn without_a_good_token_no_byte_of_the_body_is_read() {
     assert_eq!(scene.pod.seen().heads.len(), 0);
 }
 
-/// A client that does not wait is answered at once, and comes to read the answer although it goes on sending.
+/// A client that does not wait is answered at once, and can read the answer although it goes on sending.
 #[tokio::test]
 async fn a_client_that_sends_without_waiting_reads_its_refusal() {
     let scene = Scene::begin().await;
     let mut connection = scene.client.connect().await;
     let size = 8 << 20;
     connection.says(head("POST", "/v1beta1/upload", "a.b.c", &format!("content-length: {size}\r\n"))).await;
-    // Sent to the end: where the connection were closed at once, a write would fail, or the answer be lost.
+    // Sent completely: if the connection were closed at once, a write would fail or the answer be lost.
     for _ in 0..size >> 16 {
         connection.says(vec![0; 64 << 10]).await;
     }
@@ -85,7 +85,7 @@ async fn a_pvc_that_takes_no_upload_is_named() {
         assert_eq!((answer.status, answer.body.as_str()), (503, said));
     }
     assert_eq!(scene.pod.seen().heads.len(), 0);
-    // One that is never ready: how long was waited, and for what.
+    // A PVC that never becomes ready: the answer gives the waiting time and the reason.
     scene.has("plain", &json!({}));
     scene.pvc("waits", &[(POD_READY, "false"), (POD_PHASE, "Pending")]);
     let asks = |pvc: &'static str| {
@@ -99,7 +99,7 @@ async fn a_pvc_that_takes_no_upload_is_named() {
     assert!(log.contains(&said.replace('\'', "&#39;")), "{log}");
 }
 
-/// What the pod refuses at once, nobody sends a body for.
+/// A pod that refuses at once: the client does not send the body.
 #[tokio::test]
 async fn a_pod_that_has_no_use_for_the_body_is_heard_first() {
     let scene = Scene::begin().await;
@@ -109,7 +109,7 @@ async fn a_pod_that_has_no_use_for_the_body_is_heard_first() {
     connection.says(scene.head("POST", "/v1beta1/upload", more)).await;
     let answer = connection.answer().await;
     assert_eq!((answer.status, answer.body.as_str()), (409, "the disk is whole\n"));
-    // One that wants it says so first.
+    // A pod that wants the body sends `100 Continue` first.
     scene.pod.does(Manner::Takes(crate::pod::ok()));
     let mut connection = scene.client.connect().await;
     connection
@@ -120,7 +120,7 @@ async fn a_pod_that_has_no_use_for_the_body_is_heard_first() {
     assert_eq!(connection.answer().await.status, 200);
 }
 
-/// A pod of another name, or of another authority, gets no byte, though it is where the pod should be.
+/// A pod with another name or authority in its certificate gets no byte, even at the right address.
 #[tokio::test]
 async fn nobody_is_taken_for_the_pod_who_cannot_prove_it() {
     for of_another_name in [true, false] {
@@ -133,7 +133,7 @@ async fn nobody_is_taken_for_the_pod_who_cannot_prove_it() {
         let text = scene.head("POST", "/v1beta1/upload", "content-length: 5\r\nexpect: 100-continue\r\n");
         let answer = scene.client.says(text.as_bytes()).await;
         assert_eq!(answer.status, 502, "{answer:?}");
-        // Why, and where, is for the operator alone.
+        // Reason and address go to the log only.
         assert_eq!(
             answer.body,
             "error in upload-proxy: the upload pod of PVC disk cannot be reached; try again"
@@ -144,7 +144,7 @@ async fn nobody_is_taken_for_the_pod_who_cannot_prove_it() {
     }
 }
 
-/// Keys are renewed without a restart: both hold for a time, and then the new one alone.
+/// Renewed keys need no restart: both keys are accepted for a time, then the new one alone.
 #[tokio::test]
 async fn a_new_key_is_believed_and_one_that_has_gone_is_not() {
     let scene = Scene::begin().await;
@@ -163,7 +163,7 @@ async fn a_new_key_is_believed_and_one_that_has_gone_is_not() {
     while status(&old).await != 401 {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    // What is no key changes nothing.
+    // A file without a key changes nothing.
     scene.program.mounts("keys", PUBLIC_KEY, b"nothing");
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert_eq!((status(&old).await, status(&new).await), (401, 200));

@@ -1,4 +1,4 @@
-//! All that cdi-uploadproxy has around it, and the honest client.
+//! Environment of cdi-uploadproxy, and a well-behaved client.
 
 use crate::api_server::ApiServer;
 use crate::authority::{Authority, Identity};
@@ -26,13 +26,13 @@ pub(crate) struct Scene {
     pub(crate) client: Client,
 }
 
-/// Who signs for whom.
+/// Certificate authorities.
 pub(crate) struct Authorities {
-    /// For our programs.
+    /// Authority of our programs.
     pub(crate) ours: Authority,
-    /// For upload pods.
+    /// Authority of upload pods.
     pub(crate) pods: Authority,
-    /// For whoever asks them.
+    /// Authority of the clients of upload pods.
     pub(crate) clients: Authority,
 }
 
@@ -43,7 +43,7 @@ impl Authorities {
 }
 
 impl Scene {
-    /// With a PVC `disk` in namespace `n` that takes an upload; the pod keeps what it is sent.
+    /// Starts with a PVC `disk` in namespace `n` that accepts an upload. The pod keeps the bodies.
     pub(crate) async fn begin() -> Scene {
         Scene::keeping(true).await
     }
@@ -52,7 +52,7 @@ impl Scene {
         Scene::saying(keeps, &[]).await
     }
 
-    /// With these words more on the command line of the proxy.
+    /// Starts with further arguments of the proxy.
     pub(crate) async fn saying(keeps: bool, more: &[&str]) -> Scene {
         let all = Authorities::new();
         let pod = Pod::begin(&all.pods.signs(PODS, &[ServerAuth]), &all.clients, keeps).await;
@@ -81,7 +81,7 @@ impl Scene {
         scene
     }
 
-    /// There is a PVC of this name that is the target of an upload, with these annotations.
+    /// Adds a PVC of this name that is the target of an upload, with these annotations.
     pub(crate) fn pvc(&self, name: &str, annotations: &[(&str, &str)]) {
         let mut all = json!({TARGET: "", CONTENT_TYPE: "kubevirt"});
         for (key, value) in annotations {
@@ -90,13 +90,13 @@ impl Scene {
         self.has(name, &all);
     }
 
-    /// There is a PVC with these annotations alone.
+    /// Adds a PVC with these annotations alone.
     pub(crate) fn has(&self, name: &str, annotations: &Value) {
         let path = format!("/api/v1/namespaces/n/persistentvolumeclaims/{name}");
         self.api.has(&path, json!({"metadata": {"annotations": annotations}}));
     }
 
-    /// The head of a request about the PVC `disk`.
+    /// Head of a request for the PVC `disk`.
     pub(crate) fn head(&self, method: &str, path: &str, more: &str) -> String {
         head(method, path, &token("disk"), more)
     }
@@ -107,17 +107,17 @@ pub(crate) fn token(pvc: &str) -> String {
     by(KEY, &Claims::upload("n", pvc, Timestamp::now()))
 }
 
-/// A token that another key has signed, or with other claims.
+/// A token with these claims, signed by this key.
 pub(crate) fn by(key: &[u8], claims: &Claims) -> String {
     sign(&Pair::read(key).unwrap(), claims).unwrap()
 }
 
-/// So many seconds ago.
+/// Time of this many seconds ago.
 pub(crate) fn ago(seconds: i64) -> Timestamp {
     Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).unwrap()
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that differ from offset to offset.
 pub(crate) fn bytes(size: usize) -> Vec<u8> {
     (0..size).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
 }

@@ -1,4 +1,5 @@
-//! Requests that two programs could read differently: to the pod goes one request on each connection, written anew.
+//! Request smuggling: requests that two programs could parse differently. The pod receives one request per
+//! connection, written anew.
 
 use crate::scene::Scene;
 
@@ -9,7 +10,7 @@ async fn no_second_request_comes_to_the_pod_inside_of_another() {
         "POST /v1beta1/upload-archive HTTP/1.1\r\nhost: cdi-upload-disk.n.svc\r\ncontent-length: 0\r\n\r\n";
     let length = inner.len();
     for (more, body) in [
-        // Both lengths: what counts is the chunks, or nothing at all.
+        // With both lengths, the chunks count, or the request is refused.
         (format!("content-length: {length}\r\ntransfer-encoding: chunked\r\n"), format!("0\r\n\r\n{inner}")),
         (format!("transfer-encoding: chunked\r\ncontent-length: {length}\r\n"), format!("0\r\n\r\n{inner}")),
         ("content-length: 0\r\ncontent-length: 7\r\n".to_owned(), inner.to_owned()),
@@ -21,7 +22,7 @@ async fn no_second_request_comes_to_the_pod_inside_of_another() {
         ("transfer-encoding: chunked\r\n".to_owned(), format!("0;x={}\r\n\r\n{inner}", "\n0\r\n\r\n")),
         ("content-length : 0\r\n".to_owned(), inner.to_owned()),
         ("x: y\r\n content-length: 0\r\n".to_owned(), inner.to_owned()),
-        // Pipelined, which is allowed: without a token of its own it is nobody's.
+        // Pipelining is allowed; the second request has no token of its own and is refused.
         ("content-length: 0\r\n".to_owned(), inner.to_owned()),
         ("connection: content-length, host\r\ncontent-length: 0\r\n".to_owned(), inner.to_owned()),
         (
@@ -31,7 +32,7 @@ async fn no_second_request_comes_to_the_pod_inside_of_another() {
     ] {
         let mut connection = scene.client.connect().await;
         connection.says(scene.head("POST", "/v1beta1/upload", &more) + &body).await;
-        // Where the body makes no sense the connection may end without an answer.
+        // After a malformed body the connection may end without an answer.
         if let Ok(first) = connection.try_answer().await {
             assert!([200, 400, 502].contains(&first.status), "{more:?}: {first:?}");
         }
@@ -63,7 +64,7 @@ async fn a_path_names_no_other_place_of_the_pod() {
         let answer = scene.client.says(scene.head("POST", path, "content-length: 0\r\n").as_bytes()).await;
         assert_eq!(answer.status, 404, "{path}");
     }
-    // The query goes no further, and neither does another host.
+    // Query and host are not passed on.
     let text = scene.head("POST", "http://elsewhere:1/v1beta1/upload?a=b", "content-length: 0\r\n");
     assert_eq!(scene.client.says(text.as_bytes()).await.status, 200);
     let seen = scene.pod.until(|seen| seen.whole == 1).await;
