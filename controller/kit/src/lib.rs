@@ -1,13 +1,13 @@
-//! A small API server on loopback that writes down what it is asked, as the rights that this takes: what a program
-//! does is compared with what its role permits; a program of ours that runs (`running`); and an API server that lists and watches, and
-//! has bad days (`memory`).
+//! Test tools for the packages of `controller/`: a small API server on loopback that records the rights that
+//! each request takes, to compare a program with its role; a process of one of our programs (`running`); and
+//! an API server in memory that lists, watches and fails on demand (`memory`).
 //!
-//! The first server keeps objects by their paths, lists none of them, and never answers a watch.
+//! The first server keeps objects by path, lists none of them, and never answers a watch.
 //!
-//! **May be used** in the tests of every package of `controller/` above `cluster-model`. **Absent:** servers that are no API
-//! server, and all else that tests share: the package `tests` has it.
+//! **May be used** in the tests of every package of `controller/` above `cluster-model`. **Absent:** servers
+//! other than the API server, and other shared parts of tests: see the package `tests`.
 
-// Whoever tests wants to know at once.
+// Tests should fail at once and loudly.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
 mod memory;
@@ -33,23 +33,23 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// The server, and who asks it.
+/// API server that records the requests of its client.
 pub struct Asked {
-    /// Who asks.
+    /// Client of this server.
     pub client: kube::Client,
     state: Arc<State>,
 }
 
 struct State {
     rights: watch::Sender<BTreeSet<Right>>,
-    /// Everything that was asked beside what is made: of a kind, and of which object if of one.
+    /// Names of objects in requests other than `create`, by kind; `None` for requests about a whole kind.
     names: Mutex<BTreeSet<(Kind, Option<String>)>>,
     objects: Mutex<BTreeMap<String, Value>>,
     count: AtomicUsize,
     lists: Lists,
 }
 
-/// How long a list takes, how many are being made, and the most that were at once.
+/// Duration of a list, lists that are running, and the most that ran at once.
 #[derive(Default)]
 struct Lists {
     take: Mutex<Duration>,
@@ -58,9 +58,9 @@ struct Lists {
 }
 
 impl Asked {
-    /// Begins on a free port, for as long as the test runs.
+    /// Starts on a free port, for the duration of the test.
     pub async fn begin() -> Asked {
-        // Another test may have done it.
+        // Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -88,17 +88,17 @@ impl Asked {
         Asked { client: kube::Client::try_from(config).unwrap(), state }
     }
 
-    /// There is such an object.
+    /// Adds an object at a path.
     pub fn has(&self, path: &str, object: Value) {
         self.state.objects.lock().unwrap().insert(path.to_owned(), object);
     }
 
-    /// What was asked so far.
+    /// Rights that the requests so far took.
     pub fn rights(&self) -> BTreeSet<Right> {
         self.state.rights.borrow().clone()
     }
 
-    /// Nothing was asked of these kinds but of objects with these names.
+    /// Asserts that requests about kinds with restricted names were about permitted names only.
     pub fn kept_to(&self, program: Program) {
         for (kind, name) in self.state.names.lock().unwrap().iter() {
             let name = name.as_deref().unwrap_or("(all)");
@@ -106,22 +106,22 @@ impl Asked {
         }
     }
 
-    /// How often something was asked.
+    /// Number of requests so far.
     pub fn count(&self) -> usize {
         self.state.count.load(Ordering::SeqCst)
     }
 
-    /// From now on a list takes so long.
+    /// Sets the duration of each list from now on.
     pub fn lists_take(&self, time: Duration) {
         *self.state.lists.take.lock().unwrap() = time;
     }
 
-    /// How many lists were asked for at once.
+    /// The most lists that ran at once.
     pub fn most_lists(&self) -> usize {
         self.state.lists.most.load(Ordering::SeqCst)
     }
 
-    /// Waits until all of this was asked.
+    /// Waits until all of these rights were used.
     pub async fn until(&self, all: &BTreeSet<Right>) {
         let mut rights = self.state.rights.subscribe();
         let wait = rights.wait_for(|rights| rights.is_superset(all));
@@ -195,7 +195,7 @@ impl State {
         }
         let Some(object) = objects.get_mut(path) else { return failure(StatusCode::NOT_FOUND, "NotFound") };
         match verb {
-            // A list of changes is not carried out here.
+            // A JSON patch (a list of changes) is not applied here.
             "patch" if body.is_object() => merge(object, &body),
             "delete" => return (StatusCode::OK, objects.remove(path).unwrap_or_default()),
             _ => {}
@@ -204,7 +204,8 @@ impl State {
     }
 }
 
-/// So many objects of a list as are asked for, from where the last page ended; of each its metadata alone, if no more is wanted.
+/// One page of a list: at most `limit` objects, from `continue` on. With `of_metadata`, each object is
+/// reduced to its metadata.
 fn page(mut list: Value, query: &str, of_metadata: bool) -> Value {
     let asked = |name: &str| {
         query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('=')?.parse::<usize>().ok())
@@ -223,7 +224,8 @@ fn page(mut list: Value, query: &str, of_metadata: bool) -> Value {
     list
 }
 
-/// A review with its answer: a token that begins with a user's name is that user's, and `monitor` may read `/metrics`.
+/// Answers a review. A token belongs to the user whose name is its prefix, and the user `monitor` may read
+/// `/metrics`.
 fn reviewed(body: &Value) -> Option<Value> {
     let spec = &body["spec"];
     let status = match body["kind"].as_str()? {
@@ -248,13 +250,15 @@ fn reviewed(body: &Value) -> Option<Value> {
     Some(answered)
 }
 
-/// The head of a monitor's request for what a program measures: to answer it takes the rights of asking who it is.
+/// Head of a metrics request of a monitor. Answering it takes the rights of a TokenReview and a
+/// SubjectAccessReview.
 pub fn monitors_request() -> http::request::Parts {
     let request = Request::get("/metrics").header("authorization", "Bearer monitor-1").body(());
     request.unwrap().into_parts().0
 }
 
-/// What a merge patch that is guarded by a version makes of an object; nothing, where the object has another by now.
+/// Applies a merge patch that is guarded by a resource version; `None` if the object has another version by
+/// now.
 pub fn patched(mut object: Value, change: &Value, version: Option<&str>) -> Option<Value> {
     if version.is_some_and(|version| object["metadata"]["resourceVersion"] != version) {
         return None;
@@ -272,7 +276,7 @@ fn failure(status: StatusCode, reason: &str) -> (StatusCode, Value) {
     (status, said)
 }
 
-/// The kind of a path, the name where it has one, and the part behind it.
+/// Kind, name and subresource of a path.
 fn place(path: &str) -> (Kind, Option<&str>, Option<&'static str>) {
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let (version, rest) = match parts.as_slice() {

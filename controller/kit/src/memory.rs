@@ -1,5 +1,5 @@
-//! An API server in memory that lists and watches what it keeps, and the faults of a bad day: watches that stall, answers 500, an
-//! etcd that is restored from a snapshot. No socket is opened: it is the service below a `kube::Client`.
+//! API server in memory that lists and watches its objects, and fails on demand: watches that stall, answers
+//! of 500, an etcd restored from a snapshot. No socket is opened: it is the service below a `kube::Client`.
 //!
 //! ```text
 //!  request ─► fails? ─► list, get, create, patch, delete ─► objects ─► log ─► watches, while they do not stall
@@ -7,7 +7,8 @@
 //!                                                                  each watch breaks off
 //! ```
 //!
-//! As the real one, it takes a watch from a version that it has not reached yet, and tells nothing until it has.
+//! Like the real one, it accepts a watch from a version that it has not reached yet, and sends nothing until
+//! then.
 
 use super::place;
 use cluster_model::objects::Kind;
@@ -25,33 +26,33 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tower_service::Service;
 
-/// More than anything takes here, by far.
+/// Far more time than any step takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The server. Its clones are the same one.
+/// API server in memory. Clones share their state.
 #[derive(Clone)]
 pub struct ApiServer {
     state: Arc<Mutex<State>>,
-    /// Something changed: watches look again.
+    /// Signal to watches that something changed.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     stored: Stored,
-    /// What happened since the last restore.
+    /// Events since the last restore.
     log: Vec<Happened>,
-    /// Versions before this one are not known any more.
+    /// Versions before this one are no longer known.
     compacted: u64,
-    /// How often all watches broke off.
+    /// Number of times that all watches were broken off.
     restores: usize,
     fails: Option<StatusCode>,
     stalls: bool,
-    /// Verbs and paths of all requests but `get`.
+    /// Methods and paths of all requests except `get`.
     asked: Vec<(&'static str, String)>,
 }
 
-/// What etcd keeps.
+/// Contents of etcd.
 #[derive(Clone, Default)]
 pub struct Stored {
     version: u64,
@@ -65,7 +66,7 @@ struct Happened {
     object: Value,
 }
 
-/// What a list or a watch is about.
+/// Selection of objects of a list or a watch.
 struct Selection {
     kind: Kind,
     namespace: Option<String>,
@@ -80,12 +81,12 @@ impl Default for ApiServer {
 }
 
 impl ApiServer {
-    /// A client of this server.
+    /// Returns a client of this server.
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }
 
-    /// An object is there, or is another.
+    /// Creates or replaces an object.
     pub fn has(&self, kind: Kind, object: Value) {
         let meta = &object["metadata"];
         let path = format!(
@@ -97,23 +98,23 @@ impl ApiServer {
         self.tell();
     }
 
-    /// Somebody deletes an object, whatever its finalizers say.
+    /// Deletes an object regardless of its finalizers.
     pub fn loses(&self, path: &str) {
         self.state.lock().unwrap().remove(path);
         self.tell();
     }
 
-    /// The object at a path.
+    /// Returns the object at a path.
     pub fn object(&self, path: &str) -> Option<Value> {
         self.state.lock().unwrap().stored.objects.get(path).cloned()
     }
 
-    /// Verbs and paths of what was asked since this was called last.
+    /// Verbs and paths of the requests since the last call.
     pub fn asked(&self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut self.state.lock().unwrap().asked)
     }
 
-    /// From now on every request is answered by this status.
+    /// Answers every request with this status from now on; `None` ends that.
     pub fn fails(&self, status: Option<StatusCode>) {
         let mut state = self.state.lock().unwrap();
         state.fails = status;
@@ -124,23 +125,24 @@ impl ApiServer {
         self.tell();
     }
 
-    /// From now on no watch tells anything, or all of them go on.
+    /// Stalls all watches, or lets them continue.
     pub fn stalls(&self, stalls: bool) {
         self.state.lock().unwrap().stalls = stalls;
         self.tell();
     }
 
-    /// What etcd keeps now.
+    /// Snapshot of etcd.
     pub fn snapshot(&self) -> Stored {
         self.state.lock().unwrap().stored.clone()
     }
 
-    /// Etcd keeps what it kept then. `bump`: versions that are left out, so that none is used twice.
+    /// Restores etcd from a snapshot. `bump`: number of versions that are skipped, so that no version is used
+    /// twice.
     pub fn restore(&self, snapshot: &Stored, bump: u64) {
         let mut state = self.state.lock().unwrap();
         state.stored = snapshot.clone();
         state.stored.version += bump;
-        // As `--mark-compacted` does.
+        // Same as `--mark-compacted`.
         state.compacted = if bump > 0 { state.stored.version } else { 0 };
         state.log.clear();
         state.restores += 1;
@@ -148,13 +150,13 @@ impl ApiServer {
         self.tell();
     }
 
-    /// Each watch breaks off.
+    /// Breaks off all watches.
     pub fn breaks(&self) {
         self.state.lock().unwrap().restores += 1;
         self.tell();
     }
 
-    /// Waits until this is so.
+    /// Waits until `is_so` returns true.
     pub async fn until(&self, what: &str, is_so: impl Fn(&ApiServer) -> bool) {
         let mut changes = self.changes.subscribe();
         let wait = async { while !is_so(self) && changes.changed().await.is_ok() {} };
@@ -219,7 +221,7 @@ impl ApiServer {
         whole(status, &answer)
     }
 
-    /// The events of a watch, until etcd is restored or nobody reads them any more.
+    /// Events of a watch, until etcd is restored or the reader is gone.
     fn watched(&self, selection: Selection, from: u64, restores: usize) -> Response<Lines> {
         let (to, lines) = mpsc::channel(1024);
         let (server, mut changes) = (self.clone(), self.changes.subscribe());
@@ -238,7 +240,7 @@ impl ApiServer {
                         for happened in
                             new.filter(|happened| selection.takes(happened.kind, &happened.object))
                         {
-                            // In this order, as the real one has it.
+                            // Fields in the order of the real API server.
                             let event = format!(
                                 "{{\"type\":\"{}\",\"object\":{}}}\n",
                                 happened.word, happened.object
@@ -355,7 +357,7 @@ impl State {
                 object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
                 (StatusCode::OK, self.put(path, kind, object))
             }
-            // A list of changes is not carried out here.
+            // A JSON patch (a list of changes) is not applied here.
             _ => (StatusCode::OK, is),
         }
     }
@@ -401,7 +403,7 @@ fn whole(status: StatusCode, answer: &Value) -> Response<Lines> {
     response
 }
 
-/// A body that comes in pieces.
+/// A body that is streamed.
 pub struct Lines(mpsc::Receiver<Bytes>);
 
 impl Body for Lines {

@@ -1,4 +1,4 @@
-//! A program of ours that runs, and its memory as the kernel tells it.
+//! A running process of one of our programs, and its memory according to the kernel.
 
 use serde_json::json;
 use std::net::{SocketAddr, TcpListener};
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Between two looks at it.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A program that runs in a folder of its own, and ends with this value.
+/// A program that runs in a folder of its own. Dropping this value ends it.
 pub struct Running {
     child: Child,
     folder: TempDir,
-    /// What it may take to begin, and to end.
+    /// Time limit to start, and to end.
     patience: Duration,
 }
 
 impl Running {
-    /// Begins. It finds the API server by a KUBECONFIG in the folder, and its log is kept there.
+    /// Starts the program. Its KUBECONFIG and its log are in the folder.
     pub fn begin(command: &mut Command, folder: TempDir, api_server: &str, patience: Duration) -> Running {
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "a",
@@ -36,7 +36,7 @@ impl Running {
         Running { child, folder, patience }
     }
 
-    /// Waits until this is so.
+    /// Waits until `is_ready` returns true.
     pub async fn until(&mut self, is_ready: impl AsyncFn() -> bool) {
         let since = Instant::now();
         while !is_ready().await {
@@ -46,38 +46,38 @@ impl Running {
         }
     }
 
-    /// Gives a file in a folder of it another text.
+    /// Replaces the text of a file in a mounted folder.
     pub fn mounts(&self, place: &str, name: &str, text: &[u8]) {
         mount(self.folder.path(), place, name, text);
     }
 
-    /// The most memory that it had so far, in KiB.
+    /// Peak memory so far, in KiB.
     pub fn most_memory(&self) -> u64 {
         self.kib("VmHWM:")
     }
 
-    /// The memory that it has, in KiB.
+    /// Current memory, in KiB.
     pub fn memory(&self) -> u64 {
         self.kib("VmRSS:")
     }
 
-    /// Its open files.
+    /// Number of open files.
     pub fn files(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
-    /// It has ended.
+    /// True if the program has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the program has ended.
     pub async fn ended(&mut self) -> ExitStatus {
         let since = Instant::now();
         loop {
@@ -89,12 +89,12 @@ impl Running {
         }
     }
 
-    /// What it said so far.
+    /// Log of the program so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The value of a line of the kernel's account of this process.
+    /// Value of a line of `/proc/PID/status`, in KiB.
     fn kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -112,7 +112,7 @@ impl Drop for Running {
     }
 }
 
-/// Writes a file as the kubelet does: whole, or not at all.
+/// Writes a file atomically, as the kubelet does.
 pub fn mount(folder: &Path, place: &str, name: &str, text: &[u8]) {
     let place = folder.join(place);
     std::fs::create_dir_all(&place).unwrap();
@@ -121,7 +121,7 @@ pub fn mount(folder: &Path, place: &str, name: &str, text: &[u8]) {
     std::fs::rename(new, place.join(name)).unwrap();
 }
 
-/// An address that nobody else has: one of loopback that is used here alone, and a port that is free there.
+/// Address that no other process uses: a loopback address of this process, and a free port.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [.., high, low] = std::process::id().to_be_bytes();
