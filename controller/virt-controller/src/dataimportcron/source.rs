@@ -10,7 +10,7 @@
 //! virt-controller asks as nobody and trusts the system's CAs: it has no right to Secrets and ConfigMaps of tenants. Where the
 //! template names one, a pod asks ([`super::poller`]), and the digest is the same.
 
-use super::words::{NO_DIGEST, NOT_AUTHORIZED};
+use super::messages::{NO_DIGEST, NOT_AUTHORIZED};
 use api::cdi::DataImportCron;
 use api::datavolume::{Http, Registry, Source as Template};
 
