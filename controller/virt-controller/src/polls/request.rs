@@ -11,8 +11,8 @@ use cluster_model::polls::NoAnswer;
 use fetch::authorize::{Authorizer, Credential, Credentials, Headers, RegistryToken, Scopes};
 use fetch::body::{self, Wait};
 use fetch::{
-    Client, Connector, ContentRange, Error, ErrorKind, Fault, Fetched, Location, UnfollowedRedirect, Messages, Payload,
-    Rejected, Request, Silence, Validators, FaultKind, is_barred, redirect, retry,
+    Client, Connector, ContentRange, Error, ErrorKind, Fault, FaultKind, Fetched, Location, Messages,
+    Payload, Rejected, Request, Silence, UnfollowedRedirect, Validators, is_barred, redirect, retry,
 };
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -90,7 +90,9 @@ async fn image(
 
 /// How a registry is spoken to: by TLS. On this computer, where only tests and a registry of the node's own are, it is found out.
 async fn base(client: &Client<RegistryToken>, host: &str, idle: Duration) -> Result<Location, Fault> {
-    let at = |scheme| Location::base(scheme, host).ok_or_else(|| Fault::from_kind(FaultKind::Odd, "not an address"));
+    let at = |scheme| {
+        Location::base(scheme, host).ok_or_else(|| Fault::from_kind(FaultKind::Odd, "not an address"))
+    };
     let tls = at("https")?;
     match tls.is_loopback() && !client.speaks_tls(&tls.at("/v2/"), idle).await? {
         true => at("http"),

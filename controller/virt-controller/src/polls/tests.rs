@@ -217,10 +217,7 @@ async fn nobody_leads_a_poll_to_an_address_of_the_node() {
     let answer = asked(Question::File(server.url("/a")), Addresses::Remote).await;
     assert_eq!(answer, Err((NoAnswer::Barred, None)));
     assert_eq!((server.requests().len(), inside.requests()), (1, vec![]));
-    assert!(
-        asked(Question::File(server.url("/b")), Addresses::Remote).await.is_ok(),
-        "it is asked itself"
-    );
+    assert!(asked(Question::File(server.url("/b")), Addresses::Remote).await.is_ok(), "it is asked itself");
 }
 
 /// Certificates would not help.
