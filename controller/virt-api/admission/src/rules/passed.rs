@@ -3,7 +3,7 @@
 
 use api::kubevirt::AnnotationPolicy;
 use api::machine::machine_type_map::MachineTypeMap;
-use api::machine::warnings::warnings;
+use api::machine::warnings;
 use api::meta::ObjectMeta;
 use api::vm::DataVolumeTemplate;
 use api::vmi::Spec;
@@ -17,7 +17,7 @@ pub(super) fn warnings(metadata: &ObjectMeta, policy: AnnotationPolicy, at: &str
 
 /// What is accepted and may surprise, of a spec that stands at `at`.
 pub(super) fn of_spec(spec: &Spec, at: &str, machine_type_map: &MachineTypeMap) -> Vec<String> {
-    warnings(spec, &Path::of(at), machine_type_map)
+    warnings::warnings(spec, &Path::of(at), machine_type_map)
         .into_iter()
         .map(|(field, note)| format!("{field}: {note}"))
         .collect()

@@ -87,7 +87,7 @@ pub(super) fn exports(request: &Request) -> Vec<Fault> {
     }
     // A misspelt `target` asks for nothing, and its author waits for an export.
     match export::is_requested(&new) {
-        true => export::Request::of(&new).err().unwrap_or_default(),
+        true => export::Request::from_annotations(&new).err().unwrap_or_default(),
         false => unknown,
     }
 }
