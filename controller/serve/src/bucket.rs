@@ -1,25 +1,25 @@
-//! How often something may be done: so many times at once, and then once in a while. Pure: whoever asks says the time.
+//! Token bucket: limits how often something may be done. Pure: callers pass the time.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A bucket of permissions, which fills up by itself.
+/// A token bucket.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     left: u32,
     most: u32,
     every: Duration,
-    /// When the last one came into it.
+    /// Time of the last refill.
     since: Instant,
 }
 
 impl Bucket {
-    /// `most` at once, and one `every` so long.
+    /// A bucket that holds at most `most` tokens, and gets one each `every`.
     pub fn new(most: u32, every: Duration, now: Instant) -> Bucket {
         Bucket { left: most, most, every, since: now }
     }
 
-    /// Takes one; where there is none, when there will be.
+    /// Takes a token. If there is none, the error is the time of the next one.
     pub fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let came = now.saturating_duration_since(self.since).as_nanos() / self.every.as_nanos().max(1);
         let came = u32::try_from(came).unwrap_or(u32::MAX);

@@ -1,6 +1,6 @@
-//! The certificate of a program, as virt-controller puts it into a secret, and the authorities whose certificates its
-//! clients may show, as virt-controller puts them into a ConfigMap. Both are followed, so that a new
-//! one takes no restart.
+//! Certificate of a program, which virt-controller keeps in a Secret, and authorities of its clients, which
+//! virt-controller keeps in a ConfigMap. Both objects are followed, so that a new certificate or authority
+//! needs no restart.
 
 use super::transport::Authorities;
 use super::transport::tls::Shown;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Shows what the secret of this name holds, for ever.
+/// Shows the certificate of the Secret of this name. Never returns.
 pub async fn follow(client: kube::Client, namespace: &str, secret: &'static str, shown: Arc<Shown>) {
     follow_with(client, namespace, secret, shown, |_| {}).await;
 }
 
-/// The same, of a Secret of which something else is read, too.
+/// Same as [`follow`]; `also` reads further data of the Secret.
 pub async fn follow_with(
     client: kube::Client,
     namespace: &str,
@@ -34,7 +34,7 @@ pub async fn follow_with(
     .await;
 }
 
-/// Believes certificates of clients by the authorities that the ConfigMap holds, for ever.
+/// Accepts client certificates of the authorities in the ConfigMap. Never returns.
 pub async fn follow_authorities(client: kube::Client, namespace: &str, authorities: Arc<Authorities>) {
     let which = Which::only(Kind::ConfigMap, namespace, AUTHORITY);
     follow_one(client, which, |object| {
@@ -46,7 +46,8 @@ pub async fn follow_authorities(client: kube::Client, namespace: &str, authoriti
     .await;
 }
 
-/// Gives away one object as often as it changes. While it is not there, what it held before is still the best there is.
+/// Calls `take` with each version of one object. While the object does not exist, its last version stays in
+/// use.
 async fn follow_one(client: kube::Client, which: Which, take: impl Fn(&Value)) {
     let (to, mut seen) = mpsc::channel(4);
     tokio::join!(watch::follow(client, which, to), async {

@@ -1,5 +1,5 @@
-//! Whether a program lives and is ready, for the kubelet: `/healthz` and `/readyz`, which are open to all; and what it
-//! measures: `/metrics`, for whom the API server lets read it. Whatever else a program answers, it answers beside these.
+//! Health of a program for the kubelet, open to all: `/healthz` and `/readyz`; and `/metrics`, for clients
+//! that the API server permits. A program's own paths are answered beside these.
 
 use crate::authentication::Gate;
 use crate::certificate;
@@ -19,42 +19,42 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How often is looked whether a program has become ready.
+/// Time between two checks of the readiness.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long whoever measures may take.
+/// Time limit for rendering the metrics page.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks for a page of measures.
+/// Request for a metrics page.
 pub type Ask = oneshot::Sender<String>;
 
-/// What is told.
+/// Health and metrics of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     ready: Arc<AtomicBool>,
     measures: Arc<Mutex<Measures>>,
-    /// Of a program of KubeVirt; others say a word.
+    /// KubeVirt version report of `/healthz`, for programs that follow the KubeVirt object; others answer
+    /// "ok".
     settings: Arc<OnceLock<Arc<SettingsVersion>>>,
 }
 
-/// Who measures.
+/// Source of the metrics page.
 #[derive(Clone, Debug, Default)]
 enum Measures {
-    /// Nobody.
     #[default]
     None,
-    /// It is always the same.
+    /// A function that needs no state.
     Plain(fn() -> String),
-    /// A task that is asked.
+    /// A task that renders the page on request.
     Asked(mpsc::Sender<Ask>),
 }
 
 impl Health {
-    /// It does its work.
+    /// Sets the program ready.
     pub fn is_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
 
-    /// It does its work as soon as this is so.
+    /// Sets the program ready once `so` returns true.
     pub async fn is_ready_when(self, so: impl Fn() -> bool) {
         while !so() {
             tokio::time::sleep(LOOK).await;
@@ -63,29 +63,29 @@ impl Health {
         self.is_ready();
     }
 
-    /// What is measured while nobody else does.
+    /// Renders the metrics page by this function, unless a task does it.
     pub fn measures_plainly(&self, page: fn() -> String) {
         *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::Plain(page);
     }
 
-    /// Who measures from now on: each question wants one page.
+    /// Lets a task render the metrics page: each [`Ask`] wants one page.
     pub fn measures(&self) -> mpsc::Receiver<Ask> {
         let (ask, asked) = mpsc::channel(4);
         *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::Asked(ask);
         asked
     }
 
-    /// `/healthz` answers as JSON which version of the KubeVirt object holds, as that of KubeVirt's programs.
+    /// Lets `/healthz` answer with the version of the KubeVirt object in JSON, as KubeVirt's programs do.
     pub fn tells(&self, settings: &Arc<SettingsVersion>) {
         self.settings.get_or_init(|| Arc::clone(settings));
     }
 
-    /// It is about to end: no new work is to come.
+    /// Sets the program not ready, before it ends.
     pub fn is_not_ready(&self) {
         self.ready.store(false, Ordering::Relaxed);
     }
 
-    /// The answer, where this path is one of ours.
+    /// Answers a request for `/healthz`, `/readyz` or `/metrics`; `None` for other paths.
     pub async fn answer(&self, head: &Parts, peer: Peer, gate: &Gate) -> Option<HttpResponse> {
         match head.uri.path() {
             "/metrics" => Some(match gate.may_read(head, peer).await {
@@ -96,8 +96,9 @@ impl Health {
         }
     }
 
-    /// The answer to the kubelet, where it asks by this path. It takes no memory, and is given even where there is none
-    /// ([`Answers::without_memory`]): a program that a flood keeps busy is not to be ended for it.
+    /// Answers a probe of the kubelet; `None` for other paths. A probe takes no memory of requests, and so is
+    /// answered even if there is none ([`Answers::without_memory`]): the kubelet must not end a program
+    /// because a flood keeps it busy.
     pub fn probed(&self, path: &str) -> Option<HttpResponse> {
         Some(match path {
             "/healthz" => match self.settings.get() {
@@ -115,7 +116,8 @@ impl Health {
         })
     }
 
-    /// Answers on this address as long as the program runs; what is neither health nor measures, by `others`.
+    /// Answers on this address as long as the program runs. Other paths than health and metrics are answered
+    /// by `others`.
     pub async fn serve(
         self,
         address: SocketAddr,
@@ -132,7 +134,7 @@ impl Health {
         let answers = Arc::new(All { health: self, gate: Gate::new(client.clone()), others });
         let namespace = namespace.to_owned();
         tokio::spawn(async move {
-            // Nobody ends it but the program's own end.
+            // The server ends with the program only.
             let (_never, ends) = watch::channel(false);
             let transport = Transport::new(Limits::of_program());
             tokio::join!(
@@ -171,7 +173,7 @@ impl Health {
     }
 }
 
-/// All that a program answers.
+/// Handler of health, metrics and the program's own paths.
 struct All<A> {
     health: Health,
     gate: Gate,
@@ -192,7 +194,7 @@ impl<A: Answers> Answers for All<A> {
     }
 }
 
-/// The answers of a program that has no others.
+/// Handler for programs without further paths.
 #[derive(Clone, Copy, Debug)]
 pub struct Nothing;
 
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(response.body(), "up 1\n");
         assert_eq!(response.headers()[CONTENT_TYPE], metrics::CONTENT_TYPE);
         task.await.unwrap();
-        // Who measured is gone.
+        // The task that rendered the page is gone.
         assert_eq!(get().await.status(), StatusCode::SERVICE_UNAVAILABLE);
     }
 }

@@ -1,25 +1,26 @@
-//! How our programs are begun, and how they are reached: by the API server (virt-api), by the kubelet and by monitors (all
-//! of them).
+//! Start of our programs, and their servers: for the API server (virt-api), for the kubelet and for monitors
+//! (all programs).
 //!
 //! ```text
 //!  program: log, runtime, TLS, client
 //!
-//!  whoever reaches the port ── HTTPS ─► transport: tls, limits ─► Answers: health, and the program's own beside it
+//!  client of the port ─────── HTTPS ─► transport: tls, limits ─► Answers: health, and the program's own beside it
 //!                                          ▲                        │
 //!                                     certificate                   ├─ health: /healthz, /readyz, /metrics
 //!                                          ▲                        └─ authentication: who may read /metrics
 //!                                   Secret ── watch
 //! ```
 //!
-//! settings follows what the KubeVirt object says of a program itself: TLS, its log, and the pace at which it asks the API
-//! server. bucket says how often something may be done, and places by how many at once. token signs and verifies upload tokens;
-//! mounted follows the files of mounted Secrets and ConfigMaps.
+//! settings follows the parts of the KubeVirt object that configure a program: TLS, its log level, and its
+//! rate of requests to the API server. bucket limits how often something may be done, and places how many
+//! times at once. token signs and verifies upload tokens; mounted follows the files of mounted Secrets and
+//! ConfigMaps.
 //!
 //! **May be called** by virt-controller, virt-handler, virt-api (`admission`, `subresources`) and
-//! cdi-uploadproxy. **Absent:** what is
-//! answered beside health, and who made the certificate: virt-controller does, and a new one takes no restart.
+//! cdi-uploadproxy. **Absent:** answers other than health and metrics; the making of certificates:
+//! virt-controller does that, and a new one needs no restart.
 
-// Tests wait for nobody but themselves.
+// Tests wait for events of their own processes only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod authentication;

@@ -1,13 +1,13 @@
-//! Files of Secrets and ConfigMaps that the kubelet mounts: read when the program begins, and anew when they change, so that
-//! a new key or certificate takes no restart.
+//! Files of Secrets and ConfigMaps that the kubelet mounts. They are read at the start of the program and
+//! when they change, so that a new key or certificate needs no restart.
 //!
 //! ```text
 //!  kubelet ── replaces the folder by a rename ──► files ── every PERIOD ─► contents ── differ ─► take()
 //! ```
 //!
-//! One that is not there yet (an optional Secret) is no error: it is waited for. What cannot be taken is told once, and
-//! what was taken before stays. A rename may come between two files of one Secret: a certificate with another's key is not
-//! taken, and looked at again.
+//! A missing file (an optional Secret) is not an error: it is waited for. A file that cannot be used is
+//! logged once, and the earlier contents stay in use. A rename may come between the reads of two files of one
+//! Secret. A certificate with the key of another is then refused, and read again later.
 
 use cluster_client::error::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -15,12 +15,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Time between two looks at the files. The kubelet brings a change after a minute.
+/// Time between two reads of the files. The kubelet delivers a change after a minute.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The most bytes of a file: as many as an API server keeps of an object.
+/// Largest file: the limit of the API server for an object.
 const LARGEST: u64 = 1 << 20;
 
-/// Hands the contents of these files to `take` whenever they are all there and differ from those before, for ever.
+/// Calls `take` with the contents of these files whenever all exist and differ from the last contents. Never
+/// returns.
 pub async fn follow<const N: usize>(paths: [PathBuf; N], take: impl Fn(&[Vec<u8>; N]) -> Result<()>) {
     let name = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     let mut known = None;
@@ -42,7 +43,7 @@ pub async fn follow<const N: usize>(paths: [PathBuf; N], take: impl Fn(&[Vec<u8>
     }
 }
 
-/// Tells what is wrong, once.
+/// Logs an error, unless it was the last one logged.
 fn tell(told: &mut String, name: &str, error: &Error) {
     let why = error.chain();
     if *told != why {
@@ -51,7 +52,7 @@ fn tell(told: &mut String, name: &str, error: &Error) {
     }
 }
 
-/// The contents of all files; none, while one of them is not there.
+/// Contents of all files; `None` while one of them is missing.
 fn read_all<const N: usize>(paths: &[PathBuf; N]) -> Result<Option<[Vec<u8>; N]>> {
     let mut all = [const { Vec::new() }; N];
     for (contents, path) in all.iter_mut().zip(paths) {
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
     use tokio::sync::watch;
 
-    /// As the kubelet does it: a folder beside, and a link that is replaced by a rename.
+    /// Like the kubelet: a new folder, and a link that is replaced by a rename.
     fn mount(folder: &Path, version: &str, files: [&str; 2]) {
         let data = folder.join(version);
         std::fs::create_dir(&data).unwrap();
@@ -123,7 +124,7 @@ mod tests {
             let waited = seen.wait_for(|list| list.last().is_some_and(|last| last == text));
             tokio::time::timeout(Duration::from_secs(60), waited).await.unwrap().unwrap();
         }
-        // What was taken is not taken again; what was not is looked at as long as it is there.
+        // Accepted contents are not passed again; refused ones are, as long as they stay.
         let list = seen.borrow().clone();
         let count = |text: &str| list.iter().filter(|one| *one == text).count();
         assert_eq!((count("one1"), count("two2")), (1, 1), "{list:?}");

@@ -1,15 +1,17 @@
-//! How often a program asks the API server: as often as it has to, or at the rate that the KubeVirt object says.
+//! Rate limiter for requests to the API server: unlimited, or at the rate of the KubeVirt object.
 //!
 //! ```text
 //!  request ─► of a Lease, for a node's heartbeat, or of the KubeVirt object? ─► yes: at once
 //!                └► no: a line for each client: one of each in turn, in the order they came ─► the API server
 //! ```
 //!
-//! Who renews a Lease or writes a heartbeat too late loses what is his, and all begins anew; who does not see the KubeVirt object never
-//! hears of another rate. A client is the user on whose behalf a program asks ([`on_behalf_of`]), or the namespace of what it asks for: who asks without end
-//! waits behind himself, and others behind one request of his. A request whose turn would come too late fails at once, as if the API
-//! server had not answered, and is tried again by whoever asked; so does one that has waited too long. A rate is changed while
-//! requests wait. A line tells, once in a while, that requests wait.
+//! Lease renewals, heartbeats and reads of the KubeVirt object bypass the limiter: a late renewal or
+//! heartbeat would lose the Lease or the node's readiness, and without the KubeVirt object a program would
+//! not learn of a new rate. All other requests are queued per client and served round-robin, so one client
+//! cannot delay the others by more than one request. A client is the user on whose behalf a program sends a
+//! request ([`on_behalf_of`]), or the namespace of the requested object. A request that would wait too long
+//! fails at once, as if the API server had not answered, and is retried by its sender; so does one that has
+//! waited too long. The rate may change while requests wait. Waiting requests are logged from time to time.
 
 use super::bucket::Bucket;
 use cluster_client::error::Late;
@@ -27,30 +29,31 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower_service::Service;
 
-/// The longest time between two requests: that of the least rate.
+/// Longest time between two requests: the lowest rate.
 const RAREST: Duration = Duration::from_secs(1);
-/// A request waits no longer for its turn: less than whoever sends it waits for the answer.
+/// Longest wait of a request. It is less than senders wait for an answer.
 const LONGEST: Duration = Duration::from_secs(4);
-/// Why a request fails whose turn did not come.
+/// Error of a request that would wait too long.
 const LATE: Late = Late(LONGEST);
-/// The most requests that wait.
+/// Most waiting requests.
 const MOST: usize = 10_000;
-/// A line tells that requests wait, once in so long.
+/// Time between two log lines about waiting requests.
 const TOLD: Duration = Duration::from_secs(60);
-/// The group of leases, which are renewed in time, whatever else is asked.
+/// API group of Leases, which are renewed in time at any rate.
 const LEASES: &str = "coordination.k8s.io";
-/// The KubeVirt objects, which say the rate.
+/// Resource of the KubeVirt object, which sets the rate.
 const KUBEVIRTS: &str = "kubevirts";
-/// As much of a client's name tells it from others.
+/// Characters of a client's name that identify it.
 const NAME: usize = 128;
 
 tokio::task_local! {
-    /// On whose behalf a task asks the API server.
+    /// Queue of the client on whose behalf a task sends requests.
     static CLIENT: String;
 }
 
-/// Does something on behalf of a user: what it asks of the API server waits in that user's line. The ServiceAccounts of a namespace
-/// are one client, that of the namespace: who may write there makes as many of them as he likes.
+/// Runs `does` on behalf of a user: its requests to the API server wait in the queue of that user. All
+/// ServiceAccounts of a namespace share one queue, since any user who may write there can create more of
+/// them.
 pub async fn on_behalf_of<T>(user: &str, does: impl Future<Output = T>) -> T {
     let account = user.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
     let line =
@@ -66,7 +69,7 @@ fn short(name: &str) -> String {
     name.chars().take(NAME).collect()
 }
 
-/// The pace of a client.
+/// Rate limiter of a Kubernetes client.
 #[derive(Debug, Default)]
 pub struct Pace(Arc<Inner>);
 
@@ -84,20 +87,20 @@ impl Default for Inner {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// The bucket, and the rate that it was made for.
+    /// Bucket, and the rate that it was made for.
     bucket: Option<(Bucket, Rate)>,
-    /// Those who wait, by the client; no client has an empty queue.
+    /// Waiting requests by client; no queue is empty.
     waiting: BTreeMap<String, VecDeque<oneshot::Sender<()>>>,
     count: usize,
-    /// The client that had the last turn.
+    /// Client of the last request that was let through.
     last: String,
-    /// A task gives turns.
+    /// True while a task serves the queues.
     is_served: bool,
     told: Option<Instant>,
 }
 
 impl Pace {
-    /// The rate from now on, for those that wait too.
+    /// Sets the rate, also for waiting requests.
     pub fn set(&self, rate: Option<Rate>) {
         self.0.rate.send_if_modified(|now| std::mem::replace(now, rate) != rate);
     }
@@ -132,7 +135,7 @@ impl Inner {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives turns as long as somebody waits.
+    /// Serves the queues as long as requests wait.
     async fn serve(self: Arc<Self>) {
         let mut rates = self.rate.subscribe();
         loop {
@@ -146,7 +149,7 @@ impl Inner {
             let Some(then) = then else { return };
             tokio::select! {
                 () = sleep_until(then) => {}
-                // The sender is here: it does not go.
+                // The sender is a field of `self`, so this cannot fail.
                 _ = rates.changed() => {}
             }
         }
@@ -162,7 +165,8 @@ impl Line {
         self.bucket.as_mut().map_or(Ok(()), |(bucket, _)| bucket.take(now))
     }
 
-    /// How long a further request of a client would wait: behind its own, and as many of each other.
+    /// Time that a further request of a client would wait: behind its own requests, and as many of each other
+    /// client.
     fn comes_after(&self, client: &str, rate: Rate) -> Duration {
         let own = self.waiting.get(client).map_or(0, VecDeque::len);
         let others = self.waiting.iter().filter(|(name, _)| *name != client);
@@ -175,14 +179,15 @@ impl Line {
         self.count += 1;
     }
 
-    /// Gives as many turns as may be given now. When the next may be; nothing, where nobody waits.
+    /// Lets through as many requests as the rate permits now. Returns the time of the next one; `None` if no
+    /// request waits.
     fn give(&mut self, rate: Option<Rate>, now: Instant) -> Option<Instant> {
         loop {
             let before = self.last.clone();
             let turn = self.next()?;
             let Some(rate) = rate else {
                 self.bucket = None;
-                // Who waits no longer takes none.
+                // A request that has timed out takes no turn.
                 let _ = turn.1.send(());
                 continue;
             };
@@ -194,7 +199,7 @@ impl Line {
                     let _ = turn.1.send(());
                 }
                 Err(then) => {
-                    // It has had no turn: the next one is its own.
+                    // The request was not let through: it stays the first of its queue.
                     self.last = before;
                     self.waiting.entry(turn.0).or_default().push_front(turn.1);
                     self.count += 1;
@@ -205,7 +210,7 @@ impl Line {
         }
     }
 
-    /// The first of the client behind the last one.
+    /// First request of the client after the last one.
     fn next(&mut self) -> Option<(String, oneshot::Sender<()>)> {
         let behind = self.waiting.range::<String, _>((Excluded(&self.last), Unbounded)).next();
         let client = behind.or_else(|| self.waiting.iter().next())?.0.clone();
@@ -231,12 +236,12 @@ impl Line {
     }
 }
 
-/// The time between two requests.
+/// Time between two requests at this rate.
 fn every(rate: Rate) -> Duration {
     Duration::try_from_secs_f64(1.0 / rate.qps).unwrap_or(RAREST).min(RAREST)
 }
 
-/// A client that keeps a pace.
+/// Limits the rate of a Kubernetes client.
 pub fn paced(client: kube::Client, pace: Arc<Pace>) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     kube::Client::new(Paced { client, pace }, namespace)
@@ -252,7 +257,7 @@ impl Service<Request<Body>> for Paced {
     type Error = kube::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, kube::Error>> + Send>>;
 
-    /// It waits where it knows which request it is.
+    /// Always ready: only `call` knows which request waits.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), kube::Error>> {
         Poll::Ready(Ok(()))
     }
@@ -273,8 +278,8 @@ impl Service<Request<Body>> for Paced {
     }
 }
 
-/// The line in which a request waits: that of the namespace of what it asks for. Nothing, where it does not wait: a Lease is renewed
-/// and a node's heartbeat written in time (before it is written the node is read), and another rate is seen whatever the rate is.
+/// Queue of a request: the namespace of the requested object. `None` for requests that bypass the limiter:
+/// Lease renewals, a node's heartbeat (and the read of the node before it), and reads of the KubeVirt object.
 fn line_of(path: &str) -> Option<String> {
     let steps: Vec<&str> = path.split('/').skip(1).collect();
     match steps.as_slice() {
@@ -301,7 +306,7 @@ mod tests {
         Some(Rate { burst, qps })
     }
 
-    /// How long so many turns take.
+    /// Duration of this many requests.
     async fn turns(pace: &Pace, count: usize) -> Duration {
         let began = Instant::now();
         let all = join_all((0..count).map(|_| pace.turn("a"))).await;
@@ -349,7 +354,7 @@ mod tests {
         assert_eq!(pace.turn("a").now_or_never(), Some(Err(LATE)));
         drop(in_time);
         assert!(LATE.to_string().contains("within 4 seconds"));
-        // Of ten in a second so many come within the time.
+        // At ten in a second this many come within the limit.
         pace.set(rate(1, 10.0));
         assert_eq!(pace.turn("a").await, Ok(()));
         let all: Vec<_> = (0..100).map(|_| Box::pin(pace.turn("a"))).collect();
@@ -358,7 +363,7 @@ mod tests {
         assert!(refused >= 50, "{refused}");
     }
 
-    /// Whoever has many in the line is one of two to whom turns are given.
+    /// A client with many requests is one of two that are served in turn.
     #[test]
     fn turns_go_round_among_clients() {
         let (mut line, now) = (Line::default(), Instant::now());
@@ -375,13 +380,13 @@ mod tests {
         let had: Vec<&str> =
             comes.iter_mut().filter_map(|(client, come)| come.try_recv().ok().map(|()| *client)).collect();
         assert_eq!(had, ["a", "a", "b", "b"]);
-        // One that waits no longer takes no turn of another.
+        // A request that has timed out takes no turn of another.
         drop(comes);
         assert_eq!(line.give(rate(4, 1.0), now), None);
         assert_eq!((line.count, line.waiting.len()), (0, 0));
     }
 
-    /// As the task gives them: one each time that the rate lets one through.
+    /// One request at a time, as the task serves them.
     #[test]
     fn every_client_has_its_turn_where_they_come_one_by_one() {
         let (mut line, began, once_a_second) = (Line::default(), Instant::now(), rate(1, 1.0));
@@ -444,7 +449,7 @@ mod tests {
         assert!(ask(lease).await.is_ok() && ask(lease).await.is_ok(), "leases do not");
     }
 
-    /// The node is read, and then patched: both are the heartbeat.
+    /// A heartbeat reads the node, and then patches it: both bypass the limiter.
     #[tokio::test]
     async fn a_heartbeat_is_sent_at_once_while_many_namespaces_wait() {
         let server = kit::Asked::begin().await;
@@ -469,7 +474,7 @@ mod tests {
         assert!(pace.0.line().count > 10, "others wait still");
     }
 
-    /// A watch whose turn did not come has lost nothing: it is asked for again from where it was, without another list.
+    /// A watch that fails in the limiter is retried from its last version, without a new list.
     #[tokio::test]
     async fn a_watch_whose_turn_did_not_come_takes_no_other_list() {
         let server = kit::Asked::begin().await;
@@ -493,7 +498,7 @@ mod tests {
         follows.abort();
     }
 
-    /// The request was sent, whatever the answer: its turn came.
+    /// True if the request was sent, whatever the answer.
     async fn sent(client: &kube::Client, request: http::request::Builder) -> bool {
         let answer = client.request_text(request.body(Vec::new()).unwrap()).await;
         !matches!(answer, Err(kube::Error::Service(_)))

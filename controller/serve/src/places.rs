@@ -1,19 +1,20 @@
-//! Places by a name, as many for each, so that nobody who has one name takes the places of another.
+//! Limits of concurrent uses, per name: each name has the same number of places, so one name cannot take the
+//! places of another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Places that are taken, by the name that has them.
+/// Number of places in use, by name.
 type Taken = Arc<Mutex<HashMap<String, usize>>>;
 
-/// As many places for each name.
+/// Limit of concurrent uses for each name.
 #[derive(Debug)]
 pub struct Places {
     most: usize,
     taken: Taken,
 }
 
-/// A place of a name; it is free again when this goes.
+/// A place of a name; it is free again on drop.
 #[derive(Debug)]
 pub struct Place {
     name: String,
@@ -21,17 +22,17 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many for each.
+    /// A limit of `most` places for each name.
     pub fn new(most: usize) -> Places {
         Places { most, taken: Taken::default() }
     }
 
-    /// As many as each has.
+    /// Places of each name.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// A place of this name, where one is free.
+    /// Takes a place of this name; `None` if all are in use.
     pub fn take(&self, name: &str) -> Option<Place> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.get(name).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What every program of ours is around its work: its log, its runtime, TLS, its client of the API server.
+//! Common parts of our programs: log, runtime, TLS provider, client of the API server.
 
 use super::health::Health;
 use super::pace::{Pace, paced};
@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing_subscriber::EnvFilter;
 
-/// All that a program here is around what it does, whose fault is one sentence.
+/// Runs a program until `does` ends. An error is one sentence, which is logged.
 pub fn main(does: impl Future<Output = std::result::Result<(), String>>) -> ExitCode {
     let done = begin()
         .and_then(|()| {
@@ -32,14 +32,14 @@ pub fn main(does: impl Future<Output = std::result::Result<(), String>>) -> Exit
     }
 }
 
-/// What every program here does first: its words go to the standard error, TLS has its provider, and there may be as many
-/// connections as the surroundings allow.
+/// Common start of every program: log on standard error, TLS provider, and the highest permitted number of
+/// open files.
 fn begin() -> Result<()> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(None))
         .with_writer(|| printable::Entries(std::io::stderr()))
         .with_ansi(false)
-        // An entry that cannot be written is lost: to tell that on the same file would end the thread.
+        // An entry that cannot be written is lost: reporting that on the same file would end the thread.
         .log_internal_errors(false)
         .with_filter_reloading();
     let handle = log.reload_handle();
@@ -49,23 +49,23 @@ fn begin() -> Result<()> {
             tracing::warn!("the log stays as it is: {error}");
         }
     };
-    // Only the first call sets it, and there is one.
+    // The first call sets it, and there is only one.
     let _ = LOG.set(Box::new(change));
-    // Only the first call sets it; a second would find it set, and nobody else is here.
+    // The first call sets it; a second call would fail, but there is none.
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| Error::new(cluster_client::error::ErrorKind::Setup, "TLS has a provider already"))?;
     if let Err(error) = transport::raise() {
-        // Fewer will do.
+        // The program works with fewer files too.
         tracing::warn!("{}", error.chain());
     }
     Ok(())
 }
 
-/// What changes the words of the log.
+/// Setter of the log level.
 static LOG: OnceLock<Box<dyn Fn(Option<i64>) + Send + Sync>> = OnceLock::new();
 
-/// The log has so many words from now on; as many as `CORACLE_LOG` says where the cluster says nothing.
+/// Sets the log level; `None` means the level of `CORACLE_LOG`.
 pub fn log(verbosity: Option<i64>) {
     if let Some(change) = LOG.get() {
         change(verbosity);
@@ -79,15 +79,15 @@ fn filter(verbosity: Option<i64>) -> EnvFilter {
     }
 }
 
-/// What is logged: more of our own words, and no more of those that libraries have, which print heads of requests with the
-/// tokens in them.
+/// Filter of the log: the level applies to our packages only. Libraries stay at `info`, since they would
+/// print request heads with tokens.
 fn words(verbosity: i64) -> String {
     let level = log_level(verbosity);
     let ours = OURS.map(|package| format!(",{package}={level}"));
     format!("info{}", ours.concat())
 }
 
-/// The packages that our programs are made of.
+/// Packages of our programs.
 const OURS: [&str; 12] = [
     "admission",
     "api",
@@ -103,7 +103,7 @@ const OURS: [&str; 12] = [
     "uploadproxy",
 ];
 
-/// A client by the pod's service account, or by KUBECONFIG, which keeps this pace.
+/// Client of the API server by the pod's service account, or by KUBECONFIG, with this rate limiter.
 pub async fn client(pace: &Arc<Pace>) -> Result<kube::Client> {
     kube::Client::try_default()
         .await
@@ -111,7 +111,7 @@ pub async fn client(pace: &Arc<Pace>) -> Result<kube::Client> {
         .map_err(|e| Error::setup("no API server is configured (service account, KUBECONFIG)", e))
 }
 
-/// Comes to its end when somebody asks the program to end (SIGTERM, SIGINT). From this call on neither ends it by itself.
+/// Waits for SIGTERM or SIGINT. From this call on, neither signal ends the program by itself.
 pub fn asked_to_end() -> Result<impl Future<Output = ()> + Send> {
     let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
     let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
@@ -123,7 +123,8 @@ pub fn asked_to_end() -> Result<impl Future<Output = ()> + Send> {
     })
 }
 
-/// What a server watches: once the program is asked to end it is not ready any more, and then this becomes true.
+/// Channel that a server watches: after `asked` completes, the program is set not ready, and then the value
+/// becomes true.
 pub fn ends_after(asked: impl Future<Output = ()> + Send + 'static, health: Health) -> watch::Receiver<bool> {
     let (end, ended) = watch::channel(false);
     tokio::spawn(async move {
@@ -142,7 +143,7 @@ mod tests {
     fn a_verbose_log_has_our_words_and_not_those_of_libraries() {
         assert!(words(9).starts_with("info,admission=trace,"), "{}", words(9));
         assert!(words(3).contains(",serve=debug") && !words(2).contains("debug"));
-        // A filter drops what it cannot read.
+        // A filter drops directives that it cannot parse.
         assert_eq!(EnvFilter::new(words(9)).to_string().split(',').count(), OURS.len() + 1);
     }
 }

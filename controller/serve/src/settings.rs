@@ -1,5 +1,5 @@
-//! What a program follows of the KubeVirt object about itself, while it runs: TLS of its servers, the words of its log, the
-//! pace of its clients.
+//! Settings of a program that follow the KubeVirt object while it runs: TLS of its servers, log level, rates
+//! of its clients.
 //!
 //! ```text
 //!  Seen ─► installation ─► ProgramSettings ─┬─► Terms   every connection that begins from now on
@@ -8,8 +8,9 @@
 //!          its resourceVersion ─► SettingsVersion ─► /healthz
 //! ```
 //!
-//! A program that sees the object anyway calls [`Dials::see`]; any other [`Dials::follow`]. Where there is no object, or none
-//! any more, all is as if nothing were said. Until that is known, TLS 1.3 alone is spoken.
+//! A program that watches the KubeVirt object anyway calls [`Dials::see`]; any other one calls
+//! [`Dials::follow`]. If the object does not exist, defaults apply. Until that is known, servers speak TLS
+//! 1.3 only.
 
 use super::pace::Pace;
 use super::program;
@@ -22,25 +23,25 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
-/// What of a program can be changed while it runs.
+/// Settings of a program that can change while it runs.
 #[derive(Debug)]
 pub struct Dials {
     program: Program,
     home: Home,
-    /// Nothing, until the object was listed.
+    /// Current settings; `None` until the KubeVirt object was listed.
     now: Mutex<Option<ProgramSettings>>,
-    /// How its servers speak TLS.
+    /// TLS settings of the program's servers.
     pub terms: Arc<Terms>,
-    /// How often it asks the API server.
+    /// Rate limiter of requests to the API server.
     pub pace: Arc<Pace>,
-    /// How often it asks on behalf of its webhooks.
+    /// Rate limiter of requests on behalf of the webhooks.
     pub webhooks: Arc<Pace>,
-    /// Which version of the KubeVirt object it keeps to.
+    /// Version of the KubeVirt object that is in force.
     pub version: Arc<SettingsVersion>,
 }
 
 impl Dials {
-    /// Of a program that runs there; the node is virt-handler's alone.
+    /// Settings of a program at this place. Only virt-handler needs the node.
     pub fn new(program: Program, home: Home) -> Arc<Dials> {
         Arc::new(Dials {
             program,
@@ -53,7 +54,7 @@ impl Dials {
         })
     }
 
-    /// Takes what is seen, where it is about the KubeVirt object of the installation.
+    /// Applies an event, if it is about the KubeVirt object of this installation.
     pub fn see(&self, seen: &Seen) {
         if let Some(object) = installation(&self.home.namespace, seen) {
             self.take(ProgramSettings::of(object, self.program, &self.home.node));
@@ -61,7 +62,7 @@ impl Dials {
         }
     }
 
-    /// Follows the KubeVirt object, for ever.
+    /// Follows the KubeVirt object. Never returns.
     pub async fn follow(&self, client: kube::Client) {
         let (to, mut seen) = mpsc::channel(4);
         let follows = Kind::KubeVirt.followed_by(self.program, &self.home);
@@ -91,7 +92,8 @@ impl Dials {
     }
 }
 
-/// The KubeVirt object of this namespace, where what is seen tells of it; null, where it tells that there is none.
+/// KubeVirt object of this namespace according to an event: null if it does not exist, `None` if the event is
+/// about other objects.
 pub fn installation<'s>(namespace: &str, seen: &'s Seen) -> Option<&'s Value> {
     let is_ours = |object: &Value| object["metadata"]["namespace"] == namespace;
     match seen {
@@ -165,7 +167,8 @@ mod tests {
         assert_eq!(told(), "");
     }
 
-    /// Who sets the least rate by mistake takes it back, and that is seen: neither the list nor the watch of the object waits.
+    /// A lowest rate that was set by mistake can be reverted: neither the list nor the watch of the object
+    /// waits.
     #[tokio::test]
     async fn at_the_least_rate_another_is_seen_while_many_others_wait() {
         let server = kit::Asked::begin().await;

@@ -1,11 +1,11 @@
-//! The version of the KubeVirt object that a program keeps to: what `/healthz` answers.
+//! Version of the KubeVirt object that a program has applied: the answer of `/healthz`.
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use std::sync::{PoisonError, RwLock};
 
-/// The version of the KubeVirt object that a program keeps to, as its `/healthz` answers it: tools wait for it after they have
-/// changed the object.
+/// Version of the KubeVirt object that a program has applied, as `/healthz` reports it. Tools wait for it
+/// after they have changed the object.
 #[derive(Debug)]
 pub struct SettingsVersion(RwLock<Bytes>);
 
@@ -16,8 +16,8 @@ impl Default for SettingsVersion {
 }
 
 impl SettingsVersion {
-    /// The answer of `/healthz`, in KubeVirt's words. The program lives while the API server is away, and so that is always
-    /// "ok": the kubelet must not end it for that.
+    /// Answer of `/healthz`, in KubeVirt's format. The state of the API server is always "ok": the kubelet
+    /// must not end a program because the API server is away.
     pub fn answer(&self) -> Bytes {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,16 +1,17 @@
-//! What the API server said of tokens a short while ago.
+//! Cache of recent answers of the API server about tokens.
 
 use super::{HOLDS, Verdict};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Answers of one kind that are kept.
+/// Most answers kept of each kind.
 const MOST: usize = 128;
 
-/// A token and a path, as a digest.
+/// SHA-256 digest of a path and a token.
 pub(super) type Token = [u8; 32];
 
-/// Answers, and until when they hold. Refusals are kept apart: whoever invents tokens pushes out nobody who may.
+/// Answers with their end of validity. Refusals are kept apart, so that a client that invents tokens pushes
+/// out no permitted one.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     allowed: HashMap<Token, (Verdict, Instant)>,
@@ -47,7 +48,7 @@ mod tests {
         cache.put([1; 32], Verdict::Allowed, now);
         assert_eq!(cache.get(&[1; 32], now + HOLDS / 2), Some(Verdict::Allowed));
         assert_eq!((cache.get(&[1; 32], now + HOLDS), cache.get(&[2; 32], now)), (None, None));
-        // The last word counts.
+        // The last answer counts.
         cache.put([1; 32], Verdict::Unknown, now);
         assert_eq!(cache.get(&[1; 32], now), Some(Verdict::Unknown));
     }

@@ -1,4 +1,5 @@
-//! Who asks, and whether he may: the API server is asked, as by Kubernetes' own programs.
+//! Authentication and authorization of a request by reviews of the API server, as in Kubernetes' own
+//! programs.
 //!
 //! ```text
 //!  Authorization: Bearer … ─► cache ─► TokenReview ─► SubjectAccessReview (get, /metrics) ─► 200
@@ -6,10 +7,11 @@
 //!                               └ an answer of the last 10 s
 //! ```
 //!
-//! Whoever has the right `get` on the path `/metrics` (`nonResourceURLs`) may. **Bounds.** A flood of invented tokens must not
-//! become one of requests to the API server: so many reviews at once, two of one address, and answers are kept for a
-//! short time, refusals apart from the others so that they push none of them out. A token is kept as its digest alone. An
-//! API server that does not answer is no refusal: the asker is told to come again, and nothing is kept.
+//! A token is permitted if its user may `get` the path `/metrics` (`nonResourceURLs`). **Bounds.** A flood of
+//! invented tokens must not become a flood of requests to the API server. So the number of concurrent reviews
+//! is limited, two for each address, and answers are cached for a short time, refusals apart from the others
+//! so that they push none of them out. Only the digest of a token is kept. If the API server does not answer,
+//! the client is told to try again, and nothing is cached.
 
 mod cache;
 
@@ -27,16 +29,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// How long an answer of the API server holds, as in Kubernetes' own programs.
+/// Time that an answer of the API server is cached; as in Kubernetes' own programs.
 const HOLDS: Duration = Duration::from_secs(10);
-/// How long the API server may take, and how long somebody waits until it is asked.
+/// Time limit of the API server, and of a request that waits for its review.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Reviews at once.
+/// Concurrent reviews.
 const AT_ONCE: usize = 4;
-/// Reviews at once of one address, those that wait included.
+/// Concurrent reviews for one address, waiting ones included.
 const OF_ONE: usize = 2;
 
-/// Lets in whom the API server lets in.
+/// Lets in the requests that the API server permits.
 pub struct Gate {
     client: kube::Client,
     known: Mutex<Cache>,
@@ -44,24 +46,23 @@ pub struct Gate {
     asking: Mutex<HashMap<Peer, usize>>,
 }
 
-/// What the API server says of a token.
+/// Answer of the API server about a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Its owner may.
     Allowed,
-    /// Nobody has it.
+    /// No user has this token.
     Unknown,
-    /// Its owner may not.
+    /// The token's user, which is not permitted.
     Denied(String),
 }
 
 impl Gate {
-    /// Asks by this client.
+    /// Sends reviews by this client.
     pub fn new(client: kube::Client) -> Gate {
         Gate { client, known: Mutex::default(), reviews: Semaphore::new(AT_ONCE), asking: Mutex::default() }
     }
 
-    /// Whether the asker may read this path, or the answer that says why not.
+    /// Checks that the sender of this request may read its path. An error is the answer to a refused request.
     pub async fn may_read(&self, head: &Parts, peer: Peer) -> std::result::Result<(), HttpResponse> {
         if head.method != Method::GET {
             return Err(plain(StatusCode::METHOD_NOT_ALLOWED, "this is only read"));
@@ -124,7 +125,7 @@ impl Gate {
     }
 }
 
-/// The token of a request.
+/// Bearer token of a request.
 fn bearer(head: &Parts) -> Option<&str> {
     let (kind, token) = head.headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
@@ -137,7 +138,7 @@ fn unauthorized() -> HttpResponse {
     answer
 }
 
-/// One of the reviews that an address may have at once.
+/// Place of one of the reviews that an address may have at once.
 struct ReviewSlot<'a> {
     all: &'a Mutex<HashMap<Peer, usize>>,
     peer: Peer,

@@ -1,4 +1,4 @@
-//! Who is let in, by what a small API server says of tokens.
+//! Tests of the gate against a small API server that answers reviews.
 
 use super::*;
 use crate::health::Health;
@@ -18,7 +18,7 @@ fn peer(last: u8) -> Peer {
     Peer::of(Ipv4Addr::new(10, 0, 0, last).into())
 }
 
-/// The status of the answer to whoever reads what is measured.
+/// Status of the answer to a metrics request.
 async fn reads(health: &Health, gate: &Gate, token: Option<&str>) -> u16 {
     let answer = health.answer(&head("/metrics", token), peer(1), gate).await.unwrap();
     if answer.status() == StatusCode::UNAUTHORIZED {
@@ -38,10 +38,10 @@ async fn what_is_measured_is_for_whom_the_api_server_lets_read_it() {
     {
         assert_eq!(reads(&health, &gate, token).await, status, "{token:?}");
     }
-    // Who may read one path may not therefore read another.
+    // Permission for one path is not permission for another.
     let another = gate.may_read(&head("/another", Some("monitor-1")), peer(1)).await.unwrap_err();
     assert_eq!(another.status(), StatusCode::FORBIDDEN);
-    // Only a token counts, and only reading.
+    // Only a token counts, and only for reading.
     for (name, value) in [("authorization", "Basic bW9uaXRvcjox"), ("authorization", "Bearer "), ("x", "y")] {
         let request = Request::get("/metrics").header(name, value).body(()).unwrap();
         let refused = gate.may_read(&request.into_parts().0, peer(1)).await.unwrap_err();
@@ -50,7 +50,7 @@ async fn what_is_measured_is_for_whom_the_api_server_lets_read_it() {
     let mut post = head("/metrics", Some("monitor-1"));
     post.method = Method::POST;
     assert_eq!(gate.may_read(&post, peer(1)).await.unwrap_err().status(), StatusCode::METHOD_NOT_ALLOWED);
-    // The kubelet has no token.
+    // The kubelet sends no token.
     for (path, status) in [("/healthz", 200), ("/readyz", 503)] {
         let answer = health.answer(&head(path, None), peer(1), &gate).await.unwrap();
         assert_eq!(answer.status().as_u16(), status, "{path}");
@@ -82,7 +82,7 @@ async fn invented_tokens_of_one_address_do_not_hold_up_another() {
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(server.count(), 0);
     assert!(gate.may_read(&head("/metrics", Some("monitor-1")), peer(2)).await.is_ok());
-    // What is known needs no review, whoever floods.
+    // A cached answer needs no review, even during a flood.
     assert!(gate.may_read(&head("/metrics", Some("monitor-1")), peer(1)).await.is_ok());
     drop(held);
     assert!(gate.may_read(&head("/metrics", Some("monitor-2")), peer(1)).await.is_ok());

@@ -1,15 +1,18 @@
-//! Clone tokens: who made a DataVolume was permitted to clone its source, which is in another namespace.
+//! Clone tokens: proof that the creator of a DataVolume was permitted to clone its source in another
+//! namespace.
 //!
 //! ```text
 //!  DataVolume is made ─► virt-api asks whether its maker may ─► token in an annotation of it ─► virt-controller verifies it
 //!                         iat ◄──────────── creationTimestamp within ────────────► exp            before each source pod
 //! ```
 //!
-//! A token is of one source and one target. The source is a PVC; or it is a DataSource that leads nowhere yet ([`Named`]): then its maker
-//! may clone every PVC of the namespace of that DataSource, and whoever verifies the token looks where the DataSource leads to.
+//! A token is for one source and one target. The source is a PVC, or a DataSource that does not point to a
+//! PVC yet ([`Named`]). In the second case the creator may clone every PVC in the namespace of that
+//! DataSource, and the verifier follows the DataSource.
 //!
-//! A token does not expire by the clock of whoever verifies it: a clone may wait for days. It is the DataVolume that must have been made
-//! while the token was valid, so that an annotation which is copied to a later DataVolume of that name is worth nothing.
+//! The validity of a token is not compared with the verifier's clock, since a clone may wait for days.
+//! Instead the DataVolume must have been created while the token was valid. So an annotation that is copied
+//! to a later DataVolume of the same name is worthless.
 
 use super::{Claims, ISSUER, LEEWAY, PublicKey, Refused, Resource, VALID, signed_claims};
 use jiff::Timestamp;
@@ -23,20 +26,19 @@ const GENERATED: &str = "targetGenerateName";
 /// A clone that a token permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cloned<'a> {
-    /// Namespace and name of the PVC that is cloned, or of the DataSource that is to lead to it.
+    /// Namespace and name of the source PVC, or of the DataSource that will point to it.
     pub source: (&'a str, &'a str),
-    /// Namespace and name of the DataVolume; the name is empty before the API server has made one up.
+    /// Namespace and name of the DataVolume; the name is empty before the API server has generated it.
     pub target: (&'a str, &'a str),
-    /// `generateName` of a DataVolume whose name is made up; else empty.
+    /// `generateName` of a DataVolume with a generated name; else empty.
     pub generated: &'a str,
 }
 
-/// What the source of a clone is.
+/// Kind of the source of a clone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// A PVC.
     Claim,
-    /// A DataSource, which leads to a PVC of its own namespace when the clone begins.
+    /// A DataSource, which points to a PVC of its own namespace when the clone begins.
     DataSource,
 }
 
@@ -50,12 +52,12 @@ impl Named {
 }
 
 impl Claims {
-    /// A clone of a PVC into a DataVolume that is made now.
+    /// Claims for a clone of a PVC into a DataVolume that is created now.
     pub fn cloning(clone: Cloned<'_>, now: Timestamp) -> Claims {
         Claims::cloning_of(Named::Claim, clone, now)
     }
 
-    /// A clone into a DataVolume that is made now.
+    /// Claims for a clone into a DataVolume that is created now, with a source of this kind.
     pub fn cloning_of(named: Named, clone: Cloned<'_>, now: Timestamp) -> Claims {
         let now = now.as_second();
         let (namespace, name) = clone.source;
@@ -79,7 +81,7 @@ impl Claims {
     }
 }
 
-/// One of the keys has signed that this clone of a PVC is permitted, for a DataVolume that was made at a time.
+/// Verifies a token for this clone of a PVC, into a DataVolume that was created at the time `made`.
 pub fn verify_clone(
     keys: &[PublicKey],
     token: &str,
@@ -89,7 +91,7 @@ pub fn verify_clone(
     verify_clone_of(Named::Claim, keys, token, clone, made)
 }
 
-/// The same of a clone of what is named so.
+/// Same as [`verify_clone`], for a source of this kind.
 pub fn verify_clone_of(
     named: Named,
     keys: &[PublicKey],
@@ -162,14 +164,14 @@ mod tests {
         let others = keys(include_bytes!("other.pub.pem"));
         assert_eq!(verify_clone(&others, &token, THIS, at(1)), Err(Refused::BadSignature));
         assert_eq!(verify_clone(&one(), "", THIS, at(1)), Err(Refused::Malformed));
-        // And neither kind of token is one of the other.
+        // Neither kind of token is accepted as the other.
         assert_eq!(verify(&one(), &token, at(1)), Err(Refused::OtherPurpose));
         let pair = Pair::read(include_bytes!("one.pem")).unwrap();
         let upload = sign(&pair, &Claims::upload("s", "golden", at(0))).unwrap();
         assert_eq!(verify_clone(&one(), &upload, THIS, at(1)), Err(Refused::OtherPurpose));
     }
 
-    /// A DataSource and a PVC may have one name: a token of the one is none of the other.
+    /// A DataSource and a PVC may have the same name: a token for one is not valid for the other.
     #[test]
     fn a_token_of_a_data_source_is_none_of_a_pvc_of_its_name() {
         let pair = Pair::read(include_bytes!("one.pem")).unwrap();
@@ -180,7 +182,7 @@ mod tests {
         }
     }
 
-    /// Whenever it is verified: what counts is when the DataVolume was made.
+    /// The creation time of the DataVolume counts, not the time of the verification.
     #[test]
     fn a_data_volume_is_made_while_its_token_is_valid() {
         let token = token(THIS);

@@ -1,4 +1,4 @@
-//! The keys of tokens: RSA of 2048 bits and more, in PEM, as `cdi-api-signing-key` has them.
+//! Keys of tokens: RSA keys of 2048 bits or more in PEM, as in `cdi-api-signing-key`.
 
 use super::{Claims, Cloned, Named, Refused, sign, verify};
 use cluster_client::error::{Error, ErrorKind, Result};
@@ -11,15 +11,15 @@ use rustls::pki_types::{PrivateKeyDer, SubjectPublicKeyInfoDer};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The most public keys of a file: the one that signs, the one before it and the one after it.
+/// Most public keys of a file: the current one, the one before it and the one after it, with reserve.
 const MOST: usize = 8;
 /// The algorithm of an RSA key, in a SubjectPublicKeyInfo: rsaEncryption, without parameters (RFC 3279).
 const RSA: &[u8] = &[0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
-/// The tags of DER that a public key is made of.
+/// DER tags of a public key.
 const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
 
-/// A private key.
+/// A private RSA key that signs tokens.
 pub struct Pair {
     key: KeyPair,
     random: SystemRandom,
@@ -32,7 +32,7 @@ impl fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// The key of a file, in PEM: PKCS#8, or PKCS#1 as CDI writes it.
+    /// Reads a key file in PEM: PKCS#8, or PKCS#1 as CDI writes it.
     pub fn read(pem: &[u8]) -> Result<Pair> {
         let cannot = |why: String| {
             Error::new(ErrorKind::Setup, format!("the signing key of upload tokens cannot be read: {why}"))
@@ -55,7 +55,7 @@ impl Pair {
     }
 }
 
-/// A public key.
+/// A public RSA key that verifies tokens.
 #[derive(Clone)]
 pub struct PublicKey(UnparsedPublicKey<Vec<u8>>);
 
@@ -66,7 +66,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// The public key of a private one.
+    /// Public key of a private key.
     pub fn of(pair: &Pair) -> PublicKey {
         PublicKey(UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA256, pair.key.public().as_ref().to_vec()))
     }
@@ -76,7 +76,7 @@ impl PublicKey {
     }
 }
 
-/// All public keys of a text in PEM; without any, or with one that is not of RSA, it is an error.
+/// Reads all public keys of a PEM text. A text without a key, or with a key other than RSA, is an error.
 pub fn public_keys(pem: &[u8]) -> Result<Vec<PublicKey>> {
     let cannot = |why: &str| {
         Error::new(ErrorKind::Setup, format!("the public keys of upload tokens cannot be read: {why}"))
@@ -101,18 +101,18 @@ fn rsa_key(der: &[u8]) -> Option<&[u8]> {
     let (whole, behind) = value(der, SEQUENCE)?;
     let (algorithm, rest) = value(whole, SEQUENCE)?;
     let (bits, end) = value(rest, BIT_STRING)?;
-    // The first byte of a bit string says how many bits of its last one do not count.
+    // The first byte of a bit string is the number of unused bits in its last byte.
     let key = bits.strip_prefix(&[0])?;
     (behind.is_empty() && end.is_empty() && algorithm == RSA).then_some(key)
 }
 
-/// The value at the beginning of DER, if its tag is this one, and what is behind it.
+/// Splits DER at the end of its first value, which must have this tag: the value, and the rest.
 fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&first, rest) = der.split_first()?;
     let (&length, rest) = rest.split_first()?;
     let (length, rest) = match length {
         0..=0x7f => (usize::from(length), rest),
-        // As many bytes of the length follow; a key has no more than 64 KiB.
+        // One or two bytes of length follow; a key has at most 64 KiB.
         0x81 | 0x82 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
             (bytes.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)), rest)
@@ -123,24 +123,24 @@ fn value(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The key that signs now; none at first.
+/// The current signing key; `None` at first.
 #[derive(Debug, Default)]
 pub struct Signer(RwLock<Option<Arc<Pair>>>);
 
 impl Signer {
-    /// Signs by the key of this file from now on.
+    /// Signs with the key of this file from now on.
     pub fn take(&self, pem: &[u8]) -> Result<()> {
         let pair = Arc::new(Pair::read(pem)?);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(pair);
         Ok(())
     }
 
-    /// A token for an upload to a PVC; none, while there is no key.
+    /// Token for an upload to a PVC; `None` while there is no key.
     pub fn upload(&self, namespace: &str, pvc: &str, now: Timestamp) -> Result<Option<String>> {
         self.signed(&Claims::upload(namespace, pvc, now))
     }
 
-    /// A token for a clone into a DataVolume that is made now; none, while there is no key.
+    /// Token for a clone into a DataVolume that is created now; `None` while there is no key.
     pub fn cloning(&self, named: Named, clone: Cloned<'_>, now: Timestamp) -> Result<Option<String>> {
         self.signed(&Claims::cloning_of(named, clone, now))
     }
@@ -151,24 +151,24 @@ impl Signer {
     }
 }
 
-/// The public keys that hold now; none at first.
+/// The current public keys; empty at first.
 #[derive(Debug, Default)]
 pub struct Verifier(RwLock<Arc<[PublicKey]>>);
 
 impl Verifier {
-    /// Believes the keys of this file from now on, and no others.
+    /// Accepts the keys of this file from now on, and no others.
     pub fn take(&self, pem: &[u8]) -> Result<()> {
         let keys = public_keys(pem)?.into();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
         Ok(())
     }
 
-    /// There is a key.
+    /// True if there is a key.
     pub fn is_known(&self) -> bool {
         !self.keys().is_empty()
     }
 
-    /// The claims of a token that permits an upload now.
+    /// Verifies a token for an upload, and returns its claims.
     pub fn verify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
         verify(&self.keys(), token, now)
     }

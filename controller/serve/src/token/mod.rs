@@ -1,5 +1,6 @@
-//! Tokens: virt-api signs one for whoever may upload to a PVC, and cdi-uploadproxy verifies it; and one for whoever may clone a
-//! PVC into another namespace (`clone`), which virt-controller verifies.
+//! Tokens: virt-api signs an upload token for a user who may upload to a PVC, and cdi-uploadproxy verifies
+//! it. virt-api also signs a clone token for a user who may clone a PVC into another namespace (`clone`),
+//! which virt-controller verifies.
 //!
 //! ```text
 //!  UploadTokenRequest ─► virt-api ── sign(Pair, Claims) ─► HEADER.CLAIMS.SIGNATURE ─► client ─► cdi-uploadproxy
@@ -7,13 +8,14 @@
 //!                                                                 ConfigMap cdi-api-signing-key ─┘
 //! ```
 //!
-//! A token is a JSON Web Token (RFC 7519) by PS256: RSA-PSS with SHA-256, as CDI's. Nobody has to believe the token before
-//! its signature: the algorithm is fixed, of its header nothing but `alg` is looked at, and a header that wants more (`crit`)
-//! is refused. After the signature come the times, with [`LEEWAY`] for clocks that differ, the issuer, and then what the
-//! token is for ([`Refused::OtherPurpose`]): a key that signs other tokens of CDI opens no upload.
+//! A token is a JSON Web Token (RFC 7519) signed with PS256: RSA-PSS with SHA-256, as CDI's. No part of the
+//! token is trusted before its signature: the algorithm is fixed, only `alg` of the header is read, and a
+//! header with `crit` is refused. After the signature come the times, with [`LEEWAY`] for clocks that differ,
+//! the issuer, and then the purpose of the token ([`Refused::OtherPurpose`]): other tokens of CDI that the
+//! same key signs do not permit an upload.
 //!
-//! Pure: the time is handed in. Key files are followed by [`mounted`](crate::mounted), and kept by [`Signer`] and
-//! [`Verifier`].
+//! Pure: callers pass the time. Key files are followed by [`mounted`](crate::mounted), and kept by [`Signer`]
+//! and [`Verifier`].
 
 mod clone;
 mod keys;
@@ -33,19 +35,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// The issuer of upload tokens, as in CDI.
+/// Issuer of upload tokens, as in CDI.
 pub const ISSUER: &str = "cdi-apiserver";
-/// Seconds that a token is valid.
+/// Validity of a token in seconds.
 pub const VALID: i64 = 300;
 /// Seconds by which clocks may differ.
 pub const LEEWAY: i64 = 10;
-/// The longest token that is looked at.
+/// Longest token that is read.
 pub const LONGEST: usize = 8 << 10;
-/// The header of every token that we sign.
+/// Header of every token that we sign.
 const HEADER: &str = r#"{"alg":"PS256","typ":"JWT"}"#;
 const UPLOAD: &str = "Upload";
 
-/// The claims of a token.
+/// Claims of a token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claims {
     /// Issuer: [`ISSUER`].
@@ -62,7 +64,7 @@ pub struct Claims {
     pub name: String,
     /// Namespace of the PVC.
     pub namespace: String,
-    /// The resource that `name` is one of.
+    /// Resource type of `name`.
     pub resource: Resource,
     /// Parameters of the operation: the target of a clone. An upload has none.
     #[serde(default)]
@@ -72,11 +74,8 @@ pub struct Claims {
 /// A resource of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
-    /// Group; empty for the core group.
     pub group: String,
-    /// Version.
     pub version: String,
-    /// Plural name.
     pub resource: String,
 }
 
@@ -93,7 +92,7 @@ impl Resource {
 }
 
 impl Claims {
-    /// An upload to a PVC, from now on.
+    /// Claims for an upload to a PVC, valid from now on.
     pub fn upload(namespace: &str, pvc: &str, now: Timestamp) -> Claims {
         let now = now.as_second();
         Claims {
@@ -110,20 +109,20 @@ impl Claims {
     }
 }
 
-/// Why a token is not taken.
+/// Reason to refuse a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is not a token by PS256.
+    /// Not a token signed with PS256.
     Malformed,
-    /// No key that holds has signed it.
+    /// No accepted key has signed the token.
     BadSignature,
-    /// Its time is over.
+    /// The token has expired.
     Expired,
-    /// Its time has not begun: a clock is wrong.
+    /// The token is not valid yet: a clock is wrong.
     NotYetValid,
-    /// Another program has issued it.
+    /// Another program has issued the token.
     OtherIssuer,
-    /// It is good, and permits something else than an upload to a PVC.
+    /// The token is valid, but not for an upload to a PVC.
     OtherPurpose,
 }
 
@@ -142,7 +141,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// A token with these claims.
+/// Signs a token with these claims.
 pub fn sign(pair: &Pair, claims: &Claims) -> Result<String> {
     let body = serde_json::to_vec(claims).map_err(|e| Error::setup("a token cannot be written", e))?;
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(HEADER), URL_SAFE_NO_PAD.encode(body));
@@ -155,14 +154,14 @@ pub fn sign(pair: &Pair, claims: &Claims) -> Result<String> {
     Ok(token)
 }
 
-/// The claims of a token that one of the keys has signed, and that permits an upload now.
+/// Claims of a token that one of the keys has signed and that permits an upload now.
 pub fn verify(keys: &[PublicKey], token: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
     let claims = signed_claims(keys, token)?;
     permits(&claims, now)?;
     Ok(claims)
 }
 
-/// The claims of a token that one of the keys has signed, whatever they permit and whenever.
+/// Claims of a token that one of the keys has signed, whatever they permit.
 fn signed_claims(keys: &[PublicKey], token: &str) -> std::result::Result<Claims, Refused> {
     if token.len() > LONGEST {
         return Err(Refused::Malformed);
@@ -181,14 +180,14 @@ fn signed_claims(keys: &[PublicKey], token: &str) -> std::result::Result<Claims,
     serde_json::from_slice(&body).map_err(|_| Refused::OtherPurpose)
 }
 
-/// What of a token's header is looked at; where a name stands twice, it is refused.
+/// Parts of the header that are read; a header with a repeated field is refused.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     crit: Option<Value>,
 }
 
-/// Claims whose signature is right permit an upload now.
+/// Checks that signed claims permit an upload now.
 fn permits(claims: &Claims, now: Timestamp) -> std::result::Result<(), Refused> {
     let now = now.as_second();
     if claims.exp.saturating_add(LEEWAY) <= now {
@@ -202,7 +201,7 @@ fn permits(claims: &Claims, now: Timestamp) -> std::result::Result<(), Refused> 
         return Err(Refused::OtherIssuer);
     }
     let is_upload = claims.operation == UPLOAD && claims.resource == Resource::pvcs();
-    // What is no name would lead to another path of the API server, or to another host.
+    // An invalid name could point to another path of the API server, or to another host.
     if !is_upload || !is_name(&claims.name) || !is_name(&claims.namespace) {
         return Err(Refused::OtherPurpose);
     }

@@ -22,7 +22,7 @@ fn keys() -> Vec<PublicKey> {
     public_keys(ONE_PUBLIC).unwrap()
 }
 
-/// A token of parts that no honest program writes, signed by the right key.
+/// A token of parts that our programs never write, signed by the right key.
 fn signed(header: &str, claims: &Value) -> String {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let signed = format!("{}.{}", part(header), part(&claims.to_string()));
@@ -47,7 +47,7 @@ fn a_token_has_the_claims_of_cdi() {
     let token = sign(&pair(), &Claims::upload("n", "disk", now())).unwrap();
     assert_eq!(verify(&keys(), &token, now()), Ok(Claims::upload("n", "disk", now())));
     assert_eq!(verify(&[PublicKey::of(&pair())], &token, now()).unwrap().name, "disk");
-    // go-jose writes no `typ`, and null for params that are not there.
+    // go-jose writes no `typ`, and null for missing params.
     let mut bare = claims();
     bare["params"] = Value::Null;
     assert!(verify(&keys(), &signed(r#"{"alg":"PS256"}"#, &bare), now()).is_ok());
@@ -85,7 +85,7 @@ fn no_other_key_and_no_other_bytes() {
     let token = sign(&Pair::read(OTHER).unwrap(), &Claims::upload("n", "disk", now())).unwrap();
     assert_eq!(verify(&keys(), &token, now()), Err(Refused::BadSignature));
     assert_eq!(verify(&[], &token, now()), Err(Refused::BadSignature));
-    // While a key is renewed, two hold.
+    // During a renewal of keys, two are accepted.
     let both = public_keys(&[ONE_PUBLIC, OTHER_PUBLIC].concat()).unwrap();
     assert_eq!(both.len(), 2);
     assert!(verify(&both, &token, now()).is_ok());
@@ -110,8 +110,8 @@ fn no_other_key_and_no_other_bytes() {
     }
 }
 
-/// The header of a token chooses nothing: neither that no signature is needed, nor that the public key, which everybody has,
-/// is the secret of an HMAC, nor a key of its own.
+/// The header of a token cannot choose the algorithm: neither "no signature", nor an HMAC with the public key
+/// as its secret, nor a key of its own.
 #[test]
 fn the_header_chooses_no_algorithm_and_no_key() {
     for header in [
@@ -131,7 +131,7 @@ fn the_header_chooses_no_algorithm_and_no_key() {
         assert_eq!(verify(&keys(), &signed(header, &claims()), now()), Err(Refused::Malformed), "{header}");
     }
     let body = URL_SAFE_NO_PAD.encode(claims().to_string());
-    // An HMAC by the public key, as a verifier that is confused would make it.
+    // An HMAC with the public key, as a confused verifier would accept it.
     let hmac = |header: &str| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, ONE_PUBLIC);
         let signed = format!("{}.{body}", URL_SAFE_NO_PAD.encode(header));
@@ -142,7 +142,7 @@ fn the_header_chooses_no_algorithm_and_no_key() {
     assert_eq!(verify(&keys(), &hmac(r#"{"alg":"PS256"}"#), now()), Err(Refused::BadSignature));
     let unsigned = format!("{}.{body}.", URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#));
     assert_eq!(verify(&keys(), &unsigned, now()), Err(Refused::Malformed));
-    // A key that the header brings along is not looked at.
+    // A key in the header is ignored.
     let with_key = r#"{"alg":"PS256","jwk":{"kty":"RSA"},"kid":"../../x"}"#;
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let signed = format!("{}.{body}", part(with_key));
@@ -206,13 +206,13 @@ fn what_is_no_key_of_rsa_is_not_taken() {
 }
 
 proptest::proptest! {
-    /// What strangers send is refused, whatever it is, and breaks nothing.
+    /// Arbitrary bytes from the network are refused without a panic.
     #[test]
     fn no_words_of_strangers_are_a_token(text in "[A-Za-z0-9_.=-]{0,200}|.{0,60}") {
         proptest::prop_assert!(verify(&keys(), &text, now()).is_err());
     }
 
-    /// Nor are bytes of a good one that were changed, or a key that was.
+    /// Changed bytes of a valid token, or of a key, are refused too.
     #[test]
     fn no_changed_byte_is_taken(at in 0_usize..2000, byte in 0_u8..=255) {
         let mut token = sign(&pair(), &Claims::upload("n", "disk", now())).unwrap().into_bytes();
@@ -225,7 +225,7 @@ proptest::proptest! {
         let mut key = ONE_PUBLIC.to_vec();
         let at_key = at % key.len();
         key[at_key] = byte;
-        // Whether it is a key still or none: nothing panics.
+        // The changed text may still be a key or not: nothing panics.
         if let Ok(keys) = public_keys(&key) {
             let _ = verify(&keys, "a.b.c", now());
         }

@@ -1,4 +1,4 @@
-//! The body of a request, and of its answer: each is charged while it is there.
+//! Body of a request, and of its answer. Each is charged to the memory of requests while it is held.
 
 use super::connections::{Admitted, Connections};
 use super::heads::Heads;
@@ -17,12 +17,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// A body from here on is large: they are worked on one after the other.
+/// Size from which a body is large: large bodies are processed one at a time.
 const LARGE: usize = 512 << 10;
-/// An answer is handed to the connection in pieces of this size, so that what is not taken stays charged.
+/// Size of the pieces in which an answer is handed to the connection, so that the rest stays charged.
 const PIECE: usize = 32 << 10;
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) connections: Mutex<Connections>,
@@ -43,23 +43,23 @@ impl Shared {
     }
 }
 
-/// A request from its head to the last byte of its answer: what it holds is given back when this goes.
+/// Memory and place of a request, from its head to the last byte of its answer; released on drop.
 pub(super) struct Turn {
     shared: Arc<Shared>,
     admitted: Admitted,
     share: u64,
-    /// What its head holds, or [`BASE`] if that is more.
+    /// Bytes of its head, at least [`BASE`].
     base: AtomicUsize,
     cut: Arc<Notify>,
     phase: AtomicU8,
-    /// By HTTP/1.1, the heads of its connection.
+    /// Heads of its connection, for HTTP/1.1.
     heads: Option<Arc<Heads>>,
     /// True once the answer is 101: the connection leaves HTTP.
     switched: Arc<AtomicBool>,
 }
 
 impl Turn {
-    /// Begins to work on a request whose head holds so many bytes; nothing, where there is no memory for it.
+    /// Begins a request whose head has this size; `None` if there is no memory for it.
     pub(super) fn begin(
         shared: &Arc<Shared>,
         admitted: &Admitted,
@@ -87,7 +87,7 @@ impl Turn {
         Some(Arc::new(Turn { shared, admitted, share, base, cut, phase, switched, heads }))
     }
 
-    /// Becomes true when the answer is 101.
+    /// Flag that becomes true if the answer is 101.
     pub(super) fn switched(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.switched)
     }
@@ -103,18 +103,18 @@ impl Turn {
         fits
     }
 
-    /// What it holds beside its body.
+    /// Bytes that are charged beside the body.
     fn base(&self) -> usize {
         self.base.load(Ordering::Relaxed)
     }
 
-    /// Its head is let go of, before its body has come.
+    /// Frees the memory of the head before the body has come.
     pub(super) fn has_no_head(&self) {
         self.base.store(BASE, Ordering::Relaxed);
         self.takes(BASE);
     }
 
-    /// The answer is there, and goes out.
+    /// Charges the answer, and prepares it for sending.
     pub(super) fn answers(self: Arc<Self>, answer: HttpResponse) -> http::Response<Sent> {
         let size = answer.body().len();
         let answer = if self.takes(self.base() + size) { answer } else { too_much() };
@@ -122,11 +122,12 @@ impl Turn {
         let leaves = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
         self.switched.store(leaves, Ordering::Relaxed);
         if let Some(heads) = self.heads.as_ref().filter(|_| leaves) {
-            // What comes from now on is no head any more.
+            // Bytes from now on are not part of a head.
             heads.begins();
         }
         self.phase.store(Phase::Leaving as u8, Ordering::Relaxed);
-        // Who does not take it is cut off with the whole connection: nothing else gets it out of there.
+        // If the client does not read the answer, the whole connection is closed: nothing else frees its
+        // memory.
         self.shared.room().leaves(self.share, Arc::clone(&self.admitted.leave));
         self.shared.connections().answers(self.admitted.id, self.share, success, Instant::now());
         answer.map(|bytes| Sent { bytes, turn: Some(self) })
@@ -144,14 +145,14 @@ impl Drop for Turn {
     }
 }
 
-/// The body of a request.
+/// Body of a request.
 pub struct Body {
     pub(super) incoming: Incoming,
     pub(super) turn: Arc<Turn>,
     pub(super) patience: Duration,
 }
 
-/// All of a body; what it holds is given back when this goes, though its request may go on.
+/// A complete body. Its memory is released on drop, even if its request continues.
 pub struct Whole {
     bytes: Vec<u8>,
     turn: Arc<Turn>,
@@ -159,7 +160,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// It takes long to be worked on: not on a thread that others wait for.
+    /// True if processing takes long and should not block a thread that others need.
     pub fn is_large(&self) -> bool {
         self.large.is_some()
     }
@@ -179,13 +180,13 @@ impl AsRef<[u8]> for Whole {
 }
 
 impl Body {
-    /// Hands it on as it comes, however long it is; a client that sends nothing for so long has broken off. While it comes,
-    /// its connection counts as worked on: it is not closed for others.
+    /// Streams the body, whatever its length. A client that sends nothing for `silence` has broken off.
+    /// Meanwhile its connection counts as working: it is not closed in favour of others.
     pub fn pieces(self, waits_for_continue: bool, silence: Duration) -> Pieces {
         Pieces::new(self.incoming, waits_for_continue, silence)
     }
 
-    /// Waits for all of it, at most so many bytes; or the answer that says why it is not waited for.
+    /// Reads the complete body, at most `most` bytes. An error is the answer to a refused body.
     pub async fn whole(mut self, most: usize) -> Result<Whole, HttpResponse> {
         let turn = Arc::clone(&self.turn);
         turn.enters(Phase::Arriving);
@@ -228,7 +229,8 @@ impl Body {
                 return Err(too_large());
             }
             if size > bytes.capacity() {
-                // Twice as much each time, so that each byte moves but a few times; charged before it is there.
+                // The buffer doubles each time, so that each byte moves only a few times. It is charged
+                // before it is allocated.
                 let next = size.next_power_of_two().min(announced.unwrap_or(most)).max(size);
                 if !self.turn.takes(self.turn.base() + next) {
                     return Err(too_much());
@@ -249,14 +251,14 @@ fn too_much() -> HttpResponse {
     busy(StatusCode::SERVICE_UNAVAILABLE, "too much is being asked at once")
 }
 
-/// The body of an answer on its way.
+/// Body of an answer that is being sent.
 pub(super) struct Sent {
     bytes: Bytes,
     turn: Option<Arc<Turn>>,
 }
 
 impl Sent {
-    /// An answer to a request that there was no memory for: this one, or that it is to come again.
+    /// The answer to a request without memory: `answer`, or a refusal that asks to try again.
     pub(super) fn without_memory(answer: Option<HttpResponse>) -> http::Response<Sent> {
         answer.unwrap_or_else(too_much).map(|bytes| Sent { bytes, turn: None })
     }

@@ -1,4 +1,4 @@
-//! Clients that show a certificate: programs of ours that ask another one (mutual TLS).
+//! Clients with a certificate: our programs that send requests to each other (mutual TLS).
 //!
 //! ```text
 //!  ConfigMap kubevirt-ca ─take()─► Authorities ◄─ each handshake ─ a certificate for clients, or none
@@ -6,10 +6,11 @@
 //!                                       └─ the other end: whom tls::client_config believes to be a server of ours
 //! ```
 //!
-//! A client that shows no certificate is served too, for the kubelet's probes and monitors have none: each answer decides
-//! whether it needs one ([`Asked::client`](super::Asked)). A client that shows a certificate that no authority of ours has
-//! signed for clients, or that has ended, is turned away in the handshake. Sessions are not resumed where certificates
-//! are asked for: a resumed one would be believed after its authority has gone.
+//! A client without a certificate is served too, since the kubelet's probes and monitors have none: each
+//! handler decides whether it requires one ([`Asked::client`](super::Asked)). A client with a certificate
+//! that has expired, or that none of our authorities has signed for clients, is refused in the handshake. TLS
+//! sessions are not resumed if certificates are requested: a resumed session would stay trusted after its
+//! authority was removed.
 
 use cluster_client::error::{Error, ErrorKind, Result};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -22,14 +23,14 @@ use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The authorities whose certificates clients may show, and servers of ours; none at first.
+/// Authorities that sign the certificates of clients and of our servers; `None` at first.
 #[derive(Debug)]
 pub struct Authorities {
     believed: RwLock<Option<Believed>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// The authorities that are believed now, and what holds clients against them.
+/// Trusted authorities, and the verifier of client certificates.
 #[derive(Clone, Debug)]
 struct Believed {
     roots: Arc<RootCertStore>,
@@ -44,7 +45,8 @@ impl Default for Authorities {
 }
 
 impl Authorities {
-    /// Believes these authorities from now on, and no others; a text without any is an error, and changes nothing.
+    /// Trusts these authorities from now on, and no others. A text without an authority is an error and
+    /// changes nothing.
     pub fn take(&self, pem: &str) -> Result<()> {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(pem.as_bytes()) {
@@ -62,7 +64,7 @@ impl Authorities {
         Ok(())
     }
 
-    /// The authorities that are believed now; none, until they are known.
+    /// Trusted authorities; `None` until they are known.
     pub(super) fn roots(&self) -> Option<Arc<RootCertStore>> {
         Some(self.believed()?.roots)
     }
@@ -116,17 +118,17 @@ impl ClientCertVerifier for Authorities {
     }
 }
 
-/// A client that has shown a certificate that an authority of ours has signed for clients.
+/// A client with a certificate that one of our authorities has signed for clients.
 #[derive(Clone, Debug)]
 pub struct Client(CertificateDer<'static>);
 
 impl Client {
-    /// The client at the other end of a connection whose handshake is done.
+    /// Client of a connection after its handshake; `None` without a certificate.
     pub(super) fn of(connection: &rustls::ServerConnection) -> Option<Client> {
         connection.peer_certificates()?.first().cloned().map(Client)
     }
 
-    /// Whether its certificate has this name.
+    /// True if the certificate has this name.
     pub fn is_called(&self, name: &str) -> bool {
         let (Ok(certificate), Ok(name)) = (ParsedCertificate::try_from(&self.0), ServerName::try_from(name))
         else {

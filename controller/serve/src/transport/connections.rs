@@ -1,4 +1,4 @@
-//! The open connections, and which of them is closed when there are too many.
+//! Open connections, and the choice of the one to close when there are too many.
 //!
 //! ```text
 //!  accepted ─► unproven ──── a request answered with success ────► idle ◄──┐
@@ -7,18 +7,20 @@
 //!                                                     (for the client)
 //! ```
 //!
-//! No address has a limit of its own: behind a service, a proxy or konnectivity all API servers may come from one. An
-//! address may have every connection while nobody else wants one. When one too many comes, one is closed:
+//! No address has a limit of its own: behind a Service, a proxy or konnectivity, all API servers may share
+//! one address. An address may have every connection while no other address needs one. When there is one too
+//! many, a connection is closed:
 //!
-//! 1. of the address that has the most of them,
-//! 2. in it the oldest that has proved nothing (no handshake, no request, a request that never ends) for longer than
+//! 1. of the address that has the most connections,
+//! 2. in it the oldest unproven one (no handshake, no request, a request that never ends) that is older than
 //!    [`YOUNG`]; else the one that has been idle longest; else one that waits for its client; else a young one;
-//! 3. never one whose request is being worked on, and never the new one while another can go.
+//! 3. never one that works on a request, and never the new one while another can be closed.
 //!
-//! So whoever floods us closes his own connections first, and an API server behind the same address keeps the one that it
-//! uses. One that is idle has nothing under way when it is closed: the client dials again.
+//! So a client that floods the server closes its own connections first, and an API server behind the same
+//! address keeps the connection that it uses. An idle connection carries no request when it is closed: the
+//! client connects again.
 //!
-//! No socket and no clock: whoever calls says what time it is.
+//! No socket and no clock: callers pass the time.
 
 use super::Peer;
 use std::collections::{BTreeSet, HashMap};
@@ -26,49 +28,49 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How long a new connection may take before it counts as one that proves nothing.
+/// Age from which a new connection counts as unproven in the choice above.
 const YOUNG: Duration = Duration::from_secs(1);
 
-/// How long a client may keep a connection waiting.
+/// Time limits of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// From its beginning until its first request has come.
+    /// From the start of a connection until its first request.
     pub first: Duration,
-    /// Between two requests. An API server closes by itself what it has not used for 90 s. It must be the one that closes:
-    /// a request that is on its way when we close is lost.
+    /// Between two requests. An API server closes a connection that was unused for 90 s. The API server must
+    /// be the one that closes: a request that is on its way while we close is lost.
     pub idle: Duration,
-    /// Until an answer has been taken.
+    /// Until the client has read an answer.
     pub taking: Duration,
 }
 
-/// All connections.
+/// All open connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
     next: u64,
     connections: HashMap<u64, Connection>,
     peers: HashMap<Peer, Queues>,
-    /// How many connections each address has.
+    /// Number of connections of each address.
     crowds: BTreeSet<(usize, Peer)>,
 }
 
 #[derive(Debug)]
 struct Connection {
     peer: Peer,
-    /// When it came; for one that has proved itself, since when it is idle or waits.
+    /// Time of the accept; for a proven connection, start of its idle or waiting time.
     since: Instant,
-    /// A request of it was answered with success.
+    /// True once a request was answered with success.
     proven: bool,
     /// Requests that wait for the client.
     waiting: usize,
-    /// Requests that are worked on.
+    /// Requests that are being worked on.
     working: usize,
-    /// Answers that are being taken, and since when.
+    /// Answers that the client is reading, and the start of each.
     taking: Vec<(u64, Instant)>,
     leave: Arc<Notify>,
 }
 
-/// The connections of one address, and those of them that may be closed, by what they are and since when.
+/// Connections of one address, and those of them that may be closed, by state and age.
 #[derive(Debug, Default)]
 struct Queues {
     count: usize,
@@ -77,11 +79,11 @@ struct Queues {
     waiting: BTreeSet<(Instant, u64)>,
 }
 
-/// A connection that has its place among the others.
+/// A connection that was admitted.
 #[derive(Clone, Debug)]
 pub(super) struct Admitted {
     pub(super) id: u64,
-    /// It is told here that it has to go.
+    /// Notified when the connection must close.
     pub(super) leave: Arc<Notify>,
 }
 
@@ -100,7 +102,8 @@ impl Connections {
         self.connections.len()
     }
 
-    /// A new connection, and whether another had to go for it. Nothing, while all others are worked on.
+    /// Admits a new connection. The flag is true if another was closed for it. `None` if all others are
+    /// working.
     pub(super) fn enter(&mut self, peer: Peer, now: Instant) -> Option<(Admitted, bool)> {
         let full = self.connections.len() >= self.most;
         if full && !self.close_one(now) {
@@ -123,7 +126,7 @@ impl Connections {
         Some((Admitted { id, leave }, full))
     }
 
-    /// A connection has ended, or has been told to.
+    /// Removes a connection that has ended, or was told to.
     pub(super) fn left(&mut self, id: u64) {
         self.queue(id, false);
         if let Some(connection) = self.connections.remove(&id) {
@@ -131,7 +134,7 @@ impl Connections {
         }
     }
 
-    /// Closes the connection that can be spared best. Whether there is one.
+    /// Closes the connection that is least needed. Returns false if there is none.
     pub(super) fn close_one(&mut self, now: Instant) -> bool {
         let Some(id) = self.spare(now) else { return false };
         if let Some(connection) = self.connections.get(&id) {
@@ -141,12 +144,12 @@ impl Connections {
         true
     }
 
-    /// A request begins, and is worked on.
+    /// Begins work on a request.
     pub(super) fn begins(&mut self, id: u64, now: Instant) {
         self.change(id, now, |connection| connection.working += 1);
     }
 
-    /// A request that was worked on waits for its body.
+    /// The request waits for its body.
     pub(super) fn waits(&mut self, id: u64, now: Instant) {
         self.change(id, now, |connection| {
             connection.working = connection.working.saturating_sub(1);
@@ -154,7 +157,7 @@ impl Connections {
         });
     }
 
-    /// Its body has come, or will not.
+    /// The request's body has come, or will not come.
     pub(super) fn works(&mut self, id: u64, now: Instant) {
         self.change(id, now, |connection| {
             connection.working += 1;
@@ -162,7 +165,7 @@ impl Connections {
         });
     }
 
-    /// It has an answer, which now waits for the client.
+    /// The request is answered, and the answer waits for the client.
     pub(super) fn answers(&mut self, id: u64, request: u64, success: bool, now: Instant) {
         self.change(id, now, |connection| {
             connection.working = connection.working.saturating_sub(1);
@@ -172,7 +175,7 @@ impl Connections {
         });
     }
 
-    /// It is over: in `works`, it was being worked on.
+    /// The request is over. `works`: it was still being worked on.
     pub(super) fn ends(&mut self, id: u64, request: u64, works: bool, now: Instant) {
         self.change(id, now, |connection| {
             let count = if works { &mut connection.working } else { &mut connection.waiting };
@@ -181,9 +184,9 @@ impl Connections {
         });
     }
 
-    /// When it is to be asked again whether the client has kept this connection waiting too long; nothing, if it has.
+    /// Time of the next check of the client's time limits; `None` if the client has exceeded one.
     pub(super) fn due(&self, id: u64, patience: &Patience, now: Instant) -> Option<Instant> {
-        // One that was told to go needs no further word.
+        // A connection that was told to close needs no second notice.
         let Some(connection) = self.connections.get(&id) else { return Some(now + patience.idle) };
         let due = match connection.taking.iter().map(|(_, since)| *since).min() {
             Some(since) => since + patience.taking,
@@ -208,7 +211,8 @@ impl Connections {
         self.queue(id, false);
         if let Some(connection) = self.connections.get_mut(&id) {
             change(connection);
-            // How long one that proves nothing has been here is not forgotten for a request that never ends.
+            // The age of an unproven connection is kept, so that a request that never ends does not make it
+            // young again.
             if connection.proven {
                 connection.since = now;
             }
@@ -216,7 +220,7 @@ impl Connections {
         self.queue(id, true);
     }
 
-    /// Puts a connection where it can be found when one is to be spared, or takes it away from there.
+    /// Adds a connection to the queue of its state, or removes it from there.
     fn queue(&mut self, id: u64, there: bool) {
         let Some(connection) = self.connections.get(&id) else { return };
         let Some(queues) = self.peers.get_mut(&connection.peer) else { return };
@@ -258,7 +262,7 @@ mod tests {
         connections.enter(peer(number), now).expect("a place").0.id
     }
 
-    /// A request that is answered with success and taken.
+    /// A request that is answered with success and read.
     fn proves(connections: &mut Connections, id: u64, now: Instant) {
         connections.begins(id, now);
         connections.answers(id, id, true, now);
@@ -270,7 +274,7 @@ mod tests {
         let (now, mut connections) = (Instant::now(), Connections::new(5));
         let quiet = enter(&mut connections, 1, now);
         let many: Vec<u64> = (0..4).map(|_| enter(&mut connections, 2, now)).collect();
-        // The oldest of them; and again, whoever comes.
+        // The oldest of them, whichever address the new one has.
         for (comes, goes) in [(3, many[0]), (2, many[1])] {
             enter(&mut connections, comes, now);
             assert!(
@@ -295,7 +299,7 @@ mod tests {
         let mut gone = Vec::new();
         let mut kept = vec![server, silent, slow];
         for _ in 0..3 {
-            // Each newcomer proves itself, as an API server does.
+            // Each new one proves itself, as an API server does.
             let new = enter(&mut connections, 1, now);
             proves(&mut connections, new, now);
             let goes = kept.iter().position(|id| !connections.connections.contains_key(id));
@@ -340,7 +344,7 @@ mod tests {
         assert!(connections.enter(peer(2), now).is_none());
         connections.answers(admitted.id, 1, false, now);
         assert!(connections.enter(peer(2), now).is_some_and(|(_, evicted)| evicted));
-        // What is over after it was told to go changes nothing.
+        // Events after the notice to close change nothing.
         connections.ends(admitted.id, 1, false, now);
         connections.left(admitted.id);
         assert_eq!(connections.len(), 1);
@@ -366,7 +370,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched: the same connection goes, and the books are right.
+        /// Compares the choice with a linear search, and the counters with the list.
         #[test]
         fn who_goes_is_as_the_words_say(acts in prop::collection::vec((0_u8..6, 0_u8..3, 0_usize..8, 0_u64..900), 0..120)) {
             let begin = Instant::now();
@@ -407,7 +411,7 @@ mod tests {
         }
     }
 
-    /// The rule of the header, by looking at every connection.
+    /// The rule of the module's header, by a search over all connections.
     fn searched(connections: &Connections, now: Instant) -> Option<u64> {
         let crowd = |peer: Peer| {
             connections.connections.values().filter(|connection| connection.peer == peer).count()

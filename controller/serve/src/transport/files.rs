@@ -1,15 +1,15 @@
-//! How many files this process may have open: each connection is one.
+//! Limit of open files of this process: each connection is one.
 
 use cluster_client::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Files that are kept for what is no connection: the API server, logs, libraries, and connections that are on their way
-/// out.
+/// Files that are reserved for other uses: the API server, logs, libraries, and connections that are being
+/// closed.
 const RESERVE: u64 = 512;
-/// More is of no use, and some programs walk over all numbers there could be.
+/// More files are not needed, and some programs loop over all possible descriptors.
 const MOST: u64 = 64 << 10;
 
-/// Raises the limit as far as it goes without rights.
+/// Raises the soft limit as far as permitted without privileges.
 pub fn raise() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let Some(now) = limit.current else { return Ok(()) };
@@ -21,10 +21,10 @@ pub fn raise() -> Result<()> {
         .map_err(|e| Error::setup(format!("cannot raise the limit of open files from {now} to {wanted}"), e))
 }
 
-/// How many connections there can be.
+/// Number of connections that the limit permits.
 pub(super) fn spare() -> usize {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(MOST);
-    // Where there is next to nothing, half of it.
+    // If the limit is very low, half of it.
     usize::try_from(most.saturating_sub(RESERVE).max(most / 2)).unwrap_or(usize::MAX).max(1)
 }
 

@@ -1,13 +1,14 @@
-//! The head of a request while it comes, by HTTP/1.1: the bytes of it that a connection has sent are charged to the
-//! memory of all requests, as those of a body are.
+//! Memory of a request's head while it arrives by HTTP/1.1: its bytes are charged to the memory of requests,
+//! like those of a body.
 //!
 //! ```text
 //!  TLS ─► Counted ─► HTTP: no request is worked on ─► a share of the room, from BASE on
 //!                          a request begins ────────► the share is given back; the request has its own
 //! ```
 //!
-//! Thousands of connections that begin a head and do not end it would otherwise hold thirty times the memory that there is
-//! for requests, and for as long as an idle connection may stay. By HTTP/2 a head that has not ended holds a frame.
+//! Thousands of connections that begin a head and do not complete it would otherwise hold thirty times the
+//! memory that requests may have, for as long as an idle connection may stay. By HTTP/2 an incomplete head
+//! holds one frame.
 
 use super::Peer;
 use super::body::Shared;
@@ -20,7 +21,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The heads of one connection.
+/// Heads of one connection.
 pub(super) struct Heads {
     shared: Arc<Shared>,
     admitted: Admitted,
@@ -30,10 +31,10 @@ pub(super) struct Heads {
 
 #[derive(Debug, Default)]
 struct Coming {
-    /// Bytes since the last request, while none is worked on.
+    /// Bytes since the last request, while no request is being worked on.
     bytes: usize,
     share: Option<u64>,
-    /// Requests that are worked on; a connection that has left HTTP counts as one.
+    /// Requests being worked on; a connection that has left HTTP counts as one.
     requests: usize,
 }
 
@@ -42,7 +43,7 @@ impl Heads {
         Arc::new(Heads { shared, admitted, peer, coming: Mutex::default() })
     }
 
-    /// A request begins: its head has ended.
+    /// Begins a request: its head is complete.
     pub(super) fn begins(&self) {
         let mut coming = self.coming();
         coming.requests += 1;
@@ -52,13 +53,13 @@ impl Heads {
         }
     }
 
-    /// A request has ended.
+    /// Ends a request.
     pub(super) fn ends(&self) {
         let mut coming = self.coming();
         coming.requests = coming.requests.saturating_sub(1);
     }
 
-    /// So many bytes have come. Where there is no room for them, the connection is closed.
+    /// Charges bytes that have arrived. If there is no memory for them, the connection is closed.
     fn came(&self, size: usize) {
         let mut coming = self.coming();
         if coming.requests > 0 {
@@ -98,7 +99,7 @@ impl Drop for Heads {
     }
 }
 
-/// A connection whose bytes are counted as they come.
+/// A connection that counts the bytes it reads.
 pub(super) struct Counted<S> {
     inner: S,
     heads: Arc<Heads>,

@@ -1,14 +1,14 @@
-//! Probes of the kernel, by which a client that is gone without a word is found: a stream may be silent for days, and
-//! nothing else would ever end it.
+//! TCP keepalive: finds clients that are gone without closing. A stream may be silent for days, and nothing
+//! else would end it.
 
 use rustix::net::sockopt;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Silence before the first probe, time between probes, and probes that may go unanswered.
+/// Silence before the first probe, time between probes, and number of unanswered probes.
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
 
-/// Has the kernel probe this connection. Where it does not, a client that is gone keeps its place for longer.
+/// Enables keepalive on this connection. If that fails, a client that is gone keeps its place longer.
 pub fn probe(stream: &TcpStream) {
     let set = || -> rustix::io::Result<()> {
         sockopt::set_socket_keepalive(stream, true)?;

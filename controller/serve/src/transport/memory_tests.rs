@@ -1,4 +1,4 @@
-//! What is kept of requests that wait for others, and who is answered when there is no memory.
+//! Tests of the memory of requests that wait for others, and of the answers without memory.
 
 use super::room::BASE;
 use super::tests::{Lengths, Running, answer, patient};
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Semaphore;
 
-/// The size of each of the headers that a head is made fat with.
+/// Size of each header of a large head.
 const HEADERS: usize = 25;
 
 async fn fat(server: &Running, path: &str) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
@@ -22,7 +22,7 @@ async fn fat(server: &Running, path: &str) -> tokio_rustls::client::TlsStream<to
 async fn a_request_that_waits_for_others_keeps_no_head() {
     let gated = Lengths { gate: Some(Semaphore::new(0)), ..Lengths::default() };
     let server = Running::answering(Limits { room: 200 << 10, ..patient() }, gated).await;
-    // Ten times as much as there is memory for heads.
+    // Ten times the memory for heads.
     let mut waiting = Vec::new();
     for at in 1..=40 {
         waiting.push(fat(&server, "/dropped").await);

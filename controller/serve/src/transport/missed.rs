@@ -1,14 +1,14 @@
-//! Connections that could not be taken, as the log has them: one line a second, with how many they were. Pure: whoever
-//! asks says the time.
+//! Log of connections that could not be accepted: one line a second, with their number. Pure: callers pass
+//! the time.
 
 use crate::bucket::Bucket;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often the log is told.
+/// Time between two log lines.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Those that no line has told yet.
+/// Counter of failures that were not logged yet.
 #[derive(Debug)]
 pub(super) struct Missed {
     lines: Bucket,
@@ -20,7 +20,7 @@ impl Missed {
         Missed { lines: Bucket::new(1, EVERY, now), untold: 0 }
     }
 
-    /// One more. Where a line is due, how many it is for.
+    /// Counts a failure. Returns the number of failures if a log line is due.
     pub(super) fn add(&mut self, now: Instant) -> Option<u64> {
         self.untold += 1;
         self.lines.take(now).is_ok().then(|| std::mem::take(&mut self.untold))
@@ -38,7 +38,7 @@ mod tests {
         let step = |number: u32| begin + Duration::from_millis(10) * number;
         let told: Vec<_> = (0..=300).filter_map(|number| missed.add(step(number))).collect();
         assert_eq!(told, [1, 100, 100, 100]);
-        // The last ones are told with the next, whenever that is.
+        // The last failures are logged with the next one.
         assert_eq!((0..5).filter_map(|_| missed.add(step(301))).count(), 0);
         assert_eq!(missed.add(step(9000)), Some(6));
     }

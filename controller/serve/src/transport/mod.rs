@@ -1,5 +1,5 @@
-//! How our programs are reached: TLS, HTTP/1.1 and HTTP/2, and limits that nobody's flood turns against the others. All
-//! our programs stand on it; it knows nothing of Kubernetes.
+//! Servers of our programs: TLS, HTTP/1.1 and HTTP/2, with limits that keep one client's flood from harming
+//! the others. All our programs use it; it knows nothing of Kubernetes.
 //!
 //! ```text
 //!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
@@ -10,18 +10,18 @@
 //!                                                                      streams: HTTP is left, by 101 ◄┘
 //! ```
 //!
-//! | what is short | how much there is | who gives way |
+//! | resource | amount | reaction when it runs out |
 //! |---|---|---|
-//! | connections | as many as there are file descriptors, at most 16,384 | `connections`: of the address with most, what proves nothing |
-//! | connections that are being closed | 128, one second each | one more is dropped without a word |
-//! | memory of requests, from the beginning of their heads | 32 MiB | `room`: who has kept most beyond the time it takes; [`Answers::without_memory`] stays |
-//! | streams, which have left HTTP | 4,096, or 512 where few ask | one more is refused |
+//! | connections | the number of file descriptors, at most 16,384 | `connections` closes an unproven one of the address that has most |
+//! | connections that are being closed | 128, one second each | one more is dropped at once |
+//! | memory of requests, from the beginning of their heads | 32 MiB | `room` cuts the request that has kept most beyond the time it takes; [`Answers::without_memory`] stays |
+//! | streams, which have left HTTP | 4,096, or 512 for programs with few clients | one more is refused |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
 //! | large bodies in work | one | the next large one waits; small ones do not |
-//! | a client's time | handshake 5 s, first request 10 s, body 10 s, answer taken 10 s, idle 120 s | itself |
+//! | a client's time | handshake 5 s, first request 10 s, body 10 s, answer read 10 s, idle 120 s | its connection is closed |
 //!
-//! **Who may call**: whoever reaches the port. Who may have which answer is for [`Answers`] to say: by a token
-//! ([`authentication`](crate::authentication)), or by the certificate that another program of ours shows
+//! **Who may call**: any client that reaches the port. [`Answers`] decides which answer a client may have: by
+//! a token ([`authentication`](crate::authentication)), or by the certificate of another of our programs
 //! ([`Authorities`]).
 
 mod body;
@@ -56,85 +56,86 @@ use hyper::body::Bytes;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
-/// An answer.
+/// An HTTP response with a complete body.
 pub type HttpResponse = Response<Bytes>;
 
 /// A request.
 pub struct Asked {
-    /// All but its body.
+    /// Head of the request.
     pub head: Parts,
-    /// Its body, which is read only where somebody wants it.
+    /// Body of the request, which is read only if a handler wants it.
     pub body: Body,
-    /// Who asks.
+    /// Network address of the client.
     pub peer: Peer,
-    /// The certificate that the client has shown, where the server asks for one.
+    /// Certificate of the client, if the server requests one.
     pub client: Option<Client>,
-    /// The way out of HTTP for the connection.
+    /// Access to the connection for an upgrade.
     exit: streams::Exit,
 }
 
 impl Asked {
-    /// Takes the connection, which leaves HTTP once this request is answered with 101; or the answer that says why not: the
-    /// request does not ask for it, or too many streams are open. A request has one.
+    /// Takes the connection, which leaves HTTP once this request is answered with 101. An error is the answer
+    /// to a refused upgrade: the request does not ask for one, or too many streams are open. A request has
+    /// one upgrade.
     #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
     pub fn upgrade(&mut self) -> Result<Upgrade, HttpResponse> {
         self.exit.upgrade()
     }
 
-    /// Lets go of the head, which is empty from now on: whoever makes a request wait for others keeps no more of it than
-    /// must be, for nobody can cut what is worked on.
+    /// Frees the head, which is empty from now on. A handler that makes a request wait for others should keep
+    /// little of it, since a request that is being worked on cannot be cut.
     pub fn drop_head(&mut self) {
         self.head = Request::new(()).into_parts().0;
         self.body.turn.has_no_head();
     }
 }
 
-/// What a program answers.
+/// Request handler of a program.
 pub trait Answers: Send + Sync + 'static {
-    /// The answer to one request.
+    /// Answers one request.
     fn answer(&self, asked: Asked) -> impl Future<Output = HttpResponse> + Send;
 
-    /// The answer to a request of this path that there is no memory for: a short one, which is there at once. Nothing: it is
-    /// told to come again.
+    /// Answers a request of this path if there is no memory for it: short, and without waiting. `None` tells
+    /// the client to try again.
     fn without_memory(&self, _path: &str) -> Option<HttpResponse> {
         None
     }
 }
 
-/// What there is for all clients together.
+/// Limits for all clients together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Open connections.
     pub connections: usize,
-    /// Connections at once that have left HTTP, beside those.
+    /// Open connections that have left HTTP, not counted in `connections`.
     pub streams: usize,
-    /// Bytes of requests and answers at once.
+    /// Bytes of requests and answers.
     pub room: usize,
-    /// How long a handshake may take.
+    /// Time limit of a handshake.
     pub handshake: Duration,
-    /// How long a body may take.
+    /// Time limit of a body.
     pub body: Duration,
-    /// How long a client may otherwise keep us waiting.
+    /// Other time limits of a client.
     pub patience: Patience,
-    /// How often an HTTP/2 client is asked whether it is still there, and how long it may take to say so.
+    /// Interval of HTTP/2 pings, and time limit of their answers.
     pub ping: (Duration, Duration),
-    /// How long a connection that is closed may take to end.
+    /// Time limit of a connection that is being closed.
     pub farewell: Duration,
-    /// How long work is taken on after the end was asked for: until the last client knows that we go.
+    /// Time for which new work is accepted after the end was requested: until the last client knows of it.
     pub linger: Duration,
-    /// How long what is worked on then may take to end.
+    /// Time limit of the remaining work after that.
     pub goodbye: Duration,
 }
 
 impl Limits {
-    /// For a program that all API servers ask: as many connections as the process may have files. A stream has two, its own
-    /// and that of where it leads.
+    /// Limits for a program that all API servers call: as many connections as the process may have files. A
+    /// stream has two, its own and the one to its destination.
     pub fn of_server() -> Limits {
         let files = files::spare();
         Limits { connections: files.min(16 << 10), streams: (files / 4).min(4 << 10), ..Limits::of_program() }
     }
 
-    /// For a program that few ask: the kubelet, monitors, and virt-api where it has VMIs.
+    /// Limits for a program with few clients: the kubelet, monitors, and virt-api for virt-handler.
     pub fn of_program() -> Limits {
         let seconds = Duration::from_secs;
         Limits {
@@ -152,12 +153,13 @@ impl Limits {
     }
 }
 
-/// Who asks, as far as the network tells: an address, or a network where one client has all of it.
+/// Identity of a client in the network: an address, or a network that one client owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(IpAddr);
 
 impl Peer {
-    /// Whoever has this address. Of IPv6 a client has 64 bits to choose from.
+    /// Client with this address. For IPv6 the network of 64 bits counts, since one client can use any address
+    /// in it.
     pub fn of(address: IpAddr) -> Peer {
         match address.to_canonical() {
             IpAddr::V6(address) => Peer(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()),
@@ -166,7 +168,7 @@ impl Peer {
     }
 }
 
-/// A sentence.
+/// Plain-text answer of one line.
 pub fn plain(status: StatusCode, text: &str) -> HttpResponse {
     let mut response = Response::new(Bytes::from(format!("{text}\n")));
     *response.status_mut() = status;
@@ -175,7 +177,7 @@ pub fn plain(status: StatusCode, text: &str) -> HttpResponse {
     response
 }
 
-/// There is not enough of something now; in a second there may be.
+/// Plain-text answer with `Retry-After: 1`: a resource is exhausted at the moment.
 pub fn busy(status: StatusCode, text: &str) -> HttpResponse {
     let mut response = plain(status, text);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

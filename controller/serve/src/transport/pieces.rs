@@ -1,13 +1,13 @@
-//! A body that is handed on while it comes (an upload): whoever takes the pieces holds the client back, and nothing is kept
-//! here.
+//! A body that is streamed (an upload): a slow reader slows down the client, and nothing is buffered here.
 //!
 //! ```text
-//!  client ─► connection: 64 KiB at most ─► Pieces ── polled ─► whoever hands it on
+//!  client ─► connection: 64 KiB at most ─► Pieces ── polled ─► request handler
 //!                                            └ dropped before its end: what still comes is taken for DRAIN, and thrown away
 //! ```
 //!
-//! A client that is answered early goes on sending, and would see its connection break before it comes to read the answer.
-//! One that waits for `100 Continue` sends nothing before the first piece was asked for, and so has nothing thrown away.
+//! A client that is answered early goes on sending, and would see its connection break before it reads the
+//! answer. A client that waits for `100 Continue` sends nothing before the first piece was read, so nothing
+//! of it is thrown away.
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
@@ -18,18 +18,18 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Sleep, sleep, timeout};
 
-/// How long what a client still sends is taken when it has its answer.
+/// Time for which further bytes of a client are read and thrown away after its answer.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A body, piece by piece.
+/// Streamed body of a request.
 pub struct Pieces {
     incoming: Option<Incoming>,
-    /// The client sends nothing before it is asked.
+    /// True while the client waits for `100 Continue` before it sends.
     is_silent: bool,
     silence: Duration,
-    /// Bytes that must still come, where the client has announced them: a connection that is gone may look like the end.
+    /// Bytes still to come, if the client has announced a length: a broken connection may look like the end.
     left: Option<u64>,
-    /// When the client has been silent for too long; while a piece is waited for.
+    /// End of the permitted silence, while a piece is waited for.
     due: Option<Pin<Box<Sleep>>>,
 }
 
@@ -39,7 +39,7 @@ impl Pieces {
         Pieces { incoming: Some(incoming), is_silent: waits_for_continue, silence, left, due: None }
     }
 
-    /// What came, and what it means.
+    /// Handles a frame, or the end of the body.
     fn took(&mut self, frame: Option<hyper::Result<Frame<Bytes>>>) -> Option<io::Result<Frame<Bytes>>> {
         if let Some(Ok(frame)) = frame {
             let size = frame.data_ref().map_or(0, |data| data.len() as u64);
@@ -98,6 +98,6 @@ impl Drop for Pieces {
 
 async fn drain(mut rest: Incoming) {
     let all = async { while rest.frame().await.is_some_and(|frame| frame.is_ok()) {} };
-    // Whatever comes later is not waited for.
+    // Later bytes are not waited for.
     let _ = timeout(DRAIN, all).await;
 }

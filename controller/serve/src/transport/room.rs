@@ -1,18 +1,19 @@
-//! The memory that all requests share, and who gives some back when there is not enough.
+//! Memory budget of all requests, and the choice of the request to cut when memory runs out.
 //!
 //! ```text
 //!  begins ─► working ─► arriving (its body, charged as it comes) ─► working ─► leaving (its answer) ─► ends
 //!                          └──────────── may be cut ───────────────────────────────┘
 //! ```
 //!
-//! A request is charged for what it holds, not for what it announces: a thousand clients that announce 8 MiB and send
-//! nothing hold nothing. No address has a limit of its own (see [`super::connections`]). Where a byte more does not fit, requests
-//! are cut that keep memory for longer than it takes: those of the address that has kept most, bytes times time, and of them
-//! the one that has. The time that a body takes at [`PACE`] is not counted: one that comes at least so fast counts by its
-//! bytes alone, so that many small ones that are renewed all the time, and are never old, do not push it out; a body that
-//! trickles keeps its bytes for seconds. What is being worked on is not cut: that waits for nobody.
+//! A request is charged for the bytes that it holds, not for those that it announces: a thousand clients that
+//! announce 8 MiB and send nothing hold nothing. No address has a limit of its own (see
+//! [`super::connections`]). If further bytes do not fit, requests are cut that hold memory for longer than
+//! needed: first those of the address that has held most (bytes times time), and of them the one that has
+//! held most. The time that a body needs at [`PACE`] is not counted. So a body that comes at least that fast
+//! counts by its bytes alone, and many small, ever new requests do not push it out, while a slow body holds
+//! its bytes for seconds. A request that is being worked on is not cut, since work cannot be interrupted.
 //!
-//! No body and no clock: whoever calls says what time it is.
+//! No body and no clock: callers pass the time.
 
 use super::Peer;
 use std::cmp::Reverse;
@@ -21,16 +22,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// What every request costs, beside its body: its head, and what is kept of it here. It bounds how many there can be.
+/// Fixed charge of every request, for its head and our state. It bounds the number of requests.
 pub(super) const BASE: usize = 4 << 10;
 
-/// What everybody is taken to have kept his bytes for at least: of two that have just come, the larger one costs more.
+/// Minimum age of a request in the order of cutting, so that of two new requests the larger one is cut first.
 const LEAST: Duration = Duration::from_millis(50);
 
-/// The pace at which a body may come, in bytes a second from its beginning: an API server is much faster.
+/// Expected pace of a body from its beginning, in bytes a second. An API server is much faster.
 const PACE: u64 = 2 << 20;
 
-/// The memory of all requests.
+/// Memory budget of all requests.
 #[derive(Debug)]
 pub(super) struct Room {
     most: usize,
@@ -39,7 +40,7 @@ pub(super) struct Room {
     shares: HashMap<u64, Share>,
 }
 
-/// What one request has of it.
+/// Memory of one request.
 #[derive(Debug)]
 struct Share {
     peer: Peer,
@@ -51,11 +52,11 @@ struct Share {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Its body comes.
+    /// The body is arriving.
     Arriving,
-    /// We work on it.
+    /// The request is being worked on.
     Working,
-    /// Its answer is being taken.
+    /// The client is reading the answer.
     Leaving,
 }
 
@@ -64,13 +65,13 @@ impl Room {
         Room { most, held: 0, next: 0, shares: HashMap::new() }
     }
 
-    /// What all requests hold, in bytes.
+    /// Bytes that all requests hold.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// A request begins, with so many bytes; `cut` is told when it is cut. Nothing, where there is no room for it; and how many
-    /// were cut.
+    /// Begins a request with this many bytes; `cut` is notified when it is cut. Returns `None` if there is no
+    /// room, and the number of requests that were cut for it.
     pub(super) fn begin(
         &mut self,
         peer: Peer,
@@ -87,7 +88,8 @@ impl Room {
         (fits.then_some(id), cut)
     }
 
-    /// A request holds so many bytes from now on. Whether it may; and how many were cut, itself among them if it may not.
+    /// Changes the bytes of a request. Returns false if that is not permitted, and the number of requests
+    /// that were cut, including itself.
     pub(super) fn takes(&mut self, id: u64, bytes: usize, now: Instant) -> (bool, usize) {
         let Some(share) = self.shares.get_mut(&id) else { return (false, 0) };
         let before = std::mem::replace(&mut share.bytes, bytes);
@@ -111,20 +113,20 @@ impl Room {
         (fits, cut)
     }
 
-    /// A request goes on. Whether it has not been cut.
+    /// Changes the phase of a request. Returns false if the request was cut.
     pub(super) fn enters(&mut self, id: u64, phase: Phase) -> bool {
         let share = self.shares.get_mut(&id);
         share.map(|share| share.phase = phase).is_some()
     }
 
-    /// Its answer goes out; `cut` is told where that is cut.
+    /// Begins the sending of its answer; `cut` is notified when that is cut.
     pub(super) fn leaves(&mut self, id: u64, cut: Arc<Notify>) {
         if let Some(share) = self.shares.get_mut(&id) {
             (share.phase, share.cut) = (Phase::Leaving, cut);
         }
     }
 
-    /// It is over.
+    /// Ends a request.
     pub(super) fn end(&mut self, id: u64) {
         if let Some(share) = self.shares.remove(&id) {
             self.held -= share.bytes;
@@ -138,7 +140,7 @@ impl Room {
         self.end(id);
     }
 
-    /// Those that may be cut, the costliest first.
+    /// Requests that may be cut, the costliest first.
     fn costliest(&self, now: Instant) -> Vec<u64> {
         let mut peers: HashMap<Peer, u128> = HashMap::new();
         let mut all = Vec::new();
@@ -150,14 +152,14 @@ impl Room {
             all.push((share.peer, cost, *id));
         }
         let sum = |peer: &Peer| peers.get(peer).copied().unwrap_or_default();
-        // Of two that cost the same, the older one.
+        // Of two with the same cost, the older one.
         all.sort_unstable_by_key(|(peer, cost, id)| (Reverse((sum(peer), *peer, *cost)), *id));
         all.into_iter().map(|(_, _, id)| id).collect()
     }
 }
 
 impl Share {
-    /// How long it has kept its bytes beyond the time that they take to come.
+    /// Time for which the request has held its bytes beyond the time that they need to arrive.
     fn late(&self, now: Instant) -> Duration {
         let since = now.saturating_duration_since(self.began);
         match self.phase {
@@ -178,7 +180,7 @@ mod tests {
         Peer::of(std::net::IpAddr::from([10, 0, 0, number]))
     }
 
-    /// A request whose body has come so far.
+    /// A request with this much of its body.
     fn arrives(room: &mut Room, number: u8, bytes: usize, now: Instant) -> u64 {
         let id = room.begin(peer(number), BASE, Arc::default(), now).0.expect("room");
         room.enters(id, Phase::Arriving);
@@ -196,13 +198,13 @@ mod tests {
     fn bodies_that_trickle_give_way_to_one_that_comes() {
         let begin = Instant::now();
         let mut room = Room::new(1000 * KIB);
-        // They fill all of it but a little, from one address or from many.
+        // They fill almost all of it, from one address or from many.
         let slow: Vec<u64> = (0..10).map(|one| arrives(&mut room, one % 3, 95 * KIB, begin)).collect();
         let now = begin + Duration::from_secs(2);
         let review = arrives(&mut room, 9, 500 * KIB, now + Duration::from_millis(20));
         assert!(all(&room).contains(&review));
         assert_eq!(slow.iter().filter(|id| room.shares.contains_key(id)).count(), 5);
-        // The same where all come from the address of the API server.
+        // The same, if all come from the address of the API server.
         let review = arrives(&mut room, 0, 400 * KIB, now + Duration::from_millis(40));
         assert!(all(&room).contains(&review));
     }
@@ -213,7 +215,7 @@ mod tests {
         let mut room = Room::new(1000 * KIB);
         let review = arrives(&mut room, 1, 300 * KIB, begin);
         let now = begin + Duration::from_millis(50);
-        // They are begun anew all the time: none is old.
+        // Requests begin anew all the time: none is old.
         for _ in 0..300 {
             arrives(&mut room, 2, 8 * KIB, now);
             assert!(room.held() <= 1000 * KIB);
@@ -221,7 +223,8 @@ mod tests {
         assert!(all(&room).contains(&review));
     }
 
-    /// The same while the large one is still coming, at the pace of a slow network, and each small one is over after 5 ms.
+    /// The same while the large body is still arriving, at the pace of a slow network, and each small request
+    /// ends after 5 ms.
     #[test]
     fn small_ones_that_are_renewed_all_the_time_do_not_push_out_one_that_comes() {
         let begin = Instant::now();
@@ -243,7 +246,7 @@ mod tests {
         assert!(room.enters(review, Phase::Working), "it was cut");
     }
 
-    /// Whoever sends fast and then stops is not spared for it: what counts is the pace since the beginning.
+    /// A client that sends fast and then stops is not spared: the pace since the beginning counts.
     #[test]
     fn a_body_that_came_fast_and_then_trickles_is_cut_before_one_that_comes() {
         let begin = Instant::now();
@@ -268,7 +271,7 @@ mod tests {
         assert_eq!(all(&room), [worked]);
         assert!(!room.enters(new, Phase::Working), "it was cut");
         assert_eq!(room.held(), BASE + 8 * KIB);
-        // An answer that nobody takes is cut as a body is.
+        // An answer that the client does not read is cut like a body.
         room.leaves(worked, Arc::default());
         let told = Arc::new(Notify::new());
         let other = room.begin(peer(3), BASE, Arc::clone(&told), now).0.unwrap();
@@ -312,7 +315,7 @@ mod tests {
                 prop_assert_eq!(sum, room.held());
                 prop_assert!(room.held() <= 64 * KIB);
                 if act == 0 || act == 2 {
-                    // Whoever asks may be refused; nobody else who is worked on is touched.
+                    // The request itself may be refused; no other request that is being worked on is cut.
                     let after = working(&room);
                     prop_assert!(before.iter().all(|one| after.contains(one) || (act == 2 && *one == id)));
                 }

@@ -1,4 +1,4 @@
-//! The server: connections in, each request to whoever answers it, and an end that loses nothing.
+//! The server: accepts connections, hands each request to the handler, and ends without losing requests.
 
 use super::body::{Body, Sent, Shared, Turn};
 use super::clients::Client;
@@ -28,32 +28,34 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-/// Connections that the kernel keeps until we take them.
+/// Connections that the kernel queues until we accept them.
 const BACKLOG: u32 = 4096;
-/// Connections that may take their time to end ([`Limits::farewell`]). One more is dropped at once: an HTTP/2 client that
-/// answers nothing would otherwise keep its connection, and many of them would keep all that the process may have.
+/// Connections that may take their time to close ([`Limits::farewell`]). One more is dropped at once: an
+/// HTTP/2 client that never answers would otherwise keep its connection, and many of them would use up all
+/// file descriptors.
 const FAREWELLS: usize = 128;
-/// Requests at once on one HTTP/2 connection.
+/// Concurrent requests on one HTTP/2 connection.
 const STREAMS: u32 = 100;
-/// The largest head of a request. A token has some KiB.
+/// Largest head of a request. A token has some KiB.
 const HEAD: usize = 32 << 10;
-/// The most headers of a request by HTTP/1.1: the API server sends one for each group of a user, and groups of a directory
-/// are many. By HTTP/2 their size alone counts.
+/// Most headers of an HTTP/1.1 request. The API server sends one for each group of a user, and a directory
+/// may have many groups. By HTTP/2 only the size counts.
 const HEADERS: usize = 1100;
-/// What a map has around each header.
+/// Memory overhead of each header in a map.
 const HEADER: usize = 104;
-/// Requests that a client takes back before we have looked at them, and those that we refuse: beyond, it is a flood
+/// Requests that a client may cancel before we have read them, or that we may refuse. More are a flood
 /// (CVE-2023-44487, CVE-2025-8671).
 const RESETS: usize = 32;
-/// What a client may send on a connection, and of one request, before we have read it.
+/// HTTP/2 flow control windows: bytes that a client may send on a connection, and of one request, before we
+/// have read them.
 const WINDOWS: (u32, u32) = (1 << 20, 256 << 10);
-/// What waits in a connection to be sent.
+/// Bytes that a connection buffers before sending.
 const UNSENT: usize = 64 << 10;
 
-/// A port of every address of this host, of both families where it has both.
+/// Address that accepts connections to this port on all addresses of the host, IPv4 and IPv6 if it has both.
 #[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
 pub fn everywhere(port: u16) -> SocketAddr {
-    // A kernel may have been built, or begun, without IPv6.
+    // A kernel may be built, or started, without IPv6.
     let both = Path::new("/proc/net/if_inet6").exists();
     let address: IpAddr = if both { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     SocketAddr::new(address, port)
@@ -70,14 +72,14 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener> {
     open().map_err(|e| Error::setup(format!("cannot listen on {address}"), e))
 }
 
-/// The server of a program, and what it counts.
+/// Server of a program, with its counters.
 #[derive(Debug)]
 pub struct Transport {
     limits: Limits,
     shared: Arc<Shared>,
 }
 
-/// What has happened to connections and requests.
+/// Counters of connections and requests.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     taken: AtomicU64,
@@ -87,29 +89,29 @@ pub(super) struct Counters {
     cut: AtomicU64,
 }
 
-/// What a server has done so far, and holds now.
+/// Counters of a server, and its current use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections that are open.
+    /// Open connections.
     pub open: usize,
     /// Bytes that requests hold.
     pub held: usize,
-    /// Streams that are open: connections that have left HTTP, which are none of `open`.
+    /// Open streams: connections that have left HTTP. They are not counted in `open`.
     pub streams: usize,
-    /// Connections that were taken.
+    /// Accepted connections.
     pub taken: u64,
-    /// Connections that were closed because others came.
+    /// Connections that were closed in favour of others.
     pub closed: u64,
-    /// Connections that were closed because their client kept us waiting.
+    /// Connections that were closed because their client exceeded a time limit.
     pub expired: u64,
-    /// Connections that were not taken because all others were worked on.
+    /// Connections that were refused because all others were working.
     pub turned_away: u64,
     /// Requests that were cut because others needed the memory.
     pub cut: u64,
 }
 
 impl Counts {
-    /// Tells of the connections, by the program's names for those that are open and those that were ended.
+    /// Writes the metrics of connections, under the program's names for open and ended ones.
     pub fn tell(&self, page: &mut Page, open: &'static str, ended: &'static str) {
         page.family(open).is(&[], self.open as f64);
         page.family(ended)
@@ -139,7 +141,7 @@ impl Transport {
         Transport { limits, shared: Arc::new(shared) }
     }
 
-    /// What it has done, and holds.
+    /// Current counters.
     pub fn counts(&self) -> Counts {
         let (open, held) = (self.shared.connections().len(), self.shared.room().held());
         let streams = self.limits.streams.saturating_sub(self.shared.streams.available_permits());
@@ -157,7 +159,7 @@ impl Transport {
         }
     }
 
-    /// Answers until `ends` says so, and a little longer.
+    /// Serves requests until `ends` becomes true, and for [`Limits::linger`] longer.
     pub async fn serve<A: Answers>(
         &self,
         listener: TcpListener,
@@ -168,18 +170,20 @@ impl Transport {
         let (leave, left) = watch::channel(false);
         let linger = self.limits.linger;
         let end = async {
-            // An error means that nobody is left who could ask: that is the end too.
+            // An error means that the sender is gone: the server ends as well.
             let _ = ends.wait_for(|ends| *ends).await;
             tokio::time::sleep(linger).await;
         };
         let accept = async {
-            // Nothing but a new connection is waited for here: the kubelet's probe stands behind whatever came before it.
+            // This loop waits for new connections only, so that the kubelet's probe is not delayed by the
+            // work on others.
             let mut missed = Missed::new(tokio::time::Instant::now());
             loop {
                 let (stream, from) = match listener.accept().await {
                     Ok(taken) => taken,
                     Err(error) => {
-                        // Out of file descriptors, most likely: one that can be spared gives its own.
+                        // Most likely there are no free file descriptors: a connection that can be spared is
+                        // closed.
                         if let Some(count) = missed.add(tokio::time::Instant::now()) {
                             tracing::warn!(
                                 "connections cannot be taken ({count} times since the last line): {error}"
@@ -209,11 +213,11 @@ impl Transport {
         }
         drop((listener, left));
         let _ = leave.send(true);
-        // Each connection, and each stream, hears of it until it has ended.
+        // Each connection and each stream holds a receiver until it has ended.
         let _ = tokio::time::timeout(self.limits.goodbye, leave.closed()).await;
     }
 
-    /// A place for a connection that has come.
+    /// Admits a new connection.
     fn connection(&self, peer: Peer) -> Option<Admitted> {
         let counters = &self.shared.counters;
         let entered = self.shared.connections().enter(peer, Instant::now());
@@ -231,7 +235,7 @@ impl Transport {
     }
 }
 
-/// A connection: its place is free again when this goes.
+/// A connection; its place is free again on drop.
 struct Connection {
     shared: Arc<Shared>,
     limits: Limits,
@@ -248,7 +252,7 @@ impl Drop for Connection {
 
 impl Connection {
     async fn run<A: Answers>(mut self, stream: TcpStream, acceptor: TlsAcceptor, answers: Arc<A>) {
-        // An answer is small and must not wait for another.
+        // An answer is small and must not wait for another (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
         keepalive::probe(&stream);
         let accepted = tokio::select! {
@@ -273,7 +277,8 @@ impl Connection {
             let turn = Turn::begin(&shared, &admitted, peer, size_of_head(&request), of_connection.clone());
             let (answers, client) = (Arc::clone(&answers), client.clone());
             let (places, left) = (Arc::clone(&shared.streams), left.clone());
-            // In a box: a connection keeps room for the work on a request, and is idle most of the time.
+            // Boxed: a connection is idle most of the time, and should not reserve space for the work on a
+            // request.
             Box::pin(async move {
                 let Some(turn) = turn else {
                     return Ok::<_, Infallible>(Sent::without_memory(
@@ -303,17 +308,17 @@ impl Connection {
         };
         let io = TokioIo::new(Counted::new(stream, heads));
         let mut server = http1::Builder::new();
-        // How long a head may take is said by the connection's patience, for both kinds of HTTP.
+        // The connection's time limits apply to heads as well, for both versions of HTTP.
         server.timer(TokioTimer::new()).header_read_timeout(None);
         server.max_buf_size(UNSENT).max_header_size(HEAD).max_headers(HEADERS);
         let connection = Box::pin(server.serve_connection(io, service).with_upgrades());
         self.drive(connection, |connection| connection.graceful_shutdown()).await;
     }
 
-    /// Goes on until the client ends it, it leaves HTTP, or somebody has a reason to.
+    /// Runs until the client closes the connection, it leaves HTTP, or it must be closed.
     async fn drive<C: Future>(&mut self, mut connection: Pin<Box<C>>, end: impl Fn(Pin<&mut C>)) {
         let (shared, id, patience) = (Arc::clone(&self.shared), self.admitted.id, self.limits.patience);
-        // What begins meanwhile may be due before what was looked at.
+        // A request that begins meanwhile may be due before the time that was read here.
         let due = || {
             let now = Instant::now();
             let due = shared.connections().due(id, &patience, now);
@@ -323,7 +328,7 @@ impl Connection {
         let mut look = pin!(tokio::time::sleep_until(first.unwrap_or_else(Instant::now).into()));
         let program_ends = loop {
             tokio::select! {
-                // What a client breaks off is no concern of ours, and what leaves HTTP is a stream from now on.
+                // The client broke off, or the connection has left HTTP and is a stream from now on.
                 _ = connection.as_mut() => return,
                 () = self.admitted.leave.notified() => break false,
                 _ = self.left.changed() => break true,
@@ -336,7 +341,7 @@ impl Connection {
                 },
             }
         };
-        // It is nobody's place any more, however long the client takes.
+        // Its place is free now, however long the client takes.
         shared.connections().left(id);
         let farewell = shared.farewells.try_acquire().ok();
         let time = match farewell {
@@ -349,7 +354,7 @@ impl Connection {
     }
 }
 
-/// What the head of a request holds: its texts, and what a map has around each of them.
+/// Memory of the head of a request: its texts, and the overhead of the map.
 fn size_of_head(request: &Request<Incoming>) -> usize {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + HEADER;

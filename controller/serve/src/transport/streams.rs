@@ -1,4 +1,4 @@
-//! Connections that leave HTTP/1.1: bytes both ways once the answer was 101 (a serial console, a screen).
+//! Connections that leave HTTP/1.1: bytes both ways after an answer of 101 (a serial console, a screen).
 //!
 //! ```text
 //!  Asked::upgrade() ─► Upgrade ── the answer: 101 ─► begin() ─► Upgraded: read, written, shut down one way or both
@@ -6,12 +6,12 @@
 //!        └─ not HTTP/1.1, or nothing asked for: 400
 //! ```
 //!
-//! A stream has its place among the streams from `upgrade` until it is dropped, and none among the connections any more:
-//! no flood of requests closes it, and it may be silent for days. A client that is gone without a word is found by
-//! `keepalive`. Streams hear that the program ends after [`Limits::linger`](super::Limits), when it answers no more, and
-//! it waits for them as it waits for connections.
+//! A stream counts as a stream from `upgrade` until it is dropped, and no longer as a connection: no flood of
+//! requests closes it, and it may be silent for days. Clients that are gone without closing are found by
+//! `keepalive`. Streams are notified of the end of the program after [`Limits::linger`](super::Limits), when
+//! no more requests are answered, and the program waits for them as it waits for connections.
 //!
-//! Nothing is kept here but what came together with the request: who does not read holds the other end back.
+//! Only bytes that came together with the request are buffered here: a slow reader slows down the other end.
 
 use super::{HttpResponse, busy, plain};
 use cluster_client::error::{Error, ErrorKind, Result};
@@ -30,37 +30,37 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
-/// Time limit of an answer of 101, until it was sent.
+/// Time limit for the answer of 101 to be sent.
 const BEGINS: Duration = Duration::from_secs(10);
 
-/// The way of one request out of HTTP.
+/// Access of one request to its connection for an upgrade.
 #[derive(Debug)]
 pub(super) struct Exit {
-    /// The connection, where the request asks for it and could have it.
+    /// The connection, if the request asks for an upgrade and may have one.
     connection: Option<OnUpgrade>,
-    /// Places of streams that are free.
+    /// Free places of streams.
     places: Arc<Semaphore>,
-    /// Tells that the program ends.
+    /// Becomes true when the program ends.
     left: watch::Receiver<bool>,
     /// True once the answer to the request is 101.
     switched: Arc<AtomicBool>,
 }
 
 impl Exit {
-    /// The way out of the request with this head.
+    /// Access to the connection of the request with this head.
     pub(super) fn of(
         head: &mut Parts,
         places: Arc<Semaphore>,
         left: watch::Receiver<bool>,
         switched: Arc<AtomicBool>,
     ) -> Exit {
-        // CONNECT, and extended CONNECT of HTTP/2, could leave HTTP too: nobody here is a proxy.
+        // CONNECT, and extended CONNECT of HTTP/2, could leave HTTP too, but none of our programs is a proxy.
         let asks = head.version == Version::HTTP_11 && head.headers.contains_key(header::UPGRADE);
         let connection = head.extensions.remove::<OnUpgrade>().filter(|_| asks);
         Exit { connection, places, left, switched }
     }
 
-    /// Takes the connection of this request, and a place for it; or the answer that says why not.
+    /// Takes the connection of this request, and a place for it. An error is the answer to a refused upgrade.
     #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
     pub(super) fn upgrade(&mut self) -> std::result::Result<Upgrade, HttpResponse> {
         let Some(connection) = self.connection.take() else {
@@ -74,7 +74,7 @@ impl Exit {
     }
 }
 
-/// A connection that leaves HTTP as soon as its request is answered with 101.
+/// A connection that leaves HTTP once its request is answered with 101.
 pub struct Upgrade {
     connection: OnUpgrade,
     place: OwnedSemaphorePermit,
@@ -89,8 +89,8 @@ impl fmt::Debug for Upgrade {
 }
 
 impl Upgrade {
-    /// Waits until the answer of 101 was sent, in a task of its own: the answer goes out after whoever answers has
-    /// returned it.
+    /// Waits until the answer of 101 was sent. Call it in a task of its own: the answer is sent after the
+    /// handler has returned it.
     pub async fn begin(self) -> Result<Upgraded> {
         let Upgrade { connection, place, left, switched } = self;
         let failed = |why: &str| Error::new(ErrorKind::Unreachable, format!("a stream did not begin: {why}"));
@@ -98,7 +98,7 @@ impl Upgrade {
             .await
             .map_err(|_| failed(&format!("its client was not answered within {} s", BEGINS.as_secs())))?
             .map_err(|e| failed("its client broke off").because(e))?;
-        // A connection whose last request was answered in another way is handed out too when it ends.
+        // A connection whose last request had another answer is handed out as well when it ends.
         if !switched.load(Ordering::Relaxed) {
             return Err(failed("its client was answered otherwise"));
         }
@@ -120,12 +120,12 @@ impl fmt::Debug for Upgraded {
 }
 
 impl Upgraded {
-    /// Waits until the program is about to end: whoever is at the other end can still be told. The wait borrows nothing, so
-    /// that the stream may be read and written meanwhile.
+    /// Waits until the program is about to end; the other end can still be told. The future borrows nothing,
+    /// so that the stream may be read and written meanwhile.
     pub fn ends(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut left = self.left.clone();
         async move {
-            // An error means that the server is gone: that is the end too.
+            // An error means that the server is gone: the program ends as well.
             let _ = left.wait_for(|left| *left).await;
         }
     }

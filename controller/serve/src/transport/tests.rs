@@ -1,5 +1,5 @@
-//! The server and its clients, by real TLS. Nothing here measures time: what counts is who is answered, in which order, and
-//! what the server has counted. (`cargo run --example crowd` measures.)
+//! The server and its clients over real TLS. No test measures time: the answers, their order, and the
+//! server's counters count. (`cargo run --example crowd` measures.)
 
 use super::tls::{self, Shown};
 use super::*;
@@ -20,8 +20,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Says how long a body is; `/gate` waits until it is opened, and so do `/dropped`, which has let go of its head by then,
-/// `/hold`, which has its body, and `/done`, which has let go of it.
+/// Answers with the length of the body. `/gate` waits until the gate is opened, and so do `/dropped`, which
+/// has freed its head by then, `/hold`, which holds its body, and `/done`, which has freed it.
 #[derive(Default)]
 pub(super) struct Lengths {
     pub(super) gate: Option<Semaphore>,
@@ -70,7 +70,7 @@ impl Lengths {
     }
 }
 
-/// A server that runs, and how to reach it.
+/// Running server, and its address.
 pub(super) struct Running {
     transport: Arc<Transport>,
     pub(super) answers: Arc<Lengths>,
@@ -116,7 +116,7 @@ impl Running {
         self.connect_from(1, b"http/1.1").await.unwrap()
     }
 
-    /// Waits until the server has counted so.
+    /// Waits until the counters match.
     pub(super) async fn until(&self, so: impl Fn(Counts) -> bool) {
         let wait = async {
             while !so(self.transport.counts()) {
@@ -128,7 +128,7 @@ impl Running {
     }
 }
 
-/// A certificate of virt-api, and who trusts it.
+/// Certificate of virt-api, and the roots that trust it.
 pub(super) fn certificate() -> Result<(Shown, Arc<RootCertStore>)> {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["virt-api".into()]).unwrap();
@@ -153,7 +153,7 @@ async fn announce_to(stream: &mut TlsStream<TcpStream>, path: &str, size: usize)
     stream.flush().await.unwrap();
 }
 
-/// The status of an answer, and its text.
+/// Status and text of an answer.
 pub(super) async fn answer(stream: &mut TlsStream<TcpStream>) -> std::io::Result<(u16, String)> {
     let mut text = Vec::new();
     loop {
@@ -183,7 +183,7 @@ fn length(size: usize) -> (u16, String) {
     (200, format!("{size}\n"))
 }
 
-/// The server has ended this connection.
+/// Waits until the server has closed this connection.
 async fn is_ended(stream: &mut TlsStream<TcpStream>) -> bool {
     let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut [0; 1])).await;
     !matches!(read.expect("it stays open"), Ok(1..))
@@ -191,12 +191,13 @@ async fn is_ended(stream: &mut TlsStream<TcpStream>) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_idle_connections_keep_nobody_out() {
-    // Both ends of each are in this process, and other tests are too.
+    // Both ends of each connection are in this process, beside other tests.
     raise().unwrap();
     let idle = (files::spare().saturating_sub(2000) / 2).clamp(100, 2000);
     let limits = Limits { connections: idle + 1, handshake: Duration::from_secs(600), ..patient() };
     let server = Running::begin(limits).await;
-    // An API server has asked once; then a crowd comes, from the same address, and from another.
+    // An API server has sent one request; then a crowd of connections comes, from the same address and from
+    // another.
     let mut honest = server.connect().await;
     assert_eq!(asks(&mut honest, b"review").await, length(6));
     let mut crowd = Vec::new();
@@ -210,18 +211,18 @@ async fn thousands_of_idle_connections_keep_nobody_out() {
     let counts = server.transport.counts();
     assert_eq!((counts.open, counts.closed), (idle + 1, 0), "every place is taken");
     eprintln!("{idle} idle connections");
-    // They have proved nothing for a second, and more of them come.
+    // They have been unproven for a second, and more of them come.
     tokio::time::sleep(Duration::from_secs(1)).await;
     for _ in 0..100 {
         crowd.push(server.connect().await);
     }
     let counts = server.transport.counts();
     assert_eq!((counts.open, counts.closed, counts.turned_away), (idle + 1, 100, 0));
-    // One that comes now is answered, and so is the first, which is the oldest of all.
+    // A new client is answered, and so is the first, which is the oldest of all.
     let mut new = server.connect().await;
     assert_eq!(asks(&mut new, b"another").await, length(7));
     assert_eq!(asks(&mut honest, b"the third").await, length(9));
-    // Who went are the oldest of the address that has most.
+    // The oldest ones of the address that has most were closed.
     for at in [0, 2] {
         assert!(is_ended(&mut crowd[at]).await);
     }
@@ -229,10 +230,10 @@ async fn thousands_of_idle_connections_keep_nobody_out() {
     assert_eq!(asks(last, b"now it asks").await, length(11));
 }
 
-/// What an HTTP/2 client begins with: its preface, and settings without a word.
+/// Start of an HTTP/2 client: its preface, and empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// They begin well, and then answer nothing: neither the ping that comes before an end, nor the end itself.
+/// Clients that begin well, and then answer nothing: neither the ping before the end, nor the end itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_clients_that_are_closed_keep_nobody_out() {
     let limits = Limits { connections: 50, farewell: Duration::from_secs(3600), ..patient() };
@@ -250,7 +251,7 @@ async fn silent_clients_that_are_closed_keep_nobody_out() {
     server.until(|counts| counts.taken == 401).await;
     let counts = server.transport.counts();
     assert_eq!((counts.open, counts.closed, counts.turned_away), (50, 351, 0));
-    // No more of them take their time than may: the others are dropped, whatever they say.
+    // No more of them than permitted take their time to close: the others are dropped.
     let dropped = Arc::new(AtomicUsize::new(0));
     for mut stream in silent.drain(..350) {
         let dropped = Arc::clone(&dropped);
@@ -284,7 +285,7 @@ async fn a_client_that_does_not_say_that_it_is_there_is_closed() {
     tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it stays open");
 }
 
-/// Nobody is cut off for keeping us waiting.
+/// Time limits that no client exceeds.
 pub(super) fn patient() -> Limits {
     let hour = Duration::from_secs(3600);
     let patience = Patience { first: hour, idle: hour, taking: hour };
@@ -324,15 +325,15 @@ async fn a_slow_body_that_holds_room_is_cut_when_another_needs_it() {
     server.until(|counts| counts.held > 3000 << 10).await;
     let mut honest = server.connect().await;
     assert_eq!(asks(&mut honest, &vec![b' '; 400 << 10]).await, length(400 << 10));
-    // The one that has kept its bytes longest is cut, and told so.
+    // The request that has held its bytes longest is cut, and its client is told.
     assert_eq!(server.transport.counts().cut, 1);
     assert_eq!(answer(&mut slow[0]).await.unwrap(), (503, "too much is being asked at once\n".to_owned()));
-    // All is given back in the end.
+    // All memory is released in the end.
     drop((slow, honest));
     server.until(|counts| counts.held == 0 && counts.open == 0).await;
 }
 
-/// A head that does not end holds what has come of it, as a body does, and no more once it has ended.
+/// An incomplete head is charged for its bytes, like a body, and not after it is complete.
 #[tokio::test]
 async fn a_head_that_only_begins_is_charged_and_gives_way() {
     let limits = Limits { room: 200 << 10, farewell: Duration::ZERO, ..patient() };
@@ -350,9 +351,9 @@ async fn a_head_that_only_begins_is_charged_and_gives_way() {
     assert_eq!(asks(&mut honest, &vec![b' '; 20 << 10]).await, length(20 << 10));
     let counts = server.transport.counts();
     assert!(counts.cut == 1 && counts.held < 200 << 10, "{counts:?}");
-    // The one that gives way is gone: before it hears that it has to go, its head could still end.
+    // The connection that gives way is closed: before it is notified, its head could still be completed.
     server.until(|counts| counts.open == 6).await;
-    // The others end their heads, and hold nothing any more.
+    // The others complete their heads, and are not charged any more.
     let mut answered = 0;
     for stream in &mut slow {
         let rest = stream.write_all(b"\r\ncontent-length: 3\r\n\r\nabc").await;
@@ -395,7 +396,7 @@ async fn a_body_has_an_end() {
     let mut stream = server.connect().await;
     announce(&mut stream, (8 << 20) + 1).await;
     assert_eq!(answer(&mut stream).await.unwrap().0, 413);
-    // One that does not say its size is measured.
+    // A body without an announced size is measured.
     let mut stream = server.connect().await;
     stream.write_all(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n").await.unwrap();
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
@@ -414,17 +415,17 @@ async fn a_client_that_keeps_us_waiting_is_closed() {
     let server = Running::begin(Limits { patience, body: short, ..patient() }).await;
     let mut honest = server.connect_from(1, b"http/1.1").await.unwrap();
     assert_eq!(asks(&mut honest, b"review").await, length(6));
-    // One says nothing, one half of a head, by one version of HTTP or the other.
+    // Clients that send nothing, or half a head, by either version of HTTP.
     let (mut silent, mut half) = (server.connect().await, server.connect().await);
     let mut silent2 = server.connect_from(1, b"h2").await.unwrap();
     half.write_all(b"POST / HTTP/1.1\r\nhost:").await.unwrap();
     half.flush().await.unwrap();
     assert!(is_ended(&mut silent).await && is_ended(&mut half).await);
-    // What an HTTP/2 server says of itself comes before its end.
+    // The settings of an HTTP/2 server come before its end.
     let ended = async { while !matches!(silent2.read(&mut [0; 512]).await, Ok(0) | Err(_)) {} };
     tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it stays open");
     server.until(|counts| counts.expired == 3).await;
-    // One begins a body and does not go on; whoever has asked before may be idle meanwhile.
+    // A client that begins a body and stops. A client that was answered before may be idle meanwhile.
     let mut slow = server.connect().await;
     announce(&mut slow, 10).await;
     assert_eq!(answer(&mut slow).await.unwrap().0, 408);
@@ -439,7 +440,7 @@ async fn one_that_is_closed_leaves_its_place_before_it_has_ended() {
     let mut silent = server.connect_from(1, b"h2").await.unwrap();
     silent.write_all(PREFACE).await.unwrap();
     silent.flush().await.unwrap();
-    // It answers nothing, so its connection is open still.
+    // It answers nothing, so its connection is still open.
     server.until(|counts| counts.expired == 1 && counts.open == 0).await;
 }
 
@@ -471,14 +472,14 @@ async fn one_connection_has_so_many_requests_at_once_and_no_head_is_endless() {
         tasks.spawn(async move { sender.send_request(request).await.unwrap().status() });
     }
     server.until(|_| server.answers.inside.load(Ordering::SeqCst) >= 100).await;
-    // One more would have come by then.
+    // One more would have arrived by then.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
     server.answers.gate.as_ref().unwrap().add_permits(250);
     assert!(tasks.join_all().await.into_iter().all(|status| status == StatusCode::OK));
     assert_eq!(server.answers.most_inside.load(Ordering::SeqCst), 100);
-    // A head that is too large is refused, and the connection stays.
+    // A head that is too large is refused, and the connection stays open.
     let large = request("/").header("x", "y".repeat(40 << 10)).body(Full::default()).unwrap();
     let answer = first.send_request(large).await;
     assert!(answer.map_or(true, |answer| answer.status() == 431), "it was taken");
@@ -488,18 +489,18 @@ async fn one_connection_has_so_many_requests_at_once_and_no_head_is_endless() {
     assert_eq!(body, "3\n");
 }
 
-/// A request costs its client two small frames: the head, and one that takes it back (CVE-2023-44487) or makes us take it
-/// back (CVE-2025-8671). Whoever goes on like that is closed.
+/// A request costs its client two small frames: the head, and one that cancels it (CVE-2023-44487) or makes
+/// us cancel it (CVE-2025-8671). A client that goes on like that is disconnected.
 #[tokio::test]
 async fn requests_that_end_as_soon_as_they_begin_end_their_connection() {
-    // RST_STREAM: cancelled. WINDOW_UPDATE: by more than a window may have.
+    // RST_STREAM: cancelled. WINDOW_UPDATE: larger than a window may be.
     for (kind, says) in [(3, [0, 0, 0, 8]), (8, [0x7f, 0xff, 0xff, 0xff])] {
         let server = Running::begin(patient()).await;
         let mut flood = server.connect_from(1, b"h2").await.unwrap();
         let mut frames = PREFACE.to_vec();
         for stream in (1_u32..).step_by(2).take(90) {
             let stream = stream.to_be_bytes();
-            // HEADERS, the whole head and no body: GET https:///.
+            // HEADERS, the complete head and no body: GET https:///.
             frames.extend([&[0, 0, 3, 1, 5], &stream[..], &[0x82, 0x87, 0x84]].concat());
             frames.extend([&[0, 0, 4, kind, 0], &stream[..], &says].concat());
         }
@@ -516,11 +517,11 @@ async fn requests_that_end_as_soon_as_they_begin_end_their_connection() {
 async fn a_head_in_frames_without_end_ends_its_connection() {
     let server = Running::begin(patient()).await;
     let mut flood = server.connect_from(1, b"h2").await.unwrap();
-    // HEADERS that do not end the head, and CONTINUATION with a header each: name and value as they stand.
+    // HEADERS without the end of the head, and CONTINUATION with one literal header each.
     let begins = [&[0, 0, 3, 1, 0, 0, 0, 0, 1][..], &[0x82, 0x87, 0x84]].concat();
     let goes_on = [&[0, 0, 5, 9, 0, 0, 0, 0, 1][..], &[0, 1, b'x', 1, b'y']].concat().repeat(1000);
     flood.write_all(&[PREFACE, &begins].concat()).await.unwrap();
-    // 28 MB in all, which is more than anybody takes.
+    // 28 MB in all, more than any limit permits.
     let mut taken = 0;
     while taken < 2000 && flood.write_all(&goes_on).await.is_ok() {
         taken += 1;
@@ -530,7 +531,7 @@ async fn a_head_in_frames_without_end_ends_its_connection() {
     assert_eq!(asks(&mut honest, b"review").await, length(6));
 }
 
-/// A server with an answer of 16 MiB to everything.
+/// Server that answers every request with 16 MiB.
 async fn with_large_answers(limits: Limits) -> Running {
     struct Large;
     impl Answers for Large {
@@ -556,7 +557,7 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     let mut stream = server.connect().await;
     announce(&mut stream, 0).await;
     server.until(|counts| counts.held > 4 << 20).await;
-    // It never reads.
+    // The client never reads.
     server.until(|counts| counts.expired == 1 && counts.held == 0).await;
 }
 

@@ -1,8 +1,9 @@
-//! The certificate that is shown to clients, and to servers of ours, and how another takes its place while the program runs.
+//! Certificates that are shown to clients and to our servers, and their replacement while the program runs.
 //!
-//! A handshake takes the certificate that is there when it begins; connections that are open stay as they are. A secret
-//! that holds no certificate with its key is told and left: the one before it is shown on. Until the first secret comes, a
-//! program shows one that it has made itself and nobody has signed: enough for the kubelet's probes, which verify none.
+//! A handshake uses the certificate that is current when it begins; open connections stay as they are. A
+//! Secret without a valid certificate and key is logged and ignored: the earlier certificate stays in use.
+//! Until the first Secret comes, a program shows a self-signed certificate. That is enough for the kubelet's
+//! probes, which verify none.
 
 use super::Authorities;
 use base64::Engine as _;
@@ -21,11 +22,11 @@ use rustls::{ClientConfig, ServerConfig, SignatureScheme, SupportedCipherSuite, 
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// The certificate that is shown now; none at first.
+/// Current certificate; `None` at first.
 #[derive(Debug, Default)]
 pub struct Shown(RwLock<Option<Now>>);
 
-/// A certificate, and until when it holds, where it says so as ours do.
+/// Certificate, and the end of its validity if known, as for our own certificates.
 #[derive(Clone, Debug)]
 struct Now {
     key: Arc<CertifiedKey>,
@@ -34,7 +35,7 @@ struct Now {
 }
 
 impl Shown {
-    /// Shows one that is made now and that nobody has signed, until there is another.
+    /// Shows a new self-signed certificate until another is set.
     pub fn own(name: &str) -> Result<Shown> {
         let cannot = |e: rcgen::Error| Error::setup("a certificate for the time being cannot be made", e);
         let key = rcgen::KeyPair::generate().map_err(cannot)?;
@@ -44,7 +45,7 @@ impl Shown {
         Ok(Shown(RwLock::new(Some(Now { key: Arc::new(key), until: None, is_signed: false }))))
     }
 
-    /// Shows what a secret of the type `kubernetes.io/tls` holds.
+    /// Shows the certificate of a Secret of the type `kubernetes.io/tls`.
     pub fn take(&self, secret: &Value) -> Result<()> {
         let file = |name: &str| {
             let text = secret["data"][name].as_str().unwrap_or_default();
@@ -53,7 +54,7 @@ impl Shown {
         self.take_pem(&file("tls.crt")?, &file("tls.key")?)
     }
 
-    /// Shows this certificate, with its chain, and its key, in PEM.
+    /// Shows this certificate chain with its key, in PEM.
     pub fn take_pem(&self, chain: &[u8], key: &[u8]) -> Result<()> {
         let key = Arc::new(certified(chain, key)?);
         let first = Certificate::first(&String::from_utf8_lossy(chain));
@@ -62,12 +63,12 @@ impl Shown {
         Ok(())
     }
 
-    /// It is one that others trust.
+    /// True if the certificate is not self-signed, so that others can trust it.
     pub fn is_signed(&self) -> bool {
         self.now().is_some_and(|now| now.is_signed)
     }
 
-    /// Until when it holds, if others trust it.
+    /// End of the validity, unless self-signed.
     pub fn until(&self) -> Option<Timestamp> {
         self.now()?.until
     }
@@ -84,7 +85,7 @@ impl ResolvesServerCert for Shown {
 }
 
 impl ResolvesClientCert for Shown {
-    /// Shows no certificate that nobody has signed: whoever shows one is turned away.
+    /// A self-signed certificate is not shown to servers, since they refuse such a client.
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.now().filter(|now| now.is_signed).map(|now| now.key)
     }
@@ -94,7 +95,7 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-/// A certificate with its chain and its key.
+/// Certificate chain with its key.
 fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
     let bad = |what: &str, e: rustls::pki_types::pem::Error| {
         Error::setup(format!("the secret's {what} cannot be read"), e)
@@ -111,7 +112,8 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
         .map_err(|e| Error::setup("the secret's certificate and key do not fit", e))
 }
 
-/// What the cluster asks of TLS. Until that is known TLS 1.3 alone is spoken: the cluster may ask for it.
+/// TLS settings of the cluster. Until they are known, only TLS 1.3 is spoken, since the cluster may require
+/// it.
 #[derive(Debug)]
 pub struct Terms(RwLock<Wanted>);
 
@@ -122,18 +124,18 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// What holds for connections that begin from now on.
+    /// Sets the settings for connections from now on.
     pub fn set(&self, wanted: Wanted) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = wanted;
     }
 
-    /// What holds now.
+    /// Current settings.
     pub fn now(&self) -> Wanted {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// How a server speaks TLS: every connection as the terms are when it begins.
+/// TLS configuration of a server: each connection uses the settings that are current when it begins.
 #[derive(Debug)]
 pub struct Offer {
     shown: Arc<Shown>,
@@ -143,7 +145,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// For a connection that begins now.
+    /// Configuration for a new connection.
     pub(super) fn now(&self) -> Arc<ServerConfig> {
         let wanted = self.terms.now();
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,8 +160,8 @@ impl Offer {
     }
 }
 
-/// How TLS is spoken: 1.2 and 1.3 as far as the terms permit, HTTP/2 where the client can. With authorities, clients are
-/// asked for a certificate.
+/// TLS configuration of a server: 1.2 and 1.3 as far as the settings permit, HTTP/2 if the client supports
+/// it. With authorities, clients are asked for a certificate.
 pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>, terms: Arc<Terms>) -> Result<Arc<Offer>> {
     let wanted = terms.now();
     let config = made_for(&wanted, &shown, clients.as_ref())?;
@@ -198,9 +200,9 @@ fn made_for(
     Ok(Arc::new(config))
 }
 
-/// TLS of a program of ours that asks another: 1.2 and 1.3, HTTP/1.1 alone, and a certificate shown where one is
-/// asked for. Only servers are believed that these authorities have signed, as they are known now: whoever keeps what this
-/// returns makes it anew when they change.
+/// TLS configuration of a client between our programs: 1.2 and 1.3, HTTP/1.1 only, and a certificate if the
+/// server asks for one. Only servers with a certificate of these authorities are trusted. The configuration
+/// is a snapshot: make it anew when the authorities change.
 pub fn client_config(shown: Arc<Shown>, authorities: &Authorities) -> Result<Arc<ClientConfig>> {
     let roots = authorities.roots();
     let roots =
@@ -225,7 +227,8 @@ mod tests {
     use rustls::{ClientConnection, ProtocolVersion, RootCertStore, ServerConnection};
     use serde_json::json;
 
-    /// What a client that can these versions and this server agree on; nothing, where they do not.
+    /// Version and protocol that this server and a client with these versions agree on; `None` if they do
+    /// not.
     fn agreed(
         offer: &Offer,
         trusts: &Arc<RootCertStore>,

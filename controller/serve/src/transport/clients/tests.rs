@@ -1,4 +1,4 @@
-//! Who is taken for whom, by real handshakes: the authority, the purpose and the name of a client's certificate count.
+//! Verification of client certificates by real handshakes: authority, purpose and name count.
 
 use super::super::tls::{self, Shown};
 use super::super::{Answers, Asked, HttpResponse, Limits, Transport, listen, plain};
@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 
 const VIRT_API: &str = "virt-api.kubevirt.svc";
 
-/// Says whether virt-api asks.
+/// Answers whether the client is virt-api.
 struct Doors;
 
 impl Answers for Doors {
@@ -32,7 +32,7 @@ impl Answers for Doors {
     }
 }
 
-/// An authority, and what it signs.
+/// Authority, and the certificates that it signs.
 struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -47,7 +47,7 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate and its key.
+    /// Certificate and key.
     fn sign(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -56,7 +56,7 @@ impl Authority {
     }
 }
 
-/// A server that asks for certificates, and how to reach it.
+/// Server that requests client certificates, and its address.
 struct Running {
     authorities: Arc<Authorities>,
     address: SocketAddr,
@@ -84,7 +84,7 @@ impl Running {
         Running { authorities, address, roots, _ends: ends }
     }
 
-    /// What the server says to a client that shows this certificate; nothing where it is turned away.
+    /// Answer of the server to a client with this certificate; `None` if the client is refused.
     async fn ask(&self, shows: Option<&(String, String)>) -> Option<String> {
         let provider = Arc::new(ring::default_provider());
         let config =
@@ -102,14 +102,14 @@ impl Running {
         self.says(Arc::new(config)).await
     }
 
-    /// The same of a client that speaks TLS so.
+    /// Same as `ask`, with these TLS versions.
     async fn says(&self, config: Arc<ClientConfig>) -> Option<String> {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("virt-handler").unwrap();
         let mut stream = TlsConnector::from(config).connect(name, stream).await.ok()?;
         stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await.ok()?;
         let mut said = String::new();
-        // TLS 1.3: a server that turns a client away says so after the client's handshake has ended.
+        // In TLS 1.3, a server refuses a client after the client's handshake has ended.
         stream.read_to_string(&mut said).await.ok()?;
         said.split_once("\r\n\r\n").map(|(_, body)| body.trim().to_owned())
     }
@@ -125,7 +125,7 @@ async fn a_client_is_who_its_certificate_says_if_an_authority_of_ours_signed_it_
     server.authorities.take(&ours.pem).unwrap();
     assert_eq!(server.ask(Some(&api)).await.as_deref(), Some("virt-api"));
     assert_eq!(server.ask(None).await.as_deref(), Some("nobody"), "the kubelet has none");
-    // The certificate of a virt-handler that was stolen from a node is one for servers.
+    // The certificate of a virt-handler, if stolen from a node, is valid for servers only.
     let handler = ours.sign(VIRT_API, ExtendedKeyUsagePurpose::ServerAuth);
     assert_eq!(server.ask(Some(&handler)).await, None);
     let other = ours.sign("virt-controller.kubevirt.svc", ExtendedKeyUsagePurpose::ClientAuth);

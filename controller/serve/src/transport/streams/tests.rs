@@ -1,4 +1,4 @@
-//! Streams by real TLS: what goes through them, how many there are, and how they end.
+//! Streams over real TLS: their bytes, their number, and their end.
 
 use super::super::tests::certificate;
 use super::super::{Answers, Asked, Limits, Transport, listen, tls};
@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// More than anything here takes.
+/// Far more time than any step takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Echoes what comes by a stream, and says when it ends; `/no` takes the connection, and is then answered otherwise. What
-/// became of each stream is told.
+/// Echoes the bytes of a stream, and writes when the program ends. `/no` takes the connection, and then
+/// answers without 101. The fate of each stream is reported.
 struct Echo(mpsc::UnboundedSender<Result<()>>);
 
 impl Answers for Echo {
@@ -60,7 +60,7 @@ async fn echo(mut stream: Upgraded) {
             read = stream.read(&mut piece) => match read {
                 Ok(0) => (true, b"that was all".to_vec()),
                 Ok(size) => (false, piece[..size].to_vec()),
-                // The client has gone.
+                // The client is gone.
                 Err(_) => return,
             },
             () = &mut ends => (true, b"the program ends".to_vec()),
@@ -109,7 +109,7 @@ impl Running {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
     }
 
-    /// Sends a head, and what comes with it; the head of the answer, and the connection behind it.
+    /// Sends a head and the bytes after it. Returns the head of the answer, and the connection after it.
     async fn ask(&self, text: &str) -> (String, TlsStream<TcpStream>) {
         let mut stream = self.connect(b"http/1.1").await;
         stream.write_all(text.as_bytes()).await.unwrap();
@@ -121,7 +121,7 @@ impl Running {
         (String::from_utf8(head).unwrap(), stream)
     }
 
-    /// Waits until so many streams are open.
+    /// Waits until this many streams are open.
     async fn until(&self, streams: usize) {
         let wait = async {
             while self.transport.counts().streams != streams {
@@ -137,7 +137,7 @@ const UPGRADE: &str = "GET /a HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgr
 #[tokio::test]
 async fn a_stream_goes_both_ways_and_ends_one_way_first() {
     let mut server = begin(9).await;
-    // What is sent at once with the request is not lost.
+    // Bytes that are sent together with the request are not lost.
     let (head, mut stream) = server.ask(&format!("{UPGRADE}early")).await;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     let mut said = [0; 5];
