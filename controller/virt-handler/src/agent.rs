@@ -1,6 +1,7 @@
-//! Whether the guest agent can do what its VMI asks for. Pure.
+//! Check of the guest agent: does it support all that its VMI asks for? Pure.
 //!
-//! The lists and the sentences are upstream's: tools look for them in the reason of `AgentVersionNotSupported`.
+//! The lists of commands and the messages are upstream's: tools look for them in the reason of
+//! `AgentVersionNotSupported`.
 
 use api::launcher::GuestCommand;
 use api::vmi::{Probe, VirtualMachineInstance};
@@ -22,7 +23,7 @@ const KEYS: [&str; 3] =
 const PASSWORDS: [&str; 1] = ["guest-set-user-password"];
 const EXEC: [&str; 2] = ["guest-exec-status", "guest-exec"];
 
-/// All commands by which a guest agent is judged.
+/// All commands that are checked.
 pub(crate) const JUDGED: [&str; 16] = {
     let lists: [&[&str]; 4] = [&BASIC, &KEYS, &PASSWORDS, &EXEC];
     let mut all = [""; 16];
@@ -39,8 +40,8 @@ pub(crate) const JUDGED: [&str; 16] = {
     all
 };
 
-/// What the guest agent cannot do that the VMI asks for: upstream's sentence, and the commands that are missing or not enabled. One
-/// that tells no commands is not judged.
+/// Upstream's message about a guest agent that lacks commands that the VMI needs, and the missing or disabled
+/// commands. `None` if nothing is missing, or if the agent reports no commands at all.
 pub(crate) fn unsupported(
     vmi: &VirtualMachineInstance,
     commands: &[GuestCommand],
@@ -59,7 +60,7 @@ pub(crate) fn unsupported(
     let probes = runs(&vmi.spec.readiness_probe) || runs(&vmi.spec.liveness_probe);
     let lists: [(bool, &[&str], &'static str); 4] = [
         (true, &BASIC, "This guest agent doesn't support required basic commands"),
-        // Without the commands, a program writes them.
+        // Without these commands, keys are written by a program that the agent runs.
         (
             keys && !EXEC.iter().all(|name| has(name)),
             &KEYS,

@@ -1,4 +1,4 @@
-//! `virt-handler`: the wiring. Everything is made here and handed on.
+//! Wiring of `virt-handler`: all parts are created here and passed on.
 
 use super::asked::ForVirtApi;
 use super::blocking::Blocking;
@@ -25,40 +25,40 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the last word to the API server may take.
+/// Time limit of the last request to the API server.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Makes ready what VMIs need on a node, and writes their status
+/// Prepares the node for VMIs, and writes their status
 #[derive(Debug, Parser)]
 #[command(name = "virt-handler", version)]
 pub struct Args {
-    /// The node's name
+    /// Name of the node
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub node_name: String,
-    /// The namespace it runs in, where the KubeVirt object is
+    /// The namespace of this program and of the KubeVirt object
     #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt", value_name = "NAME")]
     pub namespace: String,
-    /// Where the kubelet keeps its pods
+    /// The kubelet's folder of pods
     #[arg(long, default_value = "/var/lib/kubelet/pods", value_name = "DIR")]
     pub pods: PathBuf,
-    /// Where `virt-launcher node-info` left what it found out
+    /// The folder with the results of `virt-launcher node-info`
     #[arg(long, default_value = "/var/lib/kubevirt-node-labeller", value_name = "DIR")]
     pub findings: PathBuf,
-    /// Where the kubelet's device plug-ins have their sockets
+    /// The kubelet's folder of device plug-in sockets
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     pub device_plugins: PathBuf,
-    /// Where the kernel shows devices, as the node sees them: a pod sees none of the node's network interfaces
+    /// The node's /sys: a pod's own /sys does not show the node's network interfaces
     #[arg(long, default_value = "/proc/1/root/sys", value_name = "DIR")]
     pub sysfs: PathBuf,
-    /// Where /healthz, /readyz and /metrics answer, and virt-api is answered, by HTTPS
+    /// HTTPS address for /healthz, /readyz, /metrics and the requests of virt-api
     #[arg(long, default_value_t = everywhere(PORT))]
     pub listen: SocketAddr,
-    /// A kubeconfig; else the pod's service account, or the user's
+    /// A kubeconfig; by default the pod's service account, or the user's kubeconfig
     #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 }
 
-/// Runs until a signal ends it. VMIs run on without it.
+/// Runs until a signal ends the program. VMIs continue without it.
 pub async fn run(args: Args) -> Result<()> {
     let home = Home { node: args.node_name.clone(), namespace: args.namespace.clone() };
     let dials = Dials::new(Program::Handler, home.clone());
@@ -102,7 +102,7 @@ pub async fn run(args: Args) -> Result<()> {
     let itself = watch::Itself { dials, nodes: tell };
     let measure = async {
         while let Some(tell) = asked.recv().await {
-            // Whoever asked may be gone.
+            // The requester may have gone meanwhile.
             let _ = tell.send(measures::page(&args.node_name, &launchers, &host).await);
         }
     };
@@ -116,7 +116,7 @@ pub async fn run(args: Args) -> Result<()> {
         () = devices::run(&args.device_plugins, &findings, roots, &settings, labels_seen) => {}
         () = asked_to_end => {}
     }
-    // No VMI comes here until the next virt-handler is there.
+    // The node is labelled as not schedulable, so that no VMI comes before the next virt-handler runs.
     match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => tracing::warn!("{}", e.chain()),

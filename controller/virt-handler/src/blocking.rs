@@ -1,4 +1,4 @@
-//! Work that may block, away from the runtime's workers: files, mounts, namespaces, `/proc`.
+//! Blocking work outside the runtime's workers: files, mounts, namespaces, `/proc`.
 //!
 //! ```text
 //!  keeper of one VM ──run──► a place in line, `most` at once ──► a thread of its own: openat2, mount, setns, …
@@ -7,13 +7,14 @@
 //!        └─ all places taken: refused by the name of what is still at work
 //! ```
 //!
-//! A tenant can make a call of the kernel last for ever: an NFS server that is gone, a FUSE program that never answers, a
-//! lease on a file. A worker of the runtime that is caught there serves no VM any more, and there are two of them. So the
-//! virt-handler makes such calls only here; `clippy.toml` of this package holds it to that.
+//! A tenant can make a system call block for ever: an NFS server that is gone, a FUSE program that never
+//! answers, a lease on a file. A worker of the runtime that blocks serves no VM any more, and there are two
+//! of them. So virt-handler makes such calls only here; `clippy.toml` of this package enforces that.
 //!
-//! **Guarantees.** Nobody waits here longer than the time that was given. One [`Blocking`] has at most `most` threads; a VM
-//! has its own, so a hostile VM takes nothing from another. The threads are not the runtime's blocking ones: those are one
-//! pool for the whole program, name look-ups included, and the program could not end while one of them is caught.
+//! **Guarantees.** No caller waits longer than its time limit. One [`Blocking`] has at most `most` threads;
+//! each VM has its own, so a hostile VM takes none from another. The threads do not come from the runtime's
+//! blocking pool: that is shared by the whole program, including name look-ups, and the program could not end
+//! while one of its threads is blocked.
 #![expect(clippy::disallowed_methods, reason = "this is where threads are begun")]
 
 use super::error::{Error, Result};
@@ -29,21 +30,22 @@ pub struct Blocking(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Whose work it is: `the pod UID`.
+    /// Owner of the work: `the pod UID`.
     whose: String,
     places: Arc<Semaphore>,
-    /// What is at work now, for the error of who finds no place.
+    /// Names of the work in progress, for the error of a caller that finds no free place.
     at_work: Mutex<Vec<&'static str>>,
 }
 
 impl Blocking {
-    /// At most `most` pieces of work at once. `whose` is how errors call the owner.
+    /// At most `most` threads at once. `whose` is the owner's name in errors.
     pub fn new(whose: impl Into<String>, most: usize) -> Blocking {
         let places = Arc::new(Semaphore::new(most));
         Blocking(Arc::new(Shared { whose: whose.into(), places, at_work: Mutex::default() }))
     }
 
-    /// Does `work` on a thread of its own, and waits for it at most `patience`. `doing` completes "still busy with …".
+    /// Runs `work` on a thread of its own, and waits for it at most `patience`. `doing` names the work in
+    /// errors ("still busy with …").
     pub async fn run<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -59,7 +61,7 @@ impl Blocking {
             let thread = thread::Builder::new().name("blocking".into()).spawn(move || {
                 let done = work();
                 drop(place);
-                // Whoever asked may have given up.
+                // The caller may have given up.
                 drop(tell.send(done));
             });
             thread.map_err(|e| Error::io(format!("cannot begin a thread for {whose}"), e))?;
@@ -79,7 +81,7 @@ impl Blocking {
     }
 }
 
-/// A place in line; it is free again when the thread has come back, whoever still waits for it.
+/// A place of a thread. It is free again when the thread has ended, even if the caller no longer waits.
 struct Turn {
     shared: Arc<Shared>,
     doing: &'static str,
@@ -116,10 +118,10 @@ mod tests {
         let (let_go, caught) = mpsc::channel::<()>();
         let said = blocking.run("reading", SHORT, move || Ok(caught.recv())).await.unwrap_err().to_string();
         assert!(said.contains("reading of the pod a took more than"), "{said}");
-        // The place is still taken: a second thread is not begun beside the one that is caught.
+        // The place is still taken: no second thread starts beside the blocked one.
         let said = blocking.run("mounting", SHORT, || Ok(())).await.unwrap_err().to_string();
         assert!(said.contains("mounting of the pod a") && said.contains("at work: reading"), "{said}");
-        // Another VM does not notice.
+        // Another VM is not affected.
         Blocking::new("the pod b", 1).run("reading", LONG, || Ok(())).await.unwrap();
         let_go.send(()).unwrap();
         assert_eq!(blocking.run("reading", LONG, || Ok(7)).await.unwrap(), 7);

@@ -1,18 +1,18 @@
-//! What a guest and its launcher may say at most. Pure.
+//! Limits of what a guest and its launcher may report. Pure.
 //!
-//! Both are a tenant's, and what they say ends in an object of the cluster, in events and on the screens of people. What
-//! is longer is cut, and says so; what has not its form is left out, and counted.
+//! Both belong to a tenant, and their reports end up in an object of the cluster, in events and on screens.
+//! Longer text is cut and marked. Malformed values are left out and counted.
 //!
-//! | what | at most |
+//! | value | limit |
 //! |---|---|
-//! | interfaces that the guest alone knows | [`INTERFACES`], and each that is in the spec |
-//! | addresses of an interface | [`ADDRESSES`]; each an IP address, said once |
-//! | the name of an interface | [`NAME`] characters; a MAC is six bytes |
-//! | what the guest says of its system | [`SYSTEM`] characters a field, fields that are known alone |
-//! | commands of the guest agent | those that are known, each once |
+//! | interfaces that only the guest reports | [`INTERFACES`], and each that is in the spec |
+//! | addresses of an interface | [`ADDRESSES`]; each an IP address, without repetition |
+//! | name of an interface | [`NAME`] characters; a MAC is six bytes |
+//! | fields about the guest's system | [`SYSTEM`] characters each, known fields only |
+//! | commands of the guest agent | known ones, each once |
 //! | interfaces with a link | [`LINKS`] |
-//! | a load | [`LOAD`] processes; none that is no number |
-//! | a sentence, a word, a disk's name in the guest | [`SENTENCE`], [`WORD`], [`TARGET`] characters |
+//! | load | [`LOAD`] processes; only finite numbers |
+//! | message, reason, disk name in the guest | [`SENTENCE`], [`WORD`], [`TARGET`] characters |
 
 use crate::agent;
 use api::launcher::{GuestCommand, GuestInfo, GuestInterface, GuestLoad, State};
@@ -21,35 +21,34 @@ use std::net::IpAddr;
 
 pub(crate) use launcher_client::sanitize::{SENTENCE, text};
 
-/// Interfaces that the guest alone knows.
+/// Interfaces that only the guest reports.
 pub(crate) const INTERFACES: usize = 32;
 /// Addresses of an interface.
 pub(crate) const ADDRESSES: usize = 16;
 /// Characters of an interface's name.
 pub(crate) const NAME: usize = 64;
-/// Characters of what the guest says of its system.
+/// Characters of a field about the guest's system.
 pub(crate) const SYSTEM: usize = 128;
-/// Characters of a word.
+/// Characters of a reason.
 pub(crate) const WORD: usize = 64;
 /// Characters of a disk's name in the guest.
 pub(crate) const TARGET: usize = 32;
-/// Processes that run or wait at once: Linux has no more process ids.
+/// Processes that run or wait at once: Linux has no more process IDs.
 const LOAD: f64 = 4_194_304.0;
-/// Disks.
 const DISKS: usize = 512;
-/// Interfaces with a link: a VMI on bridges has fewer.
+/// Interfaces with a link: a VMI with bridges has fewer.
 const LINKS: usize = 256;
-/// What is told of a guest's system, in the guest agent's fields.
+/// Fields about the guest's system that are reported, as the guest agent names them.
 const OF_SYSTEM: [&str; 8] =
     ["name", "kernel-release", "version", "pretty-name", "version-id", "kernel-version", "machine", "id"];
 
-/// A name that a device may have, on the host or in a guest.
+/// True for a valid device name, on the host or in a guest.
 pub(crate) fn is_device(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     !name.is_empty() && name.len() <= TARGET && name.chars().all(plain)
 }
 
-/// What a launcher says of its VMI.
+/// The state that a launcher reports, within the limits.
 pub(crate) fn state(mut state: State) -> State {
     let word = |said: String| {
         let is_one =
@@ -74,15 +73,15 @@ pub(crate) fn state(mut state: State) -> State {
     state
 }
 
-/// What a guest agent says; and a sentence for what of it was left out. Interfaces whose MAC is one of `ours` are told
-/// before any that the guest alone knows.
+/// The report of a guest agent within the limits, and a message about omitted parts. Interfaces with a MAC in
+/// `ours` come before those that only the guest reports.
 pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Option<String>) {
     let is_ours = |interface: &GuestInterface| {
         interface.mac.as_ref().is_some_and(|mac| ours.contains(&mac.to_ascii_lowercase()))
     };
     let all = said.interfaces.len();
     let (mut first, others): (Vec<_>, Vec<_>) = said.interfaces.into_iter().partition(is_ours);
-    // One for each: a guest that gives one MAC to a thousand cards means none of them more than the first.
+    // One for each MAC: if a guest reports one MAC for a thousand cards, only the first counts.
     let mut seen = BTreeSet::new();
     first.retain(|interface| seen.insert(interface.mac.as_ref().map(|mac| mac.to_ascii_lowercase())));
     let lost = &mut 0;
@@ -107,21 +106,21 @@ pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Opt
         timezone: short(said.timezone),
         interfaces,
         commands: known(said.commands),
-        // A status has no place for it.
+        // The status has no field for it.
         load: None,
     };
     let note = format!("the guest agent says more than is told here: left out are {}", left_out.join(", "));
     (info, (!left_out.is_empty()).then_some(note))
 }
 
-/// How busy a guest is, as far as it can be so.
+/// The load of a guest, without impossible values.
 pub(crate) fn load(said: GuestLoad) -> Option<GuestLoad> {
     let one = |load: Option<f64>| load.filter(|load| (0.0..=LOAD).contains(load));
     let load = GuestLoad { load1m: one(said.load1m), load5m: one(said.load5m), load15m: one(said.load15m) };
     (load != GuestLoad::default()).then_some(load)
 }
 
-/// Of the commands those by which a guest agent is judged ([`agent::JUDGED`]), each once.
+/// Commands that are checked for support ([`agent::JUDGED`]), each once.
 fn known(commands: Vec<GuestCommand>) -> Vec<GuestCommand> {
     let mut seen = BTreeSet::new();
     let is_one =
@@ -129,7 +128,7 @@ fn known(commands: Vec<GuestCommand>) -> Vec<GuestCommand> {
     commands.into_iter().filter(is_one).collect()
 }
 
-/// An interface; counts the addresses that are left out.
+/// An interface within the limits; adds the number of omitted addresses to `lost`.
 fn interface(said: GuestInterface, lost: &mut usize) -> GuestInterface {
     let all = said.ips.len();
     let mut seen = BTreeSet::new();

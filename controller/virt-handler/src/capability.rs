@@ -1,12 +1,13 @@
-//! What libvirt found out about this node, handed to each pod: a VMI then starts seconds earlier.
+//! libvirt's capability cache of this node, copied to each pod: a VMI then starts seconds earlier.
 //!
 //! ```text
 //!  virt-launcher node-info --cache FINDINGS/cache/{kvm,emulation}   once per node and image (init containers)
 //!     └─► FINDINGS/cache/…/<key>/*.xml ──give──► ROOT/cache/qemu/capabilities/ of a pod, before its VMI starts
 //! ```
 //!
-//! libvirt reads the files when it starts a domain, and believes one only while its programs' ctimes, the processor and
-//! KVM's presence are as they were. So a wrong file costs time, never truth. Nothing is ever taken back from a pod.
+//! libvirt reads the files when it starts a domain, and uses one only while the ctimes of its programs, the
+//! processor and the presence of KVM are unchanged. So a wrong file costs time, but never leads to a wrong
+//! result. No file is ever removed from a pod.
 
 use super::error::{Error, Result};
 use super::pod::Folder;
@@ -14,12 +15,13 @@ use super::pod::beneath::LAUNCHER;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-/// Where libvirt's driver looks, below the launcher's root.
+/// Folder of libvirt's QEMU driver, below the launcher's root.
 const INTO: &str = "cache/qemu/capabilities";
-/// The most files, and the largest.
+/// Most files, and largest file.
 const MOST: (usize, u64) = (64, 8 << 20);
 
-/// Hands the findings of this node to a launcher's folder. Files that are there stay. Gives back how many it were.
+/// Copies the cache of this node to a launcher's folder. Existing files stay. Returns the number of copied
+/// files.
 pub(crate) fn give(findings: &Path, kvm: bool, root: &Folder) -> Result<usize> {
     let cache = findings.join("cache").join(if kvm { "kvm" } else { "emulation" });
     let Ok(cache) = Folder::open(&cache) else { return Ok(0) };
@@ -55,7 +57,7 @@ fn copy(from: &Folder, into: &Folder, name: &str) -> Result<()> {
     let written = into.create(&partial)?.write_all(&bytes);
     written.map_err(|e| Error::io(format!("cannot write {}", shown.display()), e))?;
     match into.rename(&partial, name) {
-        // The launcher was quicker, and has found out by itself.
+        // The launcher was quicker, and has written the file itself.
         Err(_) if into.names(MOST.0)?.iter().any(|there| there == name) => into.remove(&partial),
         done => done,
     }

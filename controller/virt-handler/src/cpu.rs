@@ -1,7 +1,8 @@
-//! What this node gives to VMIs with CPUs of their own: whether its kubelet gives whole CPUs and which, and its kernel real time.
+//! Support of this node for VMIs with dedicated CPUs: the kubelet's CPU manager, its assignments, and the
+//! kernel's real-time limit.
 //!
-//! Which CPUs are a container's own, the kubelet alone knows. A process may narrow the list that the kernel has of it
-//! (`sched_setaffinity`), to as many CPUs as it likes of those that all share.
+//! Only the kubelet knows which CPUs belong to a container exclusively. The kernel's list of a process is not
+//! enough: a process can narrow it (`sched_setaffinity`) to any of the shared CPUs.
 #![expect(
     clippy::disallowed_methods,
     reason = "small files of the kernel's and the kubelet's, read on a thread apart"
@@ -13,24 +14,24 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// What the kubelet's CPU manager keeps of itself, in the kubelet's folder.
+/// State file of the kubelet's CPU manager, in the kubelet's folder.
 const STATE: &str = "cpu_manager_state";
-/// How much of each period real-time threads may have; -1 where all.
+/// Real-time limit of each period; -1 means unlimited.
 const REALTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-/// More than either file has that is asked for; the kubelet's holds an entry for each container with CPUs of its own.
+/// Largest file that is read; the kubelet's file has an entry for each container with exclusive CPUs.
 const LARGEST: u64 = 4 << 20;
 
-/// What a node gives to VMIs with CPUs of their own.
+/// Support of a node for VMIs with dedicated CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// The kubelet gives whole CPUs to the pods that ask for them (policy `static`).
+    /// The kubelet assigns exclusive CPUs to pods that ask for them (policy `static`).
     pub(crate) manager: bool,
-    /// Real-time threads may run for as long as they want.
+    /// Real-time threads may run without limit.
     pub(crate) realtime: bool,
 }
 
 impl Cpus {
-    /// What holds now. `kubelet`: its folder. What cannot be read is not there.
+    /// Current support. `kubelet`: its folder. A file that cannot be read counts as no support.
     pub(crate) fn of(kubelet: &Path) -> Cpus {
         let state = read(&kubelet.join(STATE));
         let limit = read(Path::new(REALTIME));
@@ -41,7 +42,8 @@ impl Cpus {
     }
 }
 
-/// The CPUs that the kubelet has given to one container alone; nothing where it has given it none. `kubelet`: its folder.
+/// CPUs that the kubelet has assigned to one container exclusively; `None` without an assignment. `kubelet`:
+/// its folder.
 pub(crate) fn given(kubelet: &Path, pod: &str, container: &str) -> Option<BTreeSet<u32>> {
     let state = read(&kubelet.join(STATE)).filter(|state| is_static(state))?;
     let state: Value = serde_json::from_str(&state).ok()?;

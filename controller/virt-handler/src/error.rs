@@ -1,20 +1,20 @@
-//! What went wrong on a node: a small kind that callers branch on, one sentence with its context, the cause.
+//! Errors of virt-handler: a small kind that callers branch on, one sentence with its context, and the cause.
 
 use error_core::OfIo;
 
-/// virt-handler's result.
+/// Result of virt-handler.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller may branch on.
+/// Kind of an error, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// What was given cannot be used; trying again does not help.
+    /// The input cannot be used; a retry does not help.
     Refused,
-    /// What is named is not there, or not there yet.
+    /// The object does not exist (yet).
     NotFound,
-    /// There is no room left.
+    /// No space left.
     NoSpace,
-    /// It was tried and failed; it is tried again.
+    /// The operation failed; it is retried.
     Failed,
 }
 
@@ -31,17 +31,18 @@ impl OfIo for ErrorKind {
 }
 
 error_core::error! {
-    /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()`.
+    /// An error of virt-handler. `Display` is one sentence that a person can act on, without the cause; the
+    /// cause is in `source()`.
     pub struct Error(ErrorKind);
 }
 
 impl Error {
-    /// Input that is refused.
+    /// An error of the kind `Refused`.
     pub fn refused(what: impl Into<String>) -> Error {
         Error::new(ErrorKind::Refused, what)
     }
 
-    /// Something that did not work this time.
+    /// An error of the kind `Failed`.
     pub fn failed(what: impl Into<String>) -> Error {
         Error::new(ErrorKind::Failed, what)
     }

@@ -1,32 +1,33 @@
-//! File systems of a guest, as its guest agent tells of them.
+//! File systems of a guest, as its guest agent reports them.
 //!
-//! They are measured, and nothing else. The guest names them as it likes, and whoever collects measures keeps each name for ever. So a VMI has [`MOST`] names: those
-//! that were seen first, since virt-handler keeps the VMI. A guest that mounts under ever new names is told in part.
+//! They are exported as metrics only. The guest chooses their names, and monitoring systems keep each name
+//! for ever. So a VMI has at most [`MOST`] names: the first ones seen since virt-handler has managed the VMI.
+//! The file systems of a guest that mounts under ever new names are reported in part.
 
 use super::bounds;
 use api::launcher::GuestFilesystem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// File systems of a VMI that are told of, while virt-handler runs.
+/// Most file systems of a VMI that are reported, during the run of virt-handler.
 const MOST: usize = 64;
 /// Characters of a disk's name, and of a type.
 const NAME: usize = 64;
 /// Characters of a mount point.
 const PATH: usize = 256;
 
-/// The names under which file systems of a VMI were told of.
+/// Names under which file systems of a VMI were reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filesystems(Arc<Mutex<BTreeSet<Name>>>);
 
 /// Disk, mount point and type.
 pub(crate) type Name = [String; 3];
 
-/// Bytes in all, and those that are used, of each.
+/// Total and used bytes by file system.
 pub(crate) type Told = BTreeMap<Name, (Option<u64>, Option<u64>)>;
 
 impl Filesystems {
-    /// What of it is told of.
+    /// File systems that are exported as metrics, with names cut to the limit.
     pub(crate) fn told(&self, said: Vec<GuestFilesystem>) -> Told {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = Told::new();
@@ -70,7 +71,7 @@ mod tests {
         }
         assert_eq!(names.len(), MOST - 1);
         assert_eq!(filesystems.told(vec![found("/"), found("/new")]).len(), 1, "what is known is told on");
-        // A launcher that comes again is listed with the same memory.
+        // A launcher that reconnects is listed with the same memory.
         assert!(filesystems.clone().told(vec![found("/new")]).is_empty());
     }
 

@@ -1,24 +1,24 @@
-//! What the cluster knows of this node: labels for the scheduler, and a heartbeat.
+//! Labels of this node for the scheduler, and its heartbeat.
 //!
 //! ```text
 //!  FINDINGS/node.json (virt-launcher node-info) ─► labels (pure) ─┐
 //!  the node's metadata as it is ──────────────────────────────────┴─► patch (pure) ─► merge patch, if it differs
 //! ```
 //!
-//! | label | says |
+//! | label | meaning |
 //! |---|---|
 //! | `kubevirt.io/schedulable` | VMIs may come; `false` when virt-handler ends |
-//! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | what a VMI here can have |
+//! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | features that a VMI here can have |
 //! | `hyperv.node…/*` | Hyper-V enlightenments that not every host has |
 //! | `cpu-timer.node…/tsc-frequency`, `…/tsc-scalable` | the time stamp counter of the host |
 //! | `node-labeller.kubevirt.io/obsolete-host-model` | the cluster calls the model of the host's processor obsolete |
 //! | `cpu-vendor.node…/*`, `host-model-cpu.node…/*`, `host-model-required-features.node…/*` | the host's processor |
-//! | `cpumanager`, `kubevirt.io/cpumanager` | the kubelet gives whole CPUs to pods: VMIs may have CPUs of their own |
-//! | `kubevirt.io/realtime` | the kernel lets real-time threads run for as long as they want |
-//! | annotation `kubevirt.io/heartbeat` | when virt-handler was last seen |
+//! | `cpumanager`, `kubevirt.io/cpumanager` | the kubelet assigns exclusive CPUs: VMIs may have dedicated CPUs |
+//! | `kubevirt.io/realtime` | the kernel lets real-time threads run without limit |
+//! | annotation `kubevirt.io/heartbeat` | time of virt-handler's last heartbeat |
 //!
-//! A label with one of our prefixes that is not true any more is taken away. With the annotation
-//! `node-labeller.kubevirt.io/skip-node` only the first and the last line are written.
+//! A label with one of our prefixes that is no longer true is removed. With the annotation
+//! `node-labeller.kubevirt.io/skip-node`, only the first and the last line are written.
 
 use super::blocking::Blocking;
 use super::cpu::Cpus;
@@ -41,38 +41,36 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often virt-handler is seen.
+/// Time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(60);
-/// How soon a heartbeat that failed is tried again.
+/// Time before a failed heartbeat is retried.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long a look at a file of the node may take.
+/// Time limit for reading a file of the node.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What `virt-launcher node-info` writes.
+/// File that `virt-launcher node-info` writes.
 const NODE: &str = "node.json";
-/// More than it ever writes.
+/// Largest file that is read.
 const LARGEST: u64 = 8 << 20;
 const SKIP: &str = "node-labeller.kubevirt.io/skip-node";
-/// The node, for who writes its labels.
+/// Writer of the node's labels and heartbeat.
 #[derive(Clone)]
 pub(crate) struct Labeller {
-    /// The API server.
     pub(crate) writer: Writer,
-    /// The node's name.
+    /// Name of the node.
     pub(crate) node: String,
-    /// Where `virt-launcher node-info` left what it found out.
+    /// Folder with the results of `virt-launcher node-info`.
     pub(crate) findings: PathBuf,
-    /// The kubelet's folder.
     pub(crate) kubelet: PathBuf,
-    /// Where files of the node are read.
+    /// Threads that read files of the node.
     pub(crate) blocking: Blocking,
-    /// What the cluster says of nodes; until that is known, no label but those of the heartbeat is written.
+    /// Cluster settings of nodes. Until they are known, only the labels of the heartbeat are written.
     pub(crate) settings: watch::Receiver<Option<NodeSettings>>,
-    /// Hears which labels the node has.
+    /// Receives the labels of the node after each write.
     pub(crate) labels: watch::Sender<Value>,
 }
 
 impl Labeller {
-    /// Writes labels and heartbeats, for ever.
+    /// Writes labels and heartbeats. Never returns.
     pub(crate) async fn run(&self) {
         let mut settings = self.settings.clone();
         loop {
@@ -91,7 +89,7 @@ impl Labeller {
         }
     }
 
-    /// Writes once.
+    /// Writes labels and heartbeat once.
     pub(crate) async fn write(&self, schedulable: bool) -> Result<()> {
         let (findings, kubelet) = (self.findings.clone(), self.kubelet.clone());
         let look = move || Ok((read(&findings)?, Cpus::of(&kubelet)));
@@ -114,12 +112,12 @@ impl Labeller {
             is_other
         });
         let patch = patch(&object["metadata"], wanted.as_ref(), cpus, schedulable, &now());
-        // What is written is nobody else's: the version does not matter.
+        // No other program writes these labels: the resource version does not matter.
         self.writer.patch(&key, &patch, None).await.map(drop).map_err(failed)
     }
 }
 
-/// What was found out about this node; nothing where nobody has looked. `findings`: where `node-info` leaves it.
+/// Report of `node-info` about this node; `None` if it has not run. `findings`: its folder.
 pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
     let shown = findings.join(NODE);
     let shown = shown.display();
@@ -137,7 +135,7 @@ pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
     })
 }
 
-/// The labels of a node that is like this, without what the cluster calls obsolete.
+/// Labels of such a node, without the models that the cluster calls obsolete.
 fn labels(mut node: Node, settings: &NodeSettings) -> BTreeMap<String, String> {
     node.cpu.models.retain(|model| !settings.obsolete_models.contains(model));
     let is_obsolete =
@@ -173,8 +171,8 @@ fn labels(mut node: Node, settings: &NodeSettings) -> BTreeMap<String, String> {
     all.into_iter().flatten().chain(obsolete).collect()
 }
 
-/// The merge patch that makes the node's metadata say what is so now.
-/// `wanted`: what VMIs can have there, where that is known.
+/// Merge patch from the node's metadata to the current labels. `wanted`: labels of the node's features, if
+/// known.
 fn patch(
     metadata: &Value,
     wanted: Option<&BTreeMap<String, String>>,
@@ -216,7 +214,7 @@ fn patch(
     json!({"metadata": metadata})
 }
 
-/// A name that a label's key can end with.
+/// True for a valid end of a label's key.
 fn is_name(name: &str) -> bool {
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     name.len() <= 63

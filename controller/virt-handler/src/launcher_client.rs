@@ -1,9 +1,10 @@
-//! The launcher of one VMI, as the virt-handler of its node speaks with it: by the one client (`lib/launcher-client`), through a
-//! door into the pod's folder, which tells the process that listens.
+//! Client of the launcher of one VMI on this node. It wraps the common client (`lib/launcher-client`), with a
+//! connector that goes through the pod's folder and reports the listening process.
 //!
-//! The launcher is a tenant's: what it sends is bounded, and it is given a time for all of it. Whoever takes no connection,
-//! says nothing, too little or without an end holds up its own VM alone. Here its errors become virt-handler's, but for what
-//! is passed on to virt-api, with the launcher's own.
+//! The launcher belongs to a tenant: its answers are bounded in size and time. A launcher that accepts no
+//! connection, or answers nothing, too little or without an end, delays its own VM only. Errors are converted
+//! to virt-handler's here, except for requests that are passed on from virt-api, which keep the launcher's
+//! own.
 
 use super::error::{Error, ErrorKind, Result};
 use super::pod::Process;
@@ -12,30 +13,32 @@ use api::launcher::{Answer, GuestFilesystem, GuestInfo, Info, Request, State, St
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time limits of what virt-api asks: less than its own, so that it hears which launcher does not answer.
+/// Time limits of requests from virt-api: shorter than its own, so that it learns which launcher does not
+/// answer.
 const PASSED_ON: one::Timeouts = one::Timeouts {
     answer: Duration::from_secs(15),
     sync: Duration::from_secs(15),
     state: Duration::from_secs(5),
 };
 
-/// One launcher.
+/// Client of one launcher.
 #[derive(Clone, Debug)]
 pub struct Client(one::Client<Option<Process>>);
 
 impl Client {
-    /// The launcher of the VMI `name`.
+    /// Client of the launcher of the VMI `name`.
     pub fn new(name: &str, door: Arc<dyn one::Connector<Option<Process>>>) -> Client {
         Client(one::Client::new(format!("the launcher of {name}"), door))
     }
 
-    /// Who it is.
+    /// Version and identity of the launcher.
     pub async fn info(&self) -> Result<Info> {
         self.0.info().await.map_err(ours)
     }
 
-    /// Tells it what should run. It refuses a generation that is older than one it has. The error is [`ErrorKind::Refused`] where
-    /// the VMI has faults, and never because its launcher or its node is not well.
+    /// Tells the launcher what to run. It refuses a generation that is older than its own. The error is
+    /// [`ErrorKind::Refused`] if the VMI has faults, and never because its launcher or its node has a
+    /// problem.
     pub async fn sync(&self, sync: &Sync) -> Result<Answer> {
         self.0.sync(sync).await.map_err(|e| match e.refusal().is_some_and(|said| !said.faults.is_empty()) {
             true => of_kind(ErrorKind::Refused, e),
@@ -43,50 +46,50 @@ impl Client {
         })
     }
 
-    /// Asks for something.
+    /// Sends a request.
     pub async fn request(&self, request: &Request) -> Result<Answer> {
         self.0.request(request).await.map_err(ours)
     }
 
-    /// What the VMI has used.
+    /// Resource usage of the VMI.
     pub async fn stats(&self) -> Result<Stats> {
         self.0.stats().await.map_err(ours)
     }
 
-    /// What the guest agent says.
+    /// Report of the guest agent.
     pub async fn guest_info(&self) -> Result<GuestInfo> {
         self.0.guest_info().await.map_err(ours)
     }
 
-    /// The file systems that the guest agent tells of.
+    /// File systems that the guest agent reports.
     pub async fn filesystems(&self) -> Result<Vec<GuestFilesystem>> {
         self.0.filesystems().await.map_err(ours)
     }
 
-    /// The one client as it is, for what virt-api asks: its errors have the launcher's status and refusal.
+    /// The common client, for requests from virt-api: its errors have the launcher's status and refusal.
     pub(crate) fn passes_on(&self) -> one::Client<Option<Process>> {
         self.0.clone().with(PASSED_ON)
     }
 
-    /// The states of the VMI: the one that it has, and each that comes. Also tells which process listens.
+    /// The states of the VMI: the current one, and each new one. Also returns the listening process.
     pub async fn watch(&self) -> Result<(States, Option<Process>)> {
         let (states, process) = self.0.watch().await.map_err(ours)?;
         Ok((States(states), process))
     }
 }
 
-/// The states of a VMI, as they come.
+/// Stream of the states of a VMI.
 #[derive(Debug)]
 pub struct States(one::States);
 
 impl States {
-    /// The next one; `None` when the launcher says no more. May be dropped between, nothing is lost.
+    /// The next state; `None` at the end. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<State>> {
         self.0.next().await.map_err(ours)
     }
 }
 
-/// virt-handler's error: what a door of virt-handler says is its own already.
+/// Error of virt-handler. An error of its connector is one already.
 fn ours(e: one::Error) -> Error {
     let kind = match e.kind() {
         one::ErrorKind::NotListening | one::ErrorKind::NotFound => ErrorKind::NotFound,

@@ -1,4 +1,5 @@
-//! The launchers that the keepers of this node speak to, for who else asks them: who measures, and virt-api.
+//! Registry of the launchers that the keepers of this node are connected to, for other users: metrics, disk
+//! pressure, and virt-api's requests.
 //!
 //! ```text
 //!  keepers ── list ──► Launchers ──┬─ all ─► measures
@@ -17,50 +18,50 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The launchers that keepers speak to.
+/// Launchers that keepers are connected to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Launchers(Arc<Mutex<BTreeMap<u64, Entry>>>);
 
-/// The launcher of one VMI.
+/// Launcher of one VMI.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) client: Client,
-    /// The name and uid of its pod.
+    /// Name and UID of its pod.
     pub(crate) pod: (String, String),
-    /// The process of the launcher, where it is seen.
+    /// Process of the launcher, if known.
     pub(crate) process: Option<Arc<Process>>,
-    /// The VMI has CPUs of its own: each vCPU is pinned to one.
+    /// The VMI has dedicated CPUs: each vCPU is pinned to one.
     pub(crate) has_own_cpus: bool,
     /// The VMI has devices of the node.
     pub(crate) has_devices: bool,
-    /// What disks are called in the spec, by what the guest calls them.
+    /// Disk names of the spec by target names in the guest.
     pub(crate) disks: Names,
-    /// What interfaces are called in the spec, by their taps.
+    /// Interface names of the spec by tap names.
     pub(crate) taps: Names,
-    /// The guest agent can be asked.
+    /// True if the guest agent is connected.
     pub(crate) agent: bool,
-    /// How busy the guest was when its agent was asked last.
+    /// Load of the guest, at the last query of its agent.
     pub(crate) load: Option<GuestLoad>,
-    /// What file systems were told under.
+    /// Names under which file systems were reported.
     pub(crate) filesystems: Filesystems,
     /// Disks that grow on the node as the guest writes.
     pub(crate) growing: Option<GrowingDisks>,
 }
 
-/// What devices are called in the spec, by other names of theirs.
+/// Device names of the spec by other names of the same devices.
 pub(crate) type Names = BTreeMap<String, String>;
 
 impl Entry {
-    /// True while the VMI is paused for the disk of its node.
+    /// True while the VMI is paused because of disk pressure.
     pub(crate) fn is_paused_for_disk(&self) -> bool {
         self.growing.as_ref().is_some_and(GrowingDisks::is_paused)
     }
 }
 
-/// A launcher's place among them; it ends with this value.
+/// Entry of a launcher in the registry; removed on drop.
 #[derive(Debug)]
 pub(crate) struct Listed {
     all: Launchers,
@@ -68,8 +69,7 @@ pub(crate) struct Listed {
 }
 
 impl Launchers {
-    /// A place for the launcher of a VMI, of which file systems were told under these names: a launcher that breaks off and
-    /// comes again has no new ones.
+    /// Adds the launcher of a VMI. `filesystems`: names that are kept over reconnects of the launcher.
     pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client, filesystems: &Filesystems) -> Listed {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -94,12 +94,13 @@ impl Launchers {
         Listed { all: self.clone(), number }
     }
 
-    /// All of them.
+    /// Returns all entries.
     pub(crate) fn all(&self) -> Vec<Entry> {
         self.look(|all| all.values().cloned().collect())
     }
 
-    /// The launcher of this VMI, and of no other that had its name before; the one that was listed last.
+    /// Client of the launcher of this VMI. The UID excludes an earlier VMI of the same name. If several are
+    /// listed, the last one counts.
     pub(crate) fn of(&self, namespace: &str, name: &str, uid: &str) -> Option<Client> {
         self.look(|all| {
             let is =
@@ -114,8 +115,9 @@ impl Launchers {
 }
 
 impl Listed {
-    /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
-    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever. `agent`: the guest agent can be asked.
+    /// Sets the device names of the spec: interfaces by their taps, disks by their names in the guest. Other
+    /// devices are not exported: a name that the launcher chooses must not become the label of a metric,
+    /// which monitoring systems keep for ever. `agent`: the guest agent is connected.
     pub(crate) fn devices(&self, taps: Names, disks: Names, agent: bool) {
         self.all.look(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
@@ -125,7 +127,7 @@ impl Listed {
         });
     }
 
-    /// Where the launcher runs, and what its VMI has of the node.
+    /// Sets the pod and the process of the launcher, and what its VMI uses of the node.
     pub(crate) fn runs(&self, pod: Option<&Pod>, process: Option<Arc<Process>>, domain: &Domain) {
         let pod = pod.map(|pod| (pod.metadata.name.clone(), pod.metadata.uid.clone())).unwrap_or_default();
         let has_own = domain.cpu.as_ref().is_some_and(|cpu| cpu.dedicated_cpu_placement == Some(true));
@@ -139,7 +141,7 @@ impl Listed {
         });
     }
 
-    /// Disks of the VMI that grow on the node, if it has some.
+    /// Sets the disks of the VMI that grow on the node, if any.
     pub(crate) fn grows(&self, disks: Option<GrowingDisks>) {
         self.all.look(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
@@ -148,7 +150,7 @@ impl Listed {
         });
     }
 
-    /// The launcher tells a state.
+    /// Takes a state that the launcher reports.
     pub(crate) fn see(&self, state: &State) {
         self.all.look(|all| {
             if let Some(disks) = all.get_mut(&self.number).and_then(|entry| entry.growing.as_mut()) {
@@ -157,7 +159,8 @@ impl Listed {
         });
     }
 
-    /// How busy the guest is; nothing where its agent does not say. It is told until the agent is asked again, or cannot be.
+    /// Sets the load of the guest; `None` if its agent does not report it. It is exported until the next
+    /// query, or until the agent disconnects.
     pub(crate) fn load(&self, load: Option<GuestLoad>) {
         self.all.look(|all| {
             if let Some(entry) = all.get_mut(&self.number) {

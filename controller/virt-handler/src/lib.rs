@@ -1,4 +1,4 @@
-//! `virt-handler`: one per node, privileged, with the host's processes in sight.
+//! `virt-handler`: one per node, privileged, with access to the host's processes.
 //!
 //! ```text
 //!                     API server                                            virt-api
@@ -13,16 +13,18 @@
 //!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what VMIs use
 //! ```
 //!
-//! launcher_client is the one client of launchers (`lib/launcher-client`), with a door into the pod's folder; launchers are those
-//! that keepers speak to, for measures and for asked; filesystems: the names by which a guest's are measured. Asked: what virt-api is answered, by its certificate.
-//! disk_pressure: VMIs whose disks fill the node's are paused before the kubelet evicts pods.
-//! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
+//! launcher_client is the client of launchers (`lib/launcher-client`), with a connector through the pod's
+//! folder; launchers is the registry of those that keepers are connected to, for measures and asked;
+//! filesystems bounds the names of a guest's file systems in metrics. asked answers the requests of virt-api,
+//! which it knows by its certificate. disk_pressure pauses VMIs whose disks fill the node's, before the
+//! kubelet evicts pods. blocking runs work that a tenant could make last for ever on separate threads, a few
+//! for each VM, with time limits.
 //!
-//! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
-//! that it cannot see again: killed and begun anew, it finds its VMIs by the API server and by their sockets. It
-//! starts no QEMU and links no libvirt.
+//! **Owns** all work on a node that needs root. **May be called** by `bin/virt-handler` alone. It holds no
+//! state that it cannot see again: after a restart, it finds its VMIs by the API server and by their sockets.
+//! It starts no QEMU and links no libvirt.
 
-// Tests wait for nobody but themselves.
+// Tests wait for events of their own processes only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod agent;

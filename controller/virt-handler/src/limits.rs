@@ -1,5 +1,5 @@
-//! Limits that the kernel sets to a launcher, and that some VMIs need raised: only root may, so it is done here, before the
-//! launcher is handed its VMI. QEMU has them from the launcher.
+//! Resource limits of a launcher's process that some VMIs need raised. Only root may raise them, so
+//! virt-handler does, before it hands the VMI to the launcher. QEMU inherits them.
 //!
 //! | VMI | limit | to |
 //! |---|---|---|
@@ -8,10 +8,11 @@
 //! | `passtBinding` without `ports` | open files | [`SOCKETS`]: passt listens on every port |
 //! | `cpu.realtime` | the priority of real-time threads | [`PRIORITY`], for a launcher with CPUs of its own alone |
 //!
-//! A thread with real-time priority keeps all others from its CPU. So nobody has one on CPUs that others share, whatever the
-//! VMI says, and whatever the process shows: it may narrow its own list of CPUs, and any container of the pod may listen in
-//! the launcher's place. So the kubelet says which CPUs are the launcher's own, and the kernel says that the process has just
-//! these, and is in the very container that they were given to: out of its CPUs (a cpuset) no process of it comes.
+//! A thread with real-time priority keeps all others from its CPU. So no thread may have it on shared CPUs,
+//! whatever the VMI or the process claims: a process can narrow its own list of CPUs, and any container of
+//! the pod could listen in the launcher's place. So two facts are required. The kubelet reports which CPUs
+//! belong to the launcher exclusively. The kernel reports that the process has exactly these, and is in the
+//! container that they were assigned to: no process leaves the CPUs (cpuset) of its container.
 
 use crate::cpu;
 use crate::error::{Error, Result};
@@ -22,14 +23,15 @@ use rustix::process::Resource;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Memory that is locked beside the guest's.
+/// Memory that is locked in addition to the guest's.
 const BESIDE: u64 = 1 << 30;
-/// What a passt needs that listens on all ports, by TCP and UDP: it does not start with less. Some runtimes give containers few.
+/// Open files of a passt that listens on all TCP and UDP ports: it does not start with fewer. Some runtimes
+/// give containers few.
 const SOCKETS: u64 = 1 << 18;
-/// What vCPUs need: more than any thread without real time, less than all others with it.
+/// Priority of vCPU threads: above any thread without real-time priority, below all others with it.
 const PRIORITY: u64 = 1;
 
-/// Raises what a VMI needs raised. `kubelet`: its folder.
+/// Raises the limits that a VMI needs. `kubelet`: its folder.
 pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &Path) -> Result<()> {
     if let Some(bytes) = locked(machine) {
         process.raise(Resource::Memlock, bytes)?;
@@ -50,8 +52,8 @@ fn listens_on_all_ports(machine: &Machine) -> bool {
     machine.interfaces.iter().any(is_open)
 }
 
-/// The memory that a VMI locks, if it does. libvirt asks for the guest's and 1 GiB where it has a device of the node, in its own
-/// rounding, and is content with more.
+/// Memory that a VMI locks; `None` if it locks none. With a device of the node, libvirt asks for the guest's
+/// and 1 GiB in its own rounding, and accepts more.
 fn locked(machine: &Machine) -> Option<u64> {
     let beside = match (machine.has_device_of_node(), machine.memory.locked) {
         (true, _) => 2 * BESIDE,
@@ -61,7 +63,7 @@ fn locked(machine: &Machine) -> Option<u64> {
     Some(machine.memory.guest.saturating_add(beside))
 }
 
-/// Refuses a process of another container of the pod, which has the CPUs that all share.
+/// Refuses a process of another container of the pod, which has the shared CPUs.
 fn is_the_launchers(process: &Process, pod: &Pod) -> Result<()> {
     let id = pod.container_id(COMPUTE).ok_or_else(|| {
         Error::failed(format!(
@@ -72,7 +74,7 @@ fn is_the_launchers(process: &Process, pod: &Pod) -> Result<()> {
     process.is_of_container(&pod.metadata.uid, id)
 }
 
-/// Refuses a process with other CPUs than those that the kubelet has given to the launcher alone.
+/// Refuses a process with CPUs other than those that the kubelet has assigned to the launcher exclusively.
 fn has_its_own(process: &Process, pod: &str, kubelet: &Path, asked: u32) -> Result<()> {
     let (has, given) = (process.cpus()?, cpu::given(kubelet, pod, COMPUTE));
     if are_own(&has, given.as_ref(), asked) {
@@ -86,7 +88,7 @@ fn has_its_own(process: &Process, pod: &str, kubelet: &Path, asked: u32) -> Resu
     )))
 }
 
-/// A launcher on just the CPUs that the kubelet has given to it, as many as it asked for, has them for itself.
+/// True if the launcher has exactly the CPUs that the kubelet assigned to it, and as many as it asked for.
 fn are_own(has: &BTreeSet<u32>, given: Option<&BTreeSet<u32>>, asked: u32) -> bool {
     given == Some(has) && asked > 0 && u32::try_from(has.len()).is_ok_and(|has| has == asked)
 }

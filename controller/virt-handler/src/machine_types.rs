@@ -1,4 +1,4 @@
-//! Machine types of this node's QEMU that it is about to give up: told by `node-info`, exported as metrics.
+//! Deprecated machine types of this node's QEMU, reported by `node-info` and exported as metrics.
 
 use std::sync::{Mutex, PoisonError};
 

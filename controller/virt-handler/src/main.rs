@@ -1,4 +1,4 @@
-//! `virt-handler`, one per node.
+//! Program `virt-handler`, one per node.
 
 use clap::Parser as _;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! What virt-handler measures: what the VMIs of its node use, asked of their launchers when somebody asks us.
+//! Metrics of virt-handler: resource usage of the node's VMIs, which is read from their launchers when the
+//! metrics page is requested.
 //!
 //! ```text
 //!  keepers ──► launchers ── all at once, each within its time ──► stats        ──► the page
@@ -9,9 +10,10 @@
 //!  node-info ── machine types that are deprecated ────────────────► the page
 //! ```
 //!
-//! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
-//! more is told than a VMI can have, and by no name that its spec has not: names of measures are kept for ever. A VMI has at
-//! most [`MOST`] disks and interfaces, [`VCPUS`] vCPUs, and file systems of so many names as `filesystems` says.
+//! A launcher belongs to a tenant. A launcher that does not answer is left out, and does not delay the
+//! others. Of one that reports too much, only as many values are exported as a VMI can have, and only under
+//! names of its spec: monitoring systems keep names for ever. A VMI has at most [`MOST`] disks and
+//! interfaces, [`VCPUS`] vCPUs, and as many file system names as `filesystems` permits.
 
 mod host;
 mod panics;
@@ -35,27 +37,27 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Disks, and interfaces, of a VMI.
+/// Most disks, and most interfaces, of a VMI.
 const MOST: usize = 256;
-/// vCPUs of a VMI.
+/// Most vCPUs of a VMI.
 const VCPUS: u32 = 512;
-/// How long a launcher may take.
+/// Time limit of a launcher.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// VMIs whose launchers took them, since this program runs.
+/// Number of VMIs that launchers accepted, since the start of this program.
 static SYNCS: AtomicU64 = AtomicU64::new(0);
 
-/// A launcher was handed its VMI.
+/// Counts a VMI that was handed to its launcher.
 pub(crate) fn synced() {
     SYNCS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What each VMI uses, of those whose launchers say it in time.
+/// Usage of each VMI whose launcher answers in time.
 async fn ask(launchers: &Launchers) -> Vec<Used> {
     let mut asked = JoinSet::new();
     for entry in launchers.all() {
         asked.spawn(async move {
-            // A guest agent that hangs costs its own VMI the file systems alone.
+            // A guest agent that hangs costs its own VMI only the file systems.
             let filesystems = async {
                 if !entry.agent {
                     return Vec::new();
@@ -75,7 +77,7 @@ async fn ask(launchers: &Launchers) -> Vec<Used> {
     used
 }
 
-/// What a VMI uses.
+/// Resource usage of a VMI.
 #[derive(Debug)]
 struct Used {
     entry: Entry,
@@ -83,7 +85,7 @@ struct Used {
     filesystems: Told,
 }
 
-/// No more devices than a VMI can have, each with a name that is one.
+/// Stats within the limits of a VMI, each device with a valid name.
 fn bounded(mut stats: Stats) -> Stats {
     fn bound<T>(all: &mut BTreeMap<String, T>) {
         all.retain(|name, _| bounds::is_device(name));
@@ -97,7 +99,7 @@ fn bounded(mut stats: Stats) -> Stats {
     stats
 }
 
-/// The page of a node's virt-handler.
+/// Metrics page of a node's virt-handler.
 pub(crate) async fn page(node: &str, launchers: &Launchers, host: &Host) -> String {
     let (used, had) = tokio::join!(ask(launchers), host.look(launchers.all()));
     let paused = launchers.all().iter().filter(|entry| entry.is_paused_for_disk()).count();
@@ -184,11 +186,11 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
     page.text()
 }
 
-/// What VMIs have of the node, and what the node has.
+/// Metrics of the node's resources that VMIs have.
 fn of_node(page: &mut Page, node: &str, all: &[Used], had: &Had) {
     let mut family = page.family("kubevirt_vmi_node_cpu_affinity");
     for used in all {
-        // Each vCPU may run on as many CPUs: on one, or on those of the launcher.
+        // Number of CPUs that each vCPU may run on: one, or those of the launcher.
         let each = if used.entry.has_own_cpus { Some(1) } else { had.cpus.get(&used.entry.uid).copied() };
         let online = used.stats.vcpus.values().filter(|vcpu| vcpu.state != VcpuState::Offline).count();
         if let Some(each) = each {
@@ -242,7 +244,7 @@ impl Used {
     }
 }
 
-/// What is measured of devices, by their names in the spec; a device that has none there is left out.
+/// Metrics of devices by their names in the spec; devices without such a name are left out.
 fn named<'a, T>(names: &'a Names, stats: &'a BTreeMap<String, T>) -> impl Iterator<Item = (String, &'a T)> {
     stats.iter().filter_map(|(device, stats)| Some((cut(names.get(device)?), stats)))
 }

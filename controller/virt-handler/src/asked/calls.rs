@@ -1,4 +1,5 @@
-//! Questions with one answer: each is asked of the launcher by its one client, read, and written again.
+//! Requests with one answer: each is sent to the launcher by its client, and the parsed answer is written
+//! again.
 
 use super::refused::{Refused, Result};
 use super::route::{Call, Vmi, is_passed_on};
@@ -14,11 +15,11 @@ use serve::transport::{Asked, HttpResponse};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The largest body of a request.
+/// Largest body of a request.
 const BODY: usize = 4 << 10;
-/// The largest picture of a screen.
+/// Largest screenshot.
 const PICTURE: usize = 16 << 20;
-/// Time limit of a picture, those before it included: a little less than virt-api waits.
+/// Time limit of a screenshot, including the wait for others: a little less than virt-api waits.
 const WAITS: Duration = Duration::from_secs(18);
 
 impl ForVirtApi {
@@ -55,14 +56,15 @@ impl ForVirtApi {
         let busy = || Refused::busy(&format!("a screenshot of {vmi} is being taken already"));
         let _place = self.pictures.take(vmi.uid).ok_or_else(busy)?;
         let taken = timeout(WAITS, launcher.screenshot_in(wake, PICTURE, self.picture.acquire())).await;
-        // As long as it goes out, it is counted by the server.
+        // The place is kept while the picture is read from the launcher; the memory of the answer is counted
+        // by the server.
         let (picture, _room) =
             taken.map_err(|_| Refused::busy("screenshots of other VMIs of this node come first"))??;
         Ok(typed(picture, "image/png"))
     }
 }
 
-/// A request to the VM.
+/// Passes a request to the VM on.
 async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<HttpResponse> {
     let request: Request = read(body, vmi, "a request")?;
     if !is_passed_on(&request) {

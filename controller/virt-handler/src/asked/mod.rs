@@ -1,5 +1,5 @@
-//! Requests of virt-api about VMIs of this node: virt-handler passes them on to launchers, and the bytes of a console or a
-//! screen.
+//! Requests of virt-api about VMIs of this node. virt-handler passes them on to launchers, and copies the
+//! bytes of a console or a screen.
 //!
 //! ```text
 //!  virt-api ── HTTPS ─► who? ─► route: VMI, question ─► launchers ─► places of this VMI
@@ -9,16 +9,19 @@
 //!                                                                      └─ streams: 101 after the launcher's own, then bytes
 //! ```
 //!
-//! Paths are those of `launcher_client::vmi_path`, the launcher's own below it: virt-api has the one client of launchers.
-//! Whether a person may do this to that VMI, virt-api has asked the API server before; here a certificate for clients with
-//! its name is all that counts. virt-handler's own is the same on every node, and opens nothing.
+//! Paths are those of `launcher_client::vmi_path`, followed by the launcher's own path: virt-api uses the
+//! same client of launchers. virt-api has asked the API server before whether the user may do this to the
+//! VMI. Here only a client certificate with virt-api's name counts. virt-handler's own certificate is the
+//! same on every node, and is not accepted.
 //!
-//! **Passed on** is the list in `route`, and nothing else: no program is run in a guest, and nothing is asked for that a
-//! keeper or virt-controller asks for.
+//! **Passed on** is the list in `route`, and nothing else: no program is run in a guest, and no request of a
+//! keeper or of virt-controller is passed on.
 //!
-//! **Bounds.** A launcher is a tenant's. One that does not answer holds up requests about its own VMI alone, of which so
-//! many wait at once, and fewer where a stream is to be opened; so are streams counted. Pictures of screens are large: three
-//! are read at a time, each of another VMI, and only of launchers that have begun to answer. All that wait together leave connections free for the kubelet and for monitors.
+//! **Bounds.** A launcher belongs to a tenant. A launcher that does not answer delays requests about its own
+//! VMI only: the number of waiting requests per VMI is limited, with a lower limit for streams that are being
+//! opened, and open streams are limited too. Screenshots are large: three are read at a time, each of another
+//! VMI, and only from launchers that have begun to answer. The total limit leaves connections free for the
+//! kubelet and for monitors.
 
 mod calls;
 #[cfg(test)]
@@ -41,39 +44,41 @@ use serve::places::Places;
 use serve::transport::{Answers, Asked, HttpResponse, plain};
 use tokio::sync::Semaphore;
 
-/// Requests at once about one VMI.
+/// Concurrent requests about one VMI.
 const REQUESTS: usize = 8;
-/// Streams at once of one VMI.
+/// Open streams of one VMI.
 const STREAMS: usize = 32;
-/// Streams at once of one VMI whose launcher has not answered yet: as it may be silent, no more of [`ALL`].
+/// Streams of one VMI whose launcher has not answered yet. A silent launcher cannot take more of [`ALL`].
 const OPENING: usize = 4;
-/// Requests at once about all VMIs, streams that have not begun among them. Each is a connection of
-/// [`Limits::of_program`](serve::transport::Limits::of_program), and those that are worked on are closed for nobody.
+/// Concurrent requests about all VMIs, including streams that have not begun. Each takes a connection of
+/// [`Limits::of_program`](serve::transport::Limits::of_program), and working connections are never closed in
+/// favour of others.
 const ALL: usize = 192;
 
-/// Pictures that are read at once: a launcher whose picture trickles holds one for seconds, and others have the rest.
+/// Screenshots that are read at the same time: a launcher that sends slowly takes one place for seconds, and
+/// the others are left.
 const PICTURES: usize = 3;
 
-/// A launcher, with time limits and errors for what is passed on.
+/// Client of a launcher with the time limits and errors of passed-on requests.
 type Launcher = Client<Option<Process>>;
 
-/// The answers to virt-api.
+/// Handler of virt-api's requests.
 pub(crate) struct ForVirtApi {
     launchers: Launchers,
-    /// The name in virt-api's certificate.
+    /// Name in virt-api's certificate.
     name: String,
     all: Semaphore,
     requests: Places,
     streams: Places,
     opening: Places,
-    /// One of each VMI waits …
+    /// At most one screenshot of each VMI waits …
     pictures: Places,
-    /// … until there is one free here.
+    /// … for one of these places.
     picture: Semaphore,
 }
 
 impl ForVirtApi {
-    /// Passes on to these launchers what virt-api of this namespace asks.
+    /// A handler that passes requests of the virt-api in this namespace on to these launchers.
     pub(crate) fn new(launchers: Launchers, namespace: &str) -> ForVirtApi {
         ForVirtApi {
             launchers,

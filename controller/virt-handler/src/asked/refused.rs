@@ -1,4 +1,4 @@
-//! Refusals: those of virt-handler, and those of a launcher, whose status and words are passed on.
+//! Refusals of virt-handler, and refusals of a launcher, whose status and message are passed on.
 
 use super::route::Vmi;
 use api::launcher::Refusal;
@@ -31,7 +31,7 @@ impl Refused {
         Refused::new(StatusCode::NOT_FOUND, &why)
     }
 
-    /// A refusal for now: in a second there may be a place.
+    /// A temporary refusal: a place may be free in a second.
     pub(super) fn busy(error: &str) -> Refused {
         Refused::new(StatusCode::TOO_MANY_REQUESTS, error)
     }
@@ -51,7 +51,8 @@ impl From<Error> for Refused {
     fn from(error: Error) -> Refused {
         tracing::debug!("{}", error.chain());
         let status = match (error.status(), error.kind()) {
-            // Who asks here is not the launcher's to say: 401 would be taken for virt-handler's word.
+            // A launcher's 401 is not passed on: virt-api would take it for a refusal of its own certificate
+            // by virt-handler.
             (Some(said @ (400 | 402..=599)), _) => {
                 StatusCode::from_u16(said).unwrap_or(StatusCode::BAD_GATEWAY)
             }

@@ -1,11 +1,11 @@
-//! Finds the VMI that a request is about, and the question to its launcher. Pure.
+//! Routes: the VMI of a request, and the question to its launcher. Pure.
 
 use api::launcher::Request;
 use http::Method;
 use launcher_client::Access;
 use std::fmt;
 
-/// A VMI, as a path names it.
+/// VMI in the path of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vmi<'a> {
     pub(super) namespace: &'a str,
@@ -19,21 +19,21 @@ impl fmt::Display for Vmi<'_> {
     }
 }
 
-/// A question that is passed on to a launcher.
+/// A request that is passed on to a launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// One that has one answer.
+    /// Request with one answer.
     Call(Call),
-    /// Bytes both ways.
+    /// Stream of bytes in both directions.
     Stream(Way),
 }
 
-/// A question that has one answer.
+/// A request with one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     State,
     Stats,
-    /// Of a screen that is woken up before, where this is true.
+    /// Screenshot; true wakes the screen first.
     Screenshot(bool),
     GuestInfo,
     Users,
@@ -43,7 +43,7 @@ pub(super) enum Call {
     Request,
 }
 
-/// Source of the bytes of a stream.
+/// Kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Console(Access),
@@ -51,7 +51,7 @@ pub(super) enum Way {
     UsbRedir,
 }
 
-/// All that is passed on, by the launcher's own path and query.
+/// All requests that are passed on, by the launcher's path and query.
 const PASSED_ON: &[(&str, &str, Question)] = &[
     ("GET", "/v1/state", Question::Call(Call::State)),
     ("GET", "/v1/stats", Question::Call(Call::Stats)),
@@ -74,7 +74,7 @@ const PASSED_ON: &[(&str, &str, Question)] = &[
     ("GET", "/v1/usbredir", Question::Stream(Way::UsbRedir)),
 ];
 
-/// The VMI and the question of a request, by its path and query; nothing, where it is not passed on.
+/// VMI and question of a request, by its method, path and query; `None` if it is not passed on.
 pub(super) fn route<'a>(method: &Method, path: &'a str) -> Option<(Vmi<'a>, Question)> {
     let (namespace, rest) = path.strip_prefix("/v1/namespaces/")?.split_once('/')?;
     let (name, rest) = rest.strip_prefix("virtualmachineinstances/")?.split_once('/')?;
@@ -84,7 +84,8 @@ pub(super) fn route<'a>(method: &Method, path: &'a str) -> Option<(Vmi<'a>, Ques
     passed_on.filter(|_| is_named).map(|(_, _, question)| (Vmi { namespace, name, uid }, *question))
 }
 
-/// True for a request to the VM that is passed on. Others are for its keeper, or would change the VM away from its spec.
+/// True for a request to the VM that is passed on. Other requests are sent by the VMI's keeper only, or would
+/// change the VM so that it differs from its spec.
 pub(super) fn is_passed_on(request: &Request) -> bool {
     match request {
         Request::Pause | Request::Unpause | Request::Reboot | Request::Reset => true,

@@ -1,7 +1,7 @@
-//! Streams: bytes both ways between virt-api and a launcher, once both have left HTTP.
+//! Streams: bytes in both directions between virt-api and a launcher, once both connections have left HTTP.
 //!
-//! A slow end holds the other back: no more is kept than a piece each way. When one end has said its last word, the other
-//! hears that, and may go on for [`LAST_WORDS`]; an end that breaks off ends both at once.
+//! A slow end slows down the other: only one piece is buffered in each direction. When one end finishes its
+//! direction, the other is told, and may continue for [`LAST_WORDS`]. A broken connection ends both at once.
 
 use super::refused::{Refused, Result};
 use super::route::{Vmi, Way};
@@ -17,17 +17,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::timeout;
 
-/// Size of what is read at once.
+/// Size of one read.
 const PIECE: usize = 16 << 10;
-/// Time limit of one end after the other has said its last word: that one may be gone altogether, and nobody sees it.
+/// Time limit of one direction after the other has ended: the peer may be gone altogether without notice.
 const LAST_WORDS: Duration = Duration::from_secs(60);
-/// Time limit of an end to take a piece: nobody sees meanwhile whether the other is still there.
+/// Time limit for writing one piece: meanwhile the other end is not monitored.
 const STUCK: Duration = Duration::from_secs(300);
-/// Time limit of telling virt-api that a stream has ended.
+/// Time limit for the end of the stream to be sent to virt-api.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 impl ForVirtApi {
-    /// Answers 101 once the launcher has.
+    /// Answers 101 after the launcher has.
     pub(super) async fn stream(
         &self,
         mut asked: Asked,
@@ -69,7 +69,7 @@ impl ForVirtApi {
     }
 }
 
-/// Copies until both ends have ended, one has broken off, or the program ends.
+/// Copies bytes until both directions have ended, a connection breaks, or the program ends.
 async fn pass(upgrade: Upgrade, launcher: Stream) {
     let client = match upgrade.begin().await {
         Ok(client) => client,
@@ -84,11 +84,11 @@ async fn pass(upgrade: Upgrade, launcher: Stream) {
         }
         () = ends => {}
     }
-    // Whoever has gone misses nothing.
+    // If the client is gone, nothing is lost.
     let _ = timeout(GOODBYE, to_client.shutdown()).await;
 }
 
-/// Waits for both ways. When one has ended, the other has only so much time left.
+/// Waits for both directions. When one has ended, the other has a limited time left.
 async fn both(
     one: impl Future<Output = io::Result<()>>,
     other: impl Future<Output = io::Result<()>>,
@@ -107,7 +107,7 @@ async fn both(
     rest.unwrap_or(Ok(()))
 }
 
-/// Copies one way, and passes its end on.
+/// Copies one direction, and passes its end on.
 async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {

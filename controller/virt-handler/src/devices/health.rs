@@ -1,28 +1,27 @@
-//! Whether a device can be used.
+//! Health of a device of the host.
 
 use super::Device;
 use crate::labels;
 use api::node::Verdict;
 use std::path::PathBuf;
 
-/// Looks at one device.
+/// Health check of one device.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
-    /// The device.
     pub(crate) device: Device,
-    /// Where `virt-launcher node-info` leaves what it found out.
+    /// Folder with the results of `virt-launcher node-info`.
     pub(crate) findings: PathBuf,
 }
 
 impl Health {
-    /// Why it cannot be used; nothing where it can.
+    /// Reason why the device cannot be used; `None` if it can.
     #[expect(
         clippy::disallowed_methods,
         reason = "work of virt_handler::blocking, and a device of the host's own"
     )]
     pub(crate) fn trouble(&self) -> Option<String> {
         let Device { name, path } = self.device;
-        // A KVM that opens may still not run a kernel: the probe has tried.
+        // A KVM device that opens may still not run a kernel: `node-info` has tried that.
         if name == "kvm" {
             match labels::read(&self.findings) {
                 Ok(Some(node)) if node.kvm.verdict == Verdict::Full => {}

@@ -1,4 +1,4 @@
-//! Devices of this node for pods: `devices.kubevirt.io/{kvm,tun,vhost-net,vhost-vsock}`, by the kubelet's device plug-ins.
+//! Device plug-ins of this node for the kubelet: `devices.kubevirt.io/{kvm,tun,vhost-net,vhost-vsock}`.
 //!
 //! ```text
 //!  kubelet.sock ◄── Register ── plugin (one per device, its own socket beside)
@@ -8,10 +8,11 @@
 //!  kubelet begins anew: its socket is another, ours is gone ─► listen and register again
 //! ```
 //!
-//! Each of these devices is shared: it is advertised as often as VMIs may be on the node. One that is not healthy is advertised as
-//! such, so that who waits for it is told by the scheduler what is missing; vhost-vsock, with which whoever has it reaches programs of
-//! the node, is offered only with the feature gate `VSOCK`. Those that one VMI at a time has are in [`host`].
-//! A pod that was given one finds it root's; [`own`] makes the pod's own node of it the launcher's.
+//! Each of these devices is shared: it is advertised as many times as the node may have VMIs. An unhealthy
+//! device is advertised as such, so that the scheduler tells waiting pods what is missing. vhost-vsock gives
+//! access to programs of the node, so it is offered only with the feature gate `VSOCK`. Devices for one VMI
+//! at a time are in [`host`]. A device node in a pod belongs to root at first; [`own`] makes the launcher its
+//! owner.
 
 pub(crate) mod health;
 pub(crate) mod host;
@@ -34,16 +35,16 @@ use tokio::sync::watch;
 /// A device of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
-    /// What follows `devices.kubevirt.io/`.
+    /// Name after `devices.kubevirt.io/`.
     pub(crate) name: &'static str,
-    /// Where it is, on the host as in a pod.
+    /// Path on the host and in a pod.
     pub(crate) path: &'static str,
 }
 
-/// The one by which guests speak to the node.
+/// Device by which guests connect to the node.
 const VSOCK: &str = "vhost-vsock";
 
-/// Those that VMIs use.
+/// Devices that VMIs use.
 pub(crate) const DEVICES: [Device; 4] = [
     Device { name: "kvm", path: "/dev/kvm" },
     Device { name: "tun", path: "/dev/net/tun" },
@@ -51,10 +52,10 @@ pub(crate) const DEVICES: [Device; 4] = [
     Device { name: VSOCK, path: "/dev/vhost-vsock" },
 ];
 
-/// Files of `/dev` that are looked at in a pod, of each folder.
+/// Most files of each folder in a pod's `/dev`.
 const NODES: usize = 1024;
 
-/// Offers all devices to the kubelet, for ever.
+/// Offers all devices to the kubelet. Never returns.
 pub(crate) async fn run(
     folder: &Path,
     findings: &Path,
@@ -62,7 +63,7 @@ pub(crate) async fn run(
     settings: &watch::Receiver<Option<NodeSettings>>,
     labels: watch::Receiver<Value>,
 ) {
-    // Each looks at its device and at the kubelet, now and then both at once.
+    // Each device checks itself and the kubelet, sometimes both at once.
     let blocking = Blocking::new("the node's devices", 2 * DEVICES.len());
     let offer = |device| {
         let health = health::Health { device, findings: findings.to_owned() };
@@ -72,20 +73,20 @@ pub(crate) async fn run(
     tokio::join!(kvm, tun, net, vsock, host::run(folder, roots, settings.clone(), labels));
 }
 
-/// Makes a pod's own nodes of the devices the launcher's.
+/// Makes the launcher the owner of the device nodes in its pod.
 pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
     let dev = root.within("/dev")?;
-    // A launcher that runs in no pod sees the host's own.
+    // A launcher outside a pod sees the host's own `/dev`.
     if dev.is(&Folder::open(Path::new("/dev"))?)? {
         return Ok(());
     }
-    // One that the runtime has mounted there is the host's own, and stays root's.
+    // A device that the runtime has bind-mounted is the host's own, and stays root's.
     let dev = dev.alone()?;
-    // Who asks for VSOCK as a resource and not as a device of the guest gets none.
+    // A pod that requests VSOCK as a resource, but not as a device of the guest, does not get it.
     for device in DEVICES.iter().filter(|device| device.name != VSOCK || machine.vsock) {
         give(&dev, device.path.trim_start_matches("/dev/"))?;
     }
-    // A macvtap is a file with its number.
+    // A macvtap is a device file with the number of its link.
     if machine.interfaces.iter().any(|interface| interface.binding == Binding::Tap) {
         let is_tap = |name: &String| {
             let number = name.strip_prefix("tap").unwrap_or_default();
@@ -98,7 +99,7 @@ pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
     if !machine.has_device_of_node() {
         return Ok(());
     }
-    // The kubelet knows which these are: there are no others in the pod.
+    // The kubelet has chosen these files: there are no others in the pod.
     for name in names(&dev, "vfio")? {
         give(&dev, &format!("vfio/{name}"))?;
     }
@@ -110,7 +111,7 @@ pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
     Ok(())
 }
 
-/// Makes one of them the launcher's, if it is there.
+/// Makes the launcher the owner of one device node, if it exists.
 fn give(dev: &Folder, name: &str) -> Result<()> {
     match dev.held(name) {
         Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give(),
@@ -123,7 +124,7 @@ fn give(dev: &Folder, name: &str) -> Result<()> {
     }
 }
 
-/// The names in a folder of a pod's `/dev`, if it is there.
+/// Names in a folder of a pod's `/dev`; none if it does not exist.
 fn names(dev: &Folder, folder: &str) -> Result<Vec<String>> {
     match dev.folder(folder) {
         Ok(folder) => folder.names(NODES),

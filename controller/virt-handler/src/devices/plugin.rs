@@ -1,4 +1,5 @@
-//! One device plug-in: a gRPC server of its own, registered with the kubelet for as long as that is the same one.
+//! A device plug-in: a gRPC server that is registered with the kubelet, and registers again after the kubelet
+//! has restarted.
 
 use super::wire::{
     AllocateRequest, AllocateResponse, Devices, Empty, Options, REGISTER, RegisterRequest, VERSION,
@@ -24,32 +25,32 @@ use tonic::server::{Grpc, ServerStreamingService, UnaryService};
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-/// How often the kubelet is looked at: a new one knows nobody.
+/// Time between two checks of the kubelet's socket: a restarted kubelet knows no plug-in.
 const LOOK: Duration = Duration::from_secs(1);
-/// How soon what failed is tried again, in seconds.
+/// Pauses in seconds before retries after errors.
 const AGAIN: [u64; 4] = [1, 2, 5, 10];
-/// How long the kubelet may take for an answer, and the node for a look at its files.
+/// Time limit for an answer of the kubelet, and for a look at files of the node.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a container is given, as soon as it is known.
+/// Answer for a container, possibly after a wait.
 pub(super) type Given = BoxFuture<'static, Result<AllocateResponse, Status>>;
-/// What a container is given for the devices that the kubelet has chosen; the text is what it may do with them.
+/// Makes the answer for the devices that the kubelet has chosen. The text is the permissions (`r`, `w`, `m`)
+/// of the container.
 pub(super) type Allocate = Arc<dyn Fn(AllocateRequest, &'static str) -> Given + Send + Sync>;
 
-/// What is offered.
+/// A resource that is offered to the kubelet.
 #[derive(Clone)]
 pub(super) struct Offer {
-    /// The extended resource: `devices.kubevirt.io/kvm`.
+    /// Extended resource: `devices.kubevirt.io/kvm`.
     pub(super) resource: String,
-    /// The name of its socket beside the kubelet's.
+    /// Name of its socket beside the kubelet's.
     pub(super) endpoint: String,
-    /// The devices, as they are now.
+    /// Current list of the devices.
     pub(super) list: watch::Receiver<Devices>,
-    /// What a container is given.
     pub(super) allocate: Allocate,
 }
 
-/// Offers devices to whichever kubelet is there, for ever.
+/// Offers devices to the current kubelet. Never returns.
 pub(super) async fn offer(folder: PathBuf, offer: Offer, blocking: Blocking) {
     let mut tries = 0;
     loop {
@@ -66,7 +67,7 @@ pub(super) async fn offer(folder: PathBuf, offer: Offer, blocking: Blocking) {
     }
 }
 
-/// Listens and registers; ends when the kubelet is another one.
+/// Listens and registers; returns when the kubelet has restarted.
 async fn once(folder: &Path, offer: &Offer, tries: &mut usize, blocking: &Blocking) -> Result<()> {
     let (own, kubelet) = (folder.join(&offer.endpoint), folder.join("kubelet.sock"));
     let cannot = || format!("cannot listen on {}", own.display());
@@ -96,8 +97,8 @@ async fn once(folder: &Path, offer: &Offer, tries: &mut usize, blocking: &Blocki
     }
 }
 
-/// A socket of ours, which goes when nobody listens any more. Should another virt-handler have taken its place, that one sees
-/// that it is gone, and offers the device again.
+/// A socket of ours, which is removed at the end. If it was the socket of another virt-handler that has taken
+/// its place, that one notices and offers the device again.
 struct Socket<'a>(&'a Path);
 
 impl Drop for Socket<'_> {
@@ -112,7 +113,12 @@ impl Drop for Socket<'_> {
     }
 }
 
-/// Takes away what a virt-handler before left at `own`. Which kubelet there is, and what is said of permissions to it.
+/// Removes a socket that an earlier virt-handler left at `own`. Returns the identity of the kubelet's socket,
+<<<<<<< /tmp/work/m.cur
+/// and the permissions for its version.
+=======
+/// and the permissions for device files under the node's version of cgroups.
+>>>>>>> /tmp/work/m.new
 #[expect(clippy::disallowed_methods, reason = "work of virt_handler::blocking")]
 fn clean(own: &Path, kubelet: &Path) -> Result<(Option<Which>, &'static str)> {
     match std::fs::remove_file(own) {
@@ -125,10 +131,10 @@ fn clean(own: &Path, kubelet: &Path) -> Result<(Option<Which>, &'static str)> {
     Ok((which(kubelet), if unified { "rwm" } else { "rw" }))
 }
 
-/// Device, number and time of change of a file.
+/// Identity of a file: device, inode, and time of change.
 type Which = (u64, u64, i64, i64);
 
-/// Tells one socket from another of the same name.
+/// Identity of a socket, which differs after a restart with the same name.
 #[expect(clippy::disallowed_methods, reason = "work of virt_handler::blocking")]
 fn which(path: &Path) -> Option<Which> {
     let found = std::fs::symlink_metadata(path).ok()?;
@@ -160,9 +166,9 @@ async fn register(kubelet: &Path, offer: &Offer) -> Result<()> {
     done.map_err(|_| Error::failed(format!("{} within {} s", what(), PATIENCE.as_secs())))?.map(drop)
 }
 
-/// Answers the kubelet.
+/// Serves the kubelet.
 async fn serve(listener: UnixListener, plugin: Plugin) {
-    // What a connection of a plug-in that ended still does, ends with it.
+    // Connections end with the plug-in.
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let plugin = plugin.clone();
@@ -180,7 +186,7 @@ async fn serve(listener: UnixListener, plugin: Plugin) {
 #[derive(Clone)]
 struct Plugin {
     offer: Offer,
-    /// What a pod may do with the device.
+    /// Permissions of a pod for the device.
     permissions: &'static str,
 }
 
@@ -201,7 +207,7 @@ impl Plugin {
                 let codec = ProstCodec::<AllocateResponse, AllocateRequest>::default();
                 Grpc::new(codec).unary(self.clone(), request).await
             }
-            // The two that our options say we do not have.
+            // The two methods that our options disable.
             _ => Status::unimplemented("this plug-in has no such method").into_http(),
         }
     }
@@ -212,7 +218,7 @@ impl ServerStreamingService<Empty> for Plugin {
     type ResponseStream = BoxStream<'static, Result<Devices, Status>>;
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
-    /// All devices now, and again whenever they are others.
+    /// Sends all devices now, and again at each change.
     fn call(&mut self, _: Request<Empty>) -> Self::Future {
         let mut list = self.offer.list.clone();
         list.mark_changed();
@@ -235,7 +241,7 @@ impl UnaryService<AllocateRequest> for Plugin {
     }
 }
 
-/// A method that needs no waiting.
+/// A method that answers at once.
 struct Unary<F>(F);
 
 impl<Q, A, F: FnMut(Q) -> A> UnaryService<Q> for Unary<F> {

@@ -1,4 +1,4 @@
-//! Devices that every VMI may use at once: each is advertised as often as VMIs may be on the node.
+//! Devices that all VMIs share: each is advertised as many times as the node may have VMIs.
 
 use super::health::Health;
 use super::plugin::{self, Offer, PATIENCE};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often the device is looked at.
+/// Time between two checks of the device.
 const EXAMINE: Duration = Duration::from_secs(10);
 
-/// Offers one device to whichever kubelet is there, for ever.
+/// Offers one device to the current kubelet. Never returns.
 pub(super) async fn run(
     folder: PathBuf,
     device: Device,
@@ -25,7 +25,7 @@ pub(super) async fn run(
     let times = |settings: &mut watch::Receiver<Option<NodeSettings>>| {
         times(device, settings.borrow_and_update().as_ref().unwrap_or(&NodeSettings::default()))
     };
-    // What is not offered is not opened either: that loads modules of the kernel.
+    // A device that is not offered is not opened: opening loads kernel modules.
     let healthy = async |times: usize| times > 0 && examine(&health, &blocking).await.is_none();
     let count = times(&mut settings);
     let mut is_healthy = healthy(count).await;
@@ -56,7 +56,7 @@ pub(super) async fn run(
     tokio::join!(examined, plugin::offer(folder, offer(device, list), blocking.clone()));
 }
 
-/// What is offered of it.
+/// Offer of a device for its plug-in.
 pub(super) fn offer(device: Device, list: watch::Receiver<Devices>) -> Offer {
     Offer {
         resource: format!("devices.kubevirt.io/{}", device.name),
@@ -68,7 +68,7 @@ pub(super) fn offer(device: Device, list: watch::Receiver<Devices>) -> Offer {
     }
 }
 
-/// How often it is advertised.
+/// Number of times that the device is advertised.
 fn times(device: Device, settings: &NodeSettings) -> usize {
     if device.name == VSOCK && !settings.vsock { 0 } else { settings.vmis }
 }
@@ -81,7 +81,7 @@ async fn examine(health: &Health, blocking: &Blocking) -> Option<String> {
     found
 }
 
-/// One device so many times.
+/// List that has one device this many times.
 pub(super) fn devices(healthy: bool, times: usize) -> Devices {
     let device = |number| wire::Device { id: format!("{number:03}"), ..wire::Device::of(healthy) };
     Devices { devices: (0..times).map(device).collect() }

@@ -1,11 +1,11 @@
-//! The context ID (CID) of a VMI's VSOCK device, as virt-controller has assigned it.
+//! Context ID (CID) of a VMI's VSOCK device, which virt-controller assigns.
 
 use crate::error::{Error, Result};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 
-/// The CID for the launcher; nothing where the VMI has no VSOCK device. A status is not believed where it names the CID of the
-/// node itself, or of all.
+/// CID for the launcher; `None` if the VMI has no VSOCK device. A status with the CID of the node itself, or
+/// the wildcard, is refused.
 pub(crate) fn cid(machine: &Machine, vmi: &VirtualMachineInstance) -> Result<Option<u32>> {
     if !machine.vsock {
         return Ok(None);

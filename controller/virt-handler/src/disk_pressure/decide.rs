@@ -72,9 +72,12 @@ pub(super) struct Growing {
 /// State of the vCPUs of a VMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vcpus {
-    /// They run.
+<<<<<<< /tmp/work/m.cur
+    /// Running.
+=======
+>>>>>>> /tmp/work/m.new
     Running,
-    /// They are paused for the disk of the node.
+    /// Paused because of disk pressure.
     PausedForDisk,
     /// The VMI is paused for another reason, starts, or ends.
     Other,
@@ -121,14 +124,14 @@ impl Pressure {
             grown.is_some_and(|grown| grown > allowance)
         };
         let after = if running.is_empty() { STILL } else { SHORT };
-        // Between the line of the pause and that of the resumption there is room for those that run.
+        // The gap between the limits of pausing and resuming is left to running VMIs.
         let pause =
             if room.distance() <= 0 { running.into_iter().filter(grown).collect() } else { Vec::new() };
         Decision { pause: uids(pause), resume: Vec::new(), after }
     }
 }
 
-/// The time in which the fastest guests cannot use up the room.
+/// Time in which even the fastest guests cannot use up the room.
 fn interval(room: Room) -> Duration {
     let bytes = u64::try_from(room.distance()).unwrap_or(0);
     let millis = bytes / (FASTEST / 1000);

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! No right at the API server is needed for that. A kubelet inside another program (k3s) or in a container is
-//! not found: then the defaults of the kubelet hold, or what the annotation `kubevirt.io/eviction-hard` of
-//! the KubeVirt object says.
+//! not found. Then the kubelet's defaults apply, or the annotation `kubevirt.io/eviction-hard` of the
+//! KubeVirt object.
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, read on a thread apart")]
 
 use super::thresholds::{Thresholds, flag};
@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 
 /// Name of the process.
 const NAME: &str = "kubelet";
-/// Processes of a node that are looked at.
+/// Most processes of a node that are checked.
 const PROCESSES: usize = 1 << 17;
-/// Configuration files that are read, and bytes of one.
+/// Most configuration files that are read, and bytes of one.
 const FILES: usize = 100;
 const LARGEST: u64 = 1 << 20;
 /// Folders of images, by container runtime.
@@ -33,16 +33,16 @@ const IMAGES: [&str; 3] = ["/var/lib/containerd", "/var/lib/containers/storage",
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kubelet {
     pub(super) thresholds: Thresholds,
-    /// Images lie on the file system with the pods, or may do so.
+    /// Images are, or may be, on the file system with the pods.
     pub(super) has_images: bool,
-    /// Somebody has said the thresholds: the kubelet's command line, its configuration, or an administrator.
-    /// Else they are defaults.
+    /// True if the thresholds are configured: by the kubelet's command line, its configuration, or an
+    /// administrator. Otherwise they are defaults.
     pub(super) is_known: bool,
 }
 
 impl Kubelet {
-    /// The kubelet of the node whose processes are in `proc`. `pods`: the folder of its pods; `said`:
-    /// thresholds that count instead of its own, in the words of its flag.
+    /// Settings of the kubelet of the node whose processes are in `proc`. `pods`: the folder of its pods;
+    /// `said`: thresholds that replace its own, in the format of its flag.
     pub(super) fn of_node(proc: &Path, pods: &Path, said: Option<&str>) -> Result<Kubelet> {
         let has_images = has_images(&proc.join("1/root"), pods)?;
         if let Some(said) = said {
@@ -58,7 +58,7 @@ impl Kubelet {
     }
 }
 
-/// The folder of the kubelet's process.
+/// Folder of the kubelet's process; `None` if not found.
 fn process(proc: &Path) -> Result<Option<PathBuf>> {
     let mounts = |folder: &Path| fs::read_link(folder.join("ns/mnt"));
     let own = mounts(&proc.join("1"))
@@ -67,7 +67,7 @@ fn process(proc: &Path) -> Result<Option<PathBuf>> {
     for number in Folder::open(proc)?.names(PROCESSES)?.into_iter().filter(is_number) {
         let folder = proc.join(number);
         let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
-        // A container may call its process so, too.
+        // A container may have a process of this name, too.
         if name.trim_end() == NAME && mounts(&folder).is_ok_and(|mounts| mounts == own) {
             return Ok(Some(folder));
         }
@@ -107,9 +107,9 @@ fn read(folder: &Folder, name: &str) -> Result<Value> {
     })
 }
 
-/// False only where a folder of images is found, and all of them are on other file systems than the pods:
-/// then the kubelet judges the two apart. One of the same size is taken for the same: a subvolume has a
-/// device number of its own.
+/// False only if a folder of images is found, and all of them are on other file systems than the pods: then
+/// the kubelet evaluates the two separately. File systems of the same size count as the same, since a
+/// subvolume has a device number of its own.
 fn has_images(node: &Path, pods: &Path) -> Result<bool> {
     let pods = Folder::open(pods)?;
     let (device, size) = (pods.device()?, pods.capacity()?);
@@ -131,7 +131,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// A node whose processes and files are played in a folder.
+    /// A fake node: processes and files in a folder.
     struct Node(tempfile::TempDir);
 
     impl Node {
@@ -211,7 +211,7 @@ mod tests {
         assert!(node.look().unwrap().has_images, "none are found: they may be anywhere");
         fs::create_dir_all(node.path("files/var/lib/containerd")).unwrap();
         assert!(node.look().unwrap().has_images);
-        // /proc is another file system, of another size.
+        // /proc is a file system of another size.
         fs::remove_dir(node.path("files/var/lib/containerd")).unwrap();
         let apart = |pods: &str| has_images(Path::new("/"), Path::new(pods)).unwrap();
         if Path::new("/var/lib/docker").exists() || Path::new("/var/lib/containerd").exists() {

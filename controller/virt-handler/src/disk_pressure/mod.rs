@@ -8,14 +8,15 @@
 //!  blocks that the disks take ──────────────────────────────┘
 //! ```
 //!
-//! Overlays of containerDisks and of `ephemeral` volumes, and emptyDisks, take room of the node as their
-//! guests write. QEMU pauses a guest when the disk is really full, and the kubelet evicts pods before that.
-//! The state of the launcher tells the pause, and the keeper of the VMI writes it as the condition `Paused`.
+//! Overlays of containerDisks and of `ephemeral` volumes, and emptyDisks, use space of the node as their
+//! guests write. QEMU pauses a guest when the disk is really full, but the kubelet evicts pods before that.
+//! The launcher reports the pause in its state, and the keeper of the VMI writes it as the condition
+//! `Paused`.
 //!
-//! **Guarantees.** A VMI whose disks do not grow is never paused here, and one that a user paused is never
-//! resumed. Nothing is remembered that a new virt-handler would miss: a VMI that is paused for its node says
-//! so itself. **Costs** one `statfs`, and a look at each disk, each two seconds while VMIs have such disks,
-//! and more often as the distance shrinks. A tenant's folder that does not answer holds up its own VMI alone.
+//! **Guarantees.** A VMI whose disks do not grow is never paused here, and a VMI that a user paused is never
+//! resumed. No state is kept that a new virt-handler would miss: a VMI that is paused for its node reports
+//! that itself. **Costs** one `statfs`, and a look at each disk, every two seconds while VMIs have such
+//! disks, and more often as the room shrinks. A tenant's folder that does not answer delays its own VMI only.
 //!
 //! **Assumes** that a guest writes at most 2 GiB/s. Images that are pulled, logs and emptyDirs of other pods,
 //! hostDisks and PVCs in folders of the node can bring it to the threshold all the same: pausing guests does
@@ -53,7 +54,7 @@ const MEASURE: Duration = Duration::from_millis(250);
 /// Time after which a launcher is asked again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Disks of a VMI that grow on the node, and the state of their VMI.
+/// Disks of a VMI that grow on the node, and the state of its vCPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct GrowingDisks {
     place: Arc<PodFolder>,
@@ -62,7 +63,7 @@ pub(crate) struct GrowingDisks {
 }
 
 impl GrowingDisks {
-    /// Those of a VMI, if it has some.
+    /// Growing disks of a VMI; `None` if it has none.
     pub(crate) fn of(vmi: &VirtualMachineInstance, place: &Arc<PodFolder>) -> Option<GrowingDisks> {
         let grows = |volume: &&api::vmi::Volume| {
             volume.container_disk.is_some() || volume.ephemeral.is_some() || volume.empty_disk.is_some()
@@ -72,7 +73,7 @@ impl GrowingDisks {
         (!names.is_empty()).then(|| GrowingDisks { place: Arc::clone(place), names, vcpus: Vcpus::Other })
     }
 
-    /// The launcher tells this state.
+    /// Takes a state that the launcher reports.
     pub(crate) fn see(&mut self, state: &State) {
         self.vcpus = match state.life {
             Life::Running => Vcpus::Running,
@@ -106,14 +107,14 @@ struct Vmi {
 }
 
 impl DiskPressure {
-    /// Works for as long as the program runs.
+    /// Runs as long as the program.
     pub(crate) async fn run(self) {
         let kubelet =
             Mutex::new(Kubelet { thresholds: Thresholds::default(), has_images: true, is_known: false });
         tokio::join!(self.learn(&kubelet), self.watch(&kubelet));
     }
 
-    /// Reads the kubelet's thresholds, now and then.
+    /// Reads the kubelet's thresholds regularly.
     async fn learn(&self, known: &Mutex<Kubelet>) {
         let blocking = Blocking::new("the kubelet", 1);
         let (mut failed, mut settings) = (String::new(), self.settings.clone());
@@ -189,7 +190,7 @@ impl DiskPressure {
         blocking.run("looking at the free space", PATIENCE, look).await
     }
 
-    /// One look. Gives back the time until the next one.
+    /// Pauses and resumes VMIs once. Returns the time until the next look.
     async fn look(
         &self,
         room: Room,
@@ -232,7 +233,7 @@ impl DiskPressure {
         after
     }
 
-    /// Message of the condition: a tenant reads it, so it tells no number of the node.
+    /// Message of the condition. Tenants read it, so it contains no numbers of the node.
     fn message(&self) -> String {
         format!(
             "VMI was paused: the disk of node {} is nearly full, and this VMI's containerDisks, emptyDisks or ephemeral volumes grow \

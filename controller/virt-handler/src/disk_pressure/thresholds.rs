@@ -1,13 +1,13 @@
-//! Thresholds of the kubelet's evictions, as its command line and its configuration say them. Pure.
+//! Eviction thresholds of the kubelet, from its command line and its configuration. Pure.
 //!
 //! | signal | file system | default |
 //! |---|---|---|
 //! | `nodefs.available` | the one with the kubelet's folder, and so with the disks of VMIs | 10% |
 //! | `imagefs.available` | the one with images; counts where it is the same | 15% |
 //!
-//! Signals of inodes are left out: a guest that writes takes none. Of a hard and a soft threshold the one
-//! that is reached first counts. As in the kubelet, an `evictionHard` that names one signal takes the
-//! defaults of the others away.
+//! Signals of inodes are left out, since a guest that writes uses none. Of a hard and a soft threshold, the
+//! one that is reached first counts. As in the kubelet, an `evictionHard` that names one signal removes the
+//! defaults of the others.
 
 use crate::error::{Error, Result};
 use api::quantity::Quantity;
@@ -29,7 +29,7 @@ enum Signal {
     Images,
 }
 
-/// An amount that has to be left.
+/// Amount that has to be left.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Amount {
     Bytes(u64),
@@ -38,14 +38,15 @@ enum Amount {
 }
 
 impl Default for Thresholds {
-    /// Those of a kubelet that is not told any.
+    /// Thresholds of a kubelet without configuration.
     fn default() -> Thresholds {
         Thresholds(vec![(Signal::Node, Amount::Part(0.10)), (Signal::Images, Amount::Part(0.15))])
     }
 }
 
 impl Thresholds {
-    /// Thresholds of a kubelet with these arguments and these configurations, the last one of which counts.
+    /// Thresholds of a kubelet with these arguments and configurations; the last configuration takes
+    /// precedence.
     pub(super) fn of_kubelet(arguments: &[String], configurations: &[Value]) -> Result<Thresholds> {
         let said = |name: &str| -> Option<BTreeMap<String, String>> {
             let all = configurations.iter().filter_map(|one| one.get(name)?.as_object());
@@ -76,7 +77,7 @@ impl Thresholds {
         Ok(Thresholds(all))
     }
 
-    /// Bytes below which the kubelet evicts, of a file system of so many bytes. `has_images`: images lie on
+    /// Bytes below which the kubelet evicts, for a file system of this capacity. `has_images`: images are on
     /// it too.
     pub(super) fn bytes(&self, capacity: u64, has_images: bool) -> u64 {
         let counts = |signal: Signal| signal == Signal::Node || has_images;
@@ -91,7 +92,7 @@ impl Thresholds {
 impl FromStr for Thresholds {
     type Err = Error;
 
-    /// Reads the words of the kubelet's flag: `nodefs.available<10%,imagefs.available<15%`.
+    /// Parses the format of the kubelet's flag: `nodefs.available<10%,imagefs.available<15%`.
     fn from_str(text: &str) -> Result<Thresholds> {
         let mut said = BTreeMap::new();
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
@@ -121,7 +122,7 @@ fn read(said: &BTreeMap<String, String>) -> Result<Vec<(Signal, Amount)>> {
     Ok(all)
 }
 
-/// The last value of a flag.
+/// Last value of a flag.
 pub(super) fn flag<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
     let mut found = None;
     for (at, word) in arguments.iter().enumerate() {
@@ -158,12 +159,12 @@ mod tests {
         for (arguments, configurations, wanted) in [
             (&[][..], vec![], percent(15, 10)),
             (&["--root-dir", "/x"], vec![json!({"evictionHard": {}}), json!({})], percent(15, 10)),
-            // One that is said takes the default of the other away.
+            // A configured signal removes the default of the other.
             (&[], vec![hard.clone()], percent(1, 1)),
             (&[], vec![json!({"evictionHard": {"imagefs.available": "20%"}})], percent(20, 0)),
             (&[], vec![json!({"evictionHard": {"imagefs.available": "7Gi"}})], percent(7, 0)),
             (&[], vec![hard.clone(), json!({"mergeDefaultEvictionSettings": true})], percent(15, 1)),
-            // A later file adds to an earlier one, and a flag counts instead of both.
+            // A later file adds to an earlier one, and a flag replaces both.
             (&[], vec![hard.clone(), json!({"evictionHard": {"nodefs.available": "3%"}})], percent(3, 3)),
             (
                 &["--eviction-hard=nodefs.available<5%,imagefs.available<6%"],
@@ -171,7 +172,7 @@ mod tests {
                 percent(6, 5),
             ),
             (&["--eviction-hard", "nodefs.available<2Gi"], vec![hard.clone()], percent(2, 2)),
-            // A soft threshold is reached first.
+            // The soft threshold is reached first.
             (&[], vec![hard.clone(), json!({"evictionSoft": {"nodefs.available": "30%"}})], percent(30, 30)),
             (&["--eviction-soft=imagefs.available<40%"], vec![hard], percent(40, 1)),
         ] {

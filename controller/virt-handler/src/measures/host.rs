@@ -1,4 +1,5 @@
-//! What of the node the pods of VMIs have: the CPUs that their launchers may run on, by the kernel, and GPUs, by the kubelet.
+//! Node resources of VMIs' pods: the CPUs that their launchers may run on, from the kernel, and GPUs, from
+//! the kubelet.
 
 use crate::blocking::Blocking;
 use crate::devices;
@@ -7,26 +8,26 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a look may take.
+/// Time limit of a look.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Resources whose devices are told, as in KubeVirt, and how many of a node.
+/// Prefix of resources whose devices are exported, as in KubeVirt, and the most devices of a node.
 const GPUS: &str = "nvidia.com";
 const MOST: usize = 1024;
-/// The longest name of a resource, and of a device.
+/// Longest name of a resource, and of a device.
 const LONGEST: usize = 128;
 
-/// Where the look is at.
+/// Reader of the node's resources.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
-    /// The folder in which the kubelet keeps which devices pods have.
+    /// Folder of the kubelet's file about devices of pods.
     folder: PathBuf,
     blocking: Blocking,
 }
 
-/// What pods of VMIs have.
+/// Node resources that VMIs' pods have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Had {
-    /// How many CPUs of the node a launcher may run on, by the uid of its VMI.
+    /// Number of CPUs that a launcher may run on, by the UID of its VMI.
     pub(super) cpus: BTreeMap<String, u64>,
     pub(super) gpus: Vec<Gpu>,
 }
@@ -41,12 +42,12 @@ pub(super) struct Gpu {
 }
 
 impl Host {
-    /// The node whose kubelet has this folder for device plugins.
+    /// Reader for the node whose kubelet has this folder of device plug-ins.
     pub(crate) fn new(folder: PathBuf) -> Host {
         Host { folder, blocking: Blocking::new("the measures of the node", 1) }
     }
 
-    /// What the pods of these VMIs have now; of what cannot be seen, nothing.
+    /// Current resources of the pods of these VMIs. Values that cannot be read are left out.
     pub(super) async fn look(&self, entries: Vec<Entry>) -> Had {
         let folder = self.folder.clone();
         let look = move || {
@@ -69,7 +70,7 @@ impl Host {
     }
 }
 
-/// Those of GPUs that launcher pods have: the pod's uid, the resource, and the device.
+/// GPUs of launcher pods, from the UID of the pod, the resource and the device ID.
 fn gpus(entries: &[Entry], given: Vec<(String, String, String)>) -> Vec<Gpu> {
     let is_told = |text: &str| text.len() <= LONGEST && !text.chars().any(char::is_control);
     let gpu = |(uid, resource, uuid): (String, String, String)| {
@@ -105,7 +106,7 @@ mod tests {
             host.look(vec![has.clone(), other.clone()]).await.gpus.into_iter().map(|gpu| gpu.uuid).collect();
         uuids.sort();
         assert_eq!(uuids, ["GPU-1", "GPU-2", "GPU-3"]);
-        // Nobody has a device: the file is not read.
+        // Without devices of VMIs, the file is not read.
         has.has_devices = false;
         assert_eq!(host.look(vec![has, other]).await.gpus, []);
     }

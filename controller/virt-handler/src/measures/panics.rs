@@ -1,22 +1,22 @@
-//! How often guests have panicked, by the VMI, while this program runs.
+//! Number of panics of guests by VMI, while this program runs.
 
 use api::launcher::State;
 use api::meta::ObjectMeta;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// The word of a launcher for a guest that has panicked.
+/// Reason by which a launcher reports a panic of the guest.
 const PANICKED: &str = "GuestPanicked";
-/// VMIs that are counted: those that panicked last.
+/// Most VMIs that are counted: those with the latest panics.
 const MOST: usize = 1024;
 
-/// The panics of each VMI, by namespace and name; the one that panicked last is at the end.
+/// Panics of each VMI, by namespace and name; the VMI with the latest panic is at the end.
 #[derive(Debug, Default)]
 pub(super) struct Panics(VecDeque<((String, String), u64)>);
 
 static PANICS: Mutex<Panics> = Mutex::new(Panics(VecDeque::new()));
 
-/// Counts a panic of the guest of a VMI where the state of its launcher tells one, and the state before did not.
+/// Counts a panic of a guest if the launcher's state reports one and the state before did not.
 pub(crate) fn count_panic(before: Option<&State>, now: &State, vmi: &ObjectMeta) {
     if is_new(before.and_then(|before| before.reason.as_deref()), now.reason.as_deref()) {
         let (namespace, name) = (vmi.namespace.as_deref(), vmi.name.as_deref());
@@ -29,7 +29,7 @@ fn is_new(before: Option<&str>, now: Option<&str>) -> bool {
     now == Some(PANICKED) && before != Some(PANICKED)
 }
 
-/// The panics of all VMIs: namespace, name and count.
+/// Panics of all VMIs: namespace, name and count.
 pub(super) fn all() -> Vec<((String, String), u64)> {
     PANICS.lock().unwrap_or_else(PoisonError::into_inner).0.iter().cloned().collect()
 }

@@ -1,14 +1,16 @@
-//! Router advertisements: the guest behind a masquerade hears who its router is, and that DHCPv6 has its address. RFC 4861.
+//! Router advertisements (RFC 4861): a guest behind a masquerade learns its router, and that DHCPv6 has its
+//! address.
 //!
 //! ```text
 //!  pod's network: a socket, opened in work of virt_handler::blocking ──► a task here: one packet, always the same
 //!                                   on k6t-eth0, to all nodes: 3 in a row, then every 5 minutes, and when the guest asks
 //! ```
 //!
-//! Who sends them needs a raw socket, for which a launcher has no right, so virt-handler does. **Of what a guest sends, one
-//! byte is looked at**, of five packets a second at most: it is a question for a router, or it is nothing. A guest that floods
-//! the socket loses its own questions. What others send the pod does not arrive there: the socket is bound to the bridge, and
-//! hears questions for routers alone. The socket is of the pod's network and goes with the VMI.
+//! Sending them needs a raw socket, for which a launcher has no right, so virt-handler does it. **Of a
+//! guest's packet, one byte is read**, of at most five packets a second: it is a router solicitation, or it
+//! is ignored. A guest that floods the socket loses its own solicitations. Packets of other senders to the
+//! pod do not arrive: the socket is bound to the bridge, and receives router solicitations only. The socket
+//! belongs to the pod's network and ends with the VMI.
 
 use super::facts::{Address, Mac};
 use super::netlink::{Socket, link};
@@ -31,24 +33,24 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 const EVERY_NODE: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const EVERY_ROUTER: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
-/// The kind of a question for a router, and of an advertisement.
+/// ICMPv6 types of router solicitation and advertisement.
 const QUESTION: u8 = 133;
 const ADVERTISEMENT: u8 = 134;
-/// The option of a raw socket that says which kinds arrive. RFC 3542.
+/// Option of a raw socket that filters the received types (RFC 3542).
 const ICMP6_FILTER: libc::c_int = 1;
-/// The bridge's address of a masquerade.
+/// MAC address of the bridge of a masquerade.
 const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 0]);
-/// How long a router is one without saying so again, in seconds; the most that there is.
+/// Lifetime of the router in seconds; the maximum.
 const LIFETIME: u16 = 9000;
-/// How many come in a row, and their distance; later ones; the least distance of any two.
+/// Number and interval of the first advertisements, interval of later ones, and least interval of any two.
 const FIRST: u32 = 3;
 const BETWEEN_FIRST: Duration = Duration::from_secs(4);
 const BETWEEN: Duration = Duration::from_secs(300);
 const LEAST: Duration = Duration::from_secs(3);
-/// What one packet from the guest costs it.
+/// Pause after each packet of the guest.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Tasks that advertise; they end with this value.
+/// Tasks that send advertisements; they end on drop.
 #[derive(Debug, Default)]
 pub(crate) struct Advertisers(Vec<JoinHandle<()>>);
 
@@ -61,13 +63,13 @@ impl Drop for Advertisers {
 }
 
 impl Advertisers {
-    /// Begins to advertise. Called inside a runtime of tokio.
+    /// Starts the tasks. Call it inside a tokio runtime.
     pub(crate) fn begin(all: Vec<Advertiser>) -> Advertisers {
         Advertisers(all.into_iter().map(|one| tokio::spawn(one.run())).collect())
     }
 }
 
-/// A router of one guest.
+/// Router of one guest.
 #[derive(Debug)]
 pub(crate) struct Advertiser {
     socket: OwnedFd,
@@ -75,12 +77,13 @@ pub(crate) struct Advertiser {
     message: Vec<u8>,
 }
 
-/// Whether a VMI has an interface whose guest may have to hear of a router.
+/// True if a VMI has an interface whose guest may need a router.
 pub(crate) fn may_advertise(machine: &Machine) -> bool {
     machine.interfaces.iter().any(|interface| interface.binding == Binding::Masquerade)
 }
 
-/// The routers of the guests behind a masquerade whose pod has IPv6, in the network of `process`. Its links are made already.
+/// Routers for guests behind a masquerade whose pod has IPv6, in the network of `process`. The links exist
+/// already.
 pub(crate) fn advertisers(machine: &Machine, process: &Process) -> Result<Vec<Advertiser>> {
     namespace::inside(process, || {
         let cannot = |e| Error::io("cannot open a socket for the router of the guest", e);
@@ -104,7 +107,7 @@ pub(crate) fn advertisers(machine: &Machine, process: &Process) -> Result<Vec<Ad
 fn socket(bridge: u32, name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET6, SocketType::RAW, flags, Some(ipproto::ICMPV6))?;
-    // A packet with fewer may have come from beyond the link, and is not believed.
+    // Packets with a lower hop limit may come from beyond the link, and are ignored by the guest.
     set_ipv6_multicast_hops(&socket, 255)?;
     set_ipv6_multicast_loop(&socket, false)?;
     set_socket_recv_buffer_size(&socket, 4096)?;
@@ -114,7 +117,7 @@ fn socket(bridge: u32, name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The kinds that do not arrive, a bit for each: all but a question.
+/// Filter of ICMPv6 types, one bit each: all are blocked but solicitations.
 fn heard() -> [u8; 32] {
     let mut words = [u32::MAX; 8];
     words[usize::from(QUESTION >> 5)] &= !(1 << (QUESTION & 31));
@@ -133,8 +136,8 @@ fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &[
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// What the guest hears: a router with all other ways, DHCPv6 for its address and the rest, the largest packet, and the network
-/// of the link, in which it makes itself no address.
+/// The advertisement: a default router, DHCPv6 for addresses and other settings, the MTU, and the on-link
+/// prefix without autoconfiguration.
 fn message(network: Address, mtu: u32) -> Vec<u8> {
     let (managed, other, on_link) = (0x80, 0x40, 0x80);
     let mut bytes = vec![ADVERTISEMENT, 0, 0, 0, 64, managed | other];
@@ -157,7 +160,7 @@ fn message(network: Address, mtu: u32) -> Vec<u8> {
 impl Advertiser {
     async fn run(self) {
         let Advertiser { socket, bridge, message } = self;
-        // A datagram is sent and received by the same calls, whatever it is of.
+        // Raw sockets use the same calls for datagrams as UDP sockets.
         let socket = match UdpSocket::from_std(socket.into()) {
             Ok(socket) => socket,
             Err(e) => return tracing::warn!("no router is advertised: {e}"),
@@ -167,7 +170,7 @@ impl Advertiser {
         loop {
             tokio::select! {
                 () = sleep_until(pace.next) => {
-                    // The link may not be ready yet, or not any more.
+                    // The link may not be ready yet, or be gone already.
                     if let Err(e) = socket.send_to(&message, to).await {
                         tracing::debug!("a router is not advertised: {e}");
                     }
@@ -188,7 +191,7 @@ impl Advertiser {
     }
 }
 
-/// When the next one is sent.
+/// Schedule of advertisements.
 #[derive(Debug)]
 struct Pace {
     next: Instant,

@@ -1,4 +1,5 @@
-//! Does the steps of a plan, in the namespace of this thread. Each looks first: one that was done is done.
+//! Applies the steps of a plan, in the network namespace of this thread. Each step first checks whether it is
+//! done already.
 #![expect(
     clippy::disallowed_methods,
     reason = "the kernel's own settings, in work of virt_handler::blocking"
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use std::fs;
 use std::io;
 
-/// Does all steps.
+/// Applies all steps.
 pub(super) fn apply(steps: &[Step]) -> Result<()> {
     let open = |e| Error::io("cannot speak with the kernel about the pod's network", e);
     let mut hand = Hand { route: Socket::route().map_err(open)?, filter: Socket::netfilter().map_err(open)? };
@@ -60,7 +61,8 @@ impl Hand {
         }
     }
 
-    /// Everything the card has is on the dummy before it is taken from the card; then both change names.
+    /// All settings of the card are copied to the dummy before they are removed from the card; then both
+    /// change names.
     fn put_aside(&mut self, card: &Card, mac: Mac) -> io::Result<()> {
         let (aside, early) = (names::aside(&card.name), names::stand_in(&card.name));
         if self.look(&aside)?.is_none() {
@@ -89,7 +91,7 @@ impl Hand {
         Ok(())
     }
 
-    /// A dummy; where the kernel has none, a bridge without a port, which is as good at doing nothing.
+    /// Makes a dummy link. If the kernel has no dummies, a bridge without ports serves as well.
     fn stand_in(&mut self, name: &str, card: &Card) -> io::Result<link::Link> {
         match self.made("dummy", name, card.mac, card.mtu) {
             Err(e) if e.kind() == io::ErrorKind::Unsupported => self.made("bridge", name, card.mac, card.mtu),
@@ -98,7 +100,7 @@ impl Hand {
     }
 
     fn tap(&mut self, name: &str, mtu: u32, queues: bool) -> io::Result<()> {
-        // One that is there may be in use, and must not be opened again.
+        // An existing tap may be in use, and must not be opened again.
         if self.look(name)?.is_none() {
             tap::make(name, queues)?;
         }
@@ -138,7 +140,7 @@ fn get(key: &str) -> io::Result<u32> {
 }
 
 fn set(key: &str, value: u32) -> io::Result<()> {
-    // Where it stands as it should, nothing is written: the folder may be read-only.
+    // An unchanged value is not written: the folder may be read-only.
     if get(key).is_ok_and(|now| now == value) {
         return Ok(());
     }
@@ -154,13 +156,13 @@ fn set_range(key: &str, first: u32, last: u32) -> io::Result<()> {
     fs::write(path(key), wanted.join(" "))
 }
 
-/// A range that is there holds the wanted one: a wider one is for others in the pod.
+/// True if the current range contains the wanted one: other programs in the pod may need a wider one.
 fn holds(now: &str, first: u32, last: u32) -> bool {
     let numbers: Vec<u32> = now.split_whitespace().map_while(|number| number.parse().ok()).collect();
     matches!(numbers[..], [least, most] if least <= first && last <= most)
 }
 
-/// These files show the network of the thread that opens them.
+/// Path of a kernel setting. These files show the network of the thread that opens them.
 fn path(key: &str) -> String {
     format!("/proc/sys/net/{key}")
 }

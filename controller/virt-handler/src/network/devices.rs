@@ -1,7 +1,9 @@
-//! Virtual functions of cards of the node, which guests have whole: which of a pod's devices is of which network.
+//! Virtual functions of the node's network cards that guests have exclusively: the mapping from a pod's
+//! devices to its networks.
 //!
-//! Multus says it, in an annotation that whoever may edit the pod may write. So nothing is permitted by it: the launcher can open
-//! those devices alone that the kubelet has given its container, and refuses an address that is none of these.
+//! The mapping comes from an annotation of Multus, which any user who may edit the pod can change. So it
+//! grants nothing: the launcher can open only devices that the kubelet has given to its container, and
+//! refuses other addresses.
 
 use super::names;
 use crate::error::{Error, ErrorKind, Result};
@@ -10,7 +12,7 @@ use api::machine::{Binding, Machine};
 use cluster_model::networks::{ATTACHED, device};
 use std::collections::BTreeMap;
 
-/// The links of the interfaces that are virtual functions. `said`: what Multus says.
+/// Links of the interfaces that are virtual functions. `said`: annotation of Multus.
 pub(crate) fn devices(machine: &Machine, said: Option<&str>) -> Result<BTreeMap<String, Link>> {
     let all = machine.interfaces.iter().filter(|interface| interface.binding == Binding::Sriov);
     let link = |interface: &api::machine::Interface| {

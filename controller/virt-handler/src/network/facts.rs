@@ -1,10 +1,10 @@
-//! What is known of the pod's network before anything is made. Plain values.
+//! Facts about the pod's network before any change. Plain values.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
-/// An address of a network card.
+/// MAC address of a network card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mac(pub(crate) [u8; 6]);
 
@@ -29,7 +29,7 @@ impl FromStr for Mac {
     }
 }
 
-/// An address, and how many bits of it are the network's.
+/// IP address with the prefix length of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) ip: IpAddr,
@@ -54,12 +54,12 @@ impl FromStr for Address {
     }
 }
 
-/// A way to somewhere.
+/// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// Where to; a prefix of 0 is everywhere else.
+    /// Destination; a prefix length of 0 is the default route.
     pub(crate) to: Address,
-    /// Who passes it on; nobody where it is on the link itself.
+    /// Gateway; `None` for a route on the link itself.
     pub(crate) via: Option<IpAddr>,
 }
 
@@ -84,23 +84,23 @@ impl FromStr for Route {
     }
 }
 
-/// A card of the pod, as the cluster's network made it.
+/// A card of the pod, as the cluster's network plugin made it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Card {
-    /// Its name, like `eth0`.
+    /// Name, like `eth0`.
     pub(crate) name: String,
-    /// Its address on the wire.
+    /// MAC address.
     pub(crate) mac: Mac,
-    /// Its largest packet.
+    /// MTU of the card.
     pub(crate) mtu: u32,
-    /// Its addresses, without those that hold on the link alone.
+    /// Addresses, without link-local ones.
     pub(crate) addresses: Vec<Address>,
-    /// The ways that lead over it, without the one to its own network.
+    /// Routes over the card, without the one to its own network.
     pub(crate) routes: Vec<Route>,
 }
 
 impl Card {
-    /// Its first address of IPv4.
+    /// First IPv4 address.
     pub(crate) fn v4(&self) -> Option<(Ipv4Addr, u8)> {
         self.addresses.iter().find_map(|address| match address.ip {
             IpAddr::V4(ip) => Some((ip, address.prefix)),
@@ -108,7 +108,7 @@ impl Card {
         })
     }
 
-    /// It has an address of IPv6.
+    /// True if the card has an IPv6 address.
     pub(crate) fn has_v6(&self) -> bool {
         self.addresses.iter().any(|address| address.ip.is_ipv6())
     }

@@ -1,7 +1,8 @@
-//! What there is in the pod's network: the card of an interface, as the cluster's network made it.
+//! Observation of the pod's network: the card of an interface, as the cluster's network plugin made it.
 //!
-//! A card that was put aside for a bridge has lost its addresses; the dummy that stands in for it has them, its ways are
-//! in the dummy's note. So a virt-handler that was killed in between finds everything again.
+//! A card that was put aside for a bridge has lost its addresses. The dummy that stands in for it has them,
+//! and its routes are in the dummy's alias (the note). So everything is found again after virt-handler was
+//! killed in between.
 
 use super::facts::{Card, Route};
 use super::names;
@@ -9,14 +10,14 @@ use super::netlink::Socket;
 use super::netlink::link::{Link, addresses, links, routes};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How the note of a dummy begins.
+/// Prefix of a dummy's note.
 const NOTE: &str = "coracle ";
-/// The longest note that the kernel keeps.
+/// Longest alias that the kernel keeps.
 const LONGEST: usize = 255;
-/// The note where the ways were too many for one.
+/// Note for routes that do not fit.
 const TOO_MANY: &str = "coracle !";
 
-/// The card of that name, as it was before anything was made.
+/// The card of this name, as it was before any change.
 pub(super) fn card(socket: &mut Socket, name: &str) -> Result<Card> {
     let cannot = |e| Error::io(format!("cannot see the card {name} of the pod's network"), e);
     let all = links(socket).map_err(cannot)?;
@@ -37,7 +38,7 @@ pub(super) fn card(socket: &mut Socket, name: &str) -> Result<Card> {
     Ok(Card { name: name.to_owned(), mac, mtu: link.mtu, addresses, routes })
 }
 
-/// The tap of a card that is there already: a link beside it, or the card itself (a macvtap, for example).
+/// Existing tap of a card: a link beside it, or the card itself (a macvtap, for example).
 pub(super) fn tap(socket: &mut Socket, card: &Card) -> Result<Option<String>> {
     let cannot = |e| Error::io(format!("cannot see the taps of the pod's card {}", card.name), e);
     let all = links(socket).map_err(cannot)?;
@@ -46,13 +47,13 @@ pub(super) fn tap(socket: &mut Socket, card: &Card) -> Result<Option<String>> {
     Ok(names.find(|name| all.iter().filter(is_tap).any(|link| link.name == *name)))
 }
 
-/// A dummy of ours that has everything of the card it stands in for: the note is written last. (A bridge where the kernel
-/// has no dummies.)
+/// True for a dummy of ours that has all settings of the card that it stands in for: the note is written
+/// last. (A bridge if the kernel has no dummies.)
 pub(super) fn is_stand_in(link: &Link) -> bool {
     matches!(link.kind.as_str(), "dummy" | "bridge") && link.alias.starts_with(NOTE)
 }
 
-/// The ways of a card, for a dummy's note.
+/// Routes of a card as a dummy's note.
 pub(super) fn note(routes: &[Route]) -> String {
     let all: Vec<String> = routes.iter().map(ToString::to_string).collect();
     let note = format!("{NOTE}{}", all.join(","));

@@ -1,4 +1,4 @@
-//! The pod's network and the guest's: what is made in the pod's namespace before the VMI starts.
+//! Network between the pod and the guest: links that are made in the pod's namespace before the VMI starts.
 //!
 //! ```text
 //!  namespace: a thread in the network of the pod's process
@@ -8,14 +8,15 @@
 //!  status    what is told about interfaces (pure)
 //! ```
 //!
-//! `status` is what is told about interfaces; `advertise` tells guests of their router, while they run.
+//! `status` reports the interfaces; `advertise` sends router advertisements to running guests.
 //!
-//! A network of Multus has a card of its own in the pod, which is found by its name and by nothing that the pod's annotations
-//! say: a tenant may write those.
+//! A network of Multus has a card of its own in the pod, which is found by its name and never by the pod's
+//! annotations: a tenant may write those.
 //!
-//! **Owns** everything below a pod's network namespace that is ours: names are in `names`. **Called by** the keeper of a
-//! VMI, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card is not touched
-//! before all it had is kept beside it; a second call changes nothing under a guest that runs.
+//! **Owns** everything of ours in a pod's network namespace: the names are in `names`. **Called by** the
+//! keeper of a VMI, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card
+//! is not changed before all its settings are kept beside it; a second call changes nothing under a running
+//! guest.
 
 mod advertise;
 mod apply;
@@ -42,7 +43,7 @@ use api::machine::{Binding, Interface, Machine};
 use plan::{Given, of_sidecar, plan};
 use std::collections::BTreeMap;
 
-/// Makes the links of a VMI ready, in the network namespace of `process`.
+/// Prepares the links of a VMI, in the network namespace of `process`.
 pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() {
         return Ok(BTreeMap::new());
@@ -51,13 +52,13 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
         let open = |e| Error::io("cannot speak with the kernel about the pod's network", e);
         let mut socket = netlink::Socket::route().map_err(open)?;
         let mut plans = BTreeMap::new();
-        // All plans first: a fault in the last interface leaves the first as it was.
+        // All plans come first: a fault in the last interface leaves the first unchanged.
         for (position, interface) in machine.interfaces.iter().enumerate() {
-            // What is not in the pod's network: see `devices`.
+            // Virtual functions are not in the pod's network: see `devices`.
             if interface.binding == Binding::Sriov {
                 continue;
             }
-            // Its plugin has made what it needs, or its sidecar does: a card may not be there.
+            // The plugin or its sidecar makes what it needs: there may be no card.
             if interface.binding == Binding::Sidecar {
                 plans.insert(interface.name.clone(), of_sidecar(interface));
                 continue;
@@ -77,7 +78,7 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
     })
 }
 
-/// A card that lacks, with who should have made it.
+/// Adds to an error about a missing card which component should have made it.
 fn of(interface: &Interface, error: Error) -> Error {
     match &interface.network {
         Network::Multus { name, .. } if error.kind() == ErrorKind::NotFound => {

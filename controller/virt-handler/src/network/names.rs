@@ -1,4 +1,4 @@
-//! What links are called in a pod. Names that others know: dashboards, manuals, scripts.
+//! Names of links in a pod. Dashboards, manuals and scripts depend on them.
 //!
 //! ```text
 //!  pod's card      bridge        tap          the card, put aside      while it is put aside
@@ -20,12 +20,12 @@ pub(crate) fn card(interface: &Interface) -> String {
     }
 }
 
-/// The bridge of a card.
+/// Name of a card's bridge.
 pub(crate) fn bridge(card: &str) -> String {
     format!("k6t-{}", short(card))
 }
 
-/// The tap of a card.
+/// Name of a card's tap.
 pub(crate) fn tap(card: &str) -> String {
     match card {
         PRIMARY => "tap0".to_owned(),
@@ -33,12 +33,12 @@ pub(crate) fn tap(card: &str) -> String {
     }
 }
 
-/// A card that is put aside.
+/// Name of a card that is put aside.
 pub(crate) fn aside(card: &str) -> String {
     format!("{}-nic", short(card))
 }
 
-/// What stands in for a card that is being put aside, before it has its name.
+/// Name of a dummy that is being prepared to stand in for a card.
 pub(crate) fn stand_in(card: &str) -> String {
     format!("{}-kep", short(card))
 }

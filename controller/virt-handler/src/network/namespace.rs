@@ -1,4 +1,4 @@
-//! Into the network of a pod, with a thread of its own: a thread that went in never does anything else.
+//! Work in the network namespace of a pod, on a thread of its own that does nothing else afterwards.
 #![expect(clippy::disallowed_methods, reason = "all of it is work of virt_handler::blocking")]
 
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
-/// Does something in the network of a process.
+/// Runs `work` in the network namespace of a process.
 pub(super) fn inside<T: Send>(process: &Process, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let target = process.network()?;
     not_the_hosts(&target)?;
@@ -24,14 +24,14 @@ pub(super) fn inside<T: Send>(process: &Process, work: impl FnOnce() -> Result<T
     })
 }
 
-/// Rules and bridges of a guest must never be made in the network of the node itself.
+/// Refuses the node's own network, in which rules and bridges of a guest must never be made.
 fn not_the_hosts(target: &OwnedFd) -> Result<()> {
     let number = |network: &OwnedFd| {
         let found = fstat(network).map_err(|e| Error::io("cannot tell one network from another", e))?;
         Ok((found.st_dev, found.st_ino))
     };
     for host in [std::process::id(), 1] {
-        // What virt-handler cannot see of the host it is not in, either.
+        // If virt-handler cannot see a process of the host, it is not in its network either.
         let Ok(network) = Process::of(host).and_then(|process| process.network()) else { continue };
         if number(&network)? == number(target)? {
             let what =

@@ -1,4 +1,4 @@
-//! A launcher that answers, or says nothing.
+//! Fake launchers that answer, or stay silent.
 
 use crate::launcher_client::Client;
 use crate::pod::Process;
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Plays the launcher of the VMI `n/NAME` on a socket. Its client, and how many connections it has taken.
+/// Starts a fake launcher of the VMI `n/NAME` on a socket. Returns its client, and the number of connections
+/// that it has accepted.
 pub(super) fn play(name: &str, socket: PathBuf, silent: bool) -> (Client, Arc<AtomicUsize>) {
     let listener = UnixListener::bind(&socket).unwrap();
     let taken = Arc::new(AtomicUsize::new(0));
@@ -25,7 +26,7 @@ pub(super) fn play(name: &str, socket: PathBuf, silent: bool) -> (Client, Arc<At
             counts.fetch_add(1, Ordering::SeqCst);
             match silent {
                 true => kept.push(stream),
-                // Whoever has read enough hangs up.
+                // The client closes the connection after the answer.
                 false => drop(tokio::spawn(async move { drop(answer(stream).await) })),
             }
         }
@@ -33,18 +34,18 @@ pub(super) fn play(name: &str, socket: PathBuf, silent: bool) -> (Client, Arc<At
     (Client::new(&format!("n/{name}"), Arc::new(At(socket))), taken)
 }
 
-/// Plays a launcher whose pictures begin and never end; counts those whose bytes are read.
+/// Starts a fake launcher whose screenshots begin and never end. Counts those whose bytes are being read.
 pub(super) fn trickle(name: &str, socket: PathBuf, read: &Arc<AtomicUsize>) -> Client {
     let listener = UnixListener::bind(&socket).unwrap();
     let read = Arc::clone(read);
     tokio::spawn(async move {
         loop {
             let mut stream = listener.accept().await.unwrap().0;
-            // More than sockets keep: whoever takes it reads.
+            // More bytes than socket buffers hold, so a completed write means that the client reads.
             let begins = [b"HTTP/1.1 200 OK\r\nContent-Length: 16000000\r\n\r\n", &[0; 4 << 20][..]].concat();
             if stream.write_all(&begins).await.is_ok() {
                 read.fetch_add(1, Ordering::SeqCst);
-                // Until it is given up.
+                // Until the client closes the connection.
                 while stream.read_u8().await.is_ok() {}
                 read.fetch_sub(1, Ordering::SeqCst);
             }
@@ -53,7 +54,7 @@ pub(super) fn trickle(name: &str, socket: PathBuf, read: &Arc<AtomicUsize>) -> C
     Client::new(&format!("n/{name}"), Arc::new(At(socket)))
 }
 
-/// The way to a launcher.
+/// Connector to a fake launcher.
 struct At(PathBuf);
 
 impl Connector<Option<Process>> for At {
@@ -62,7 +63,7 @@ impl Connector<Option<Process>> for At {
     }
 }
 
-/// A launcher that answers. Its console echoes, and says when it has heard all.
+/// A launcher that answers. Its console echoes, and writes a last line at the end of its input.
 async fn answer(mut stream: UnixStream) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

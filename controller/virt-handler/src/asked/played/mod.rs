@@ -1,4 +1,4 @@
-//! For tests: virt-handler on a port of this host, launchers behind it, and clients with certificates.
+//! Test environment: virt-handler on a local port, fake launchers behind it, and clients with certificates.
 
 mod launcher;
 
@@ -26,7 +26,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 const HANDLER: &str = "virt-handler.kubevirt.svc";
 pub(super) const VIRT_API: &str = "virt-api.kubevirt.svc";
 
-/// virt-handler, and the authority that signs for whoever asks it.
+/// virt-handler, and the authority that signs the certificates of its clients.
 pub(super) struct Scene {
     place: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -69,7 +69,7 @@ impl Scene {
         Arc::new(authorities)
     }
 
-    /// A certificate of this name, as a program shows it.
+    /// A certificate with this name and purpose.
     fn shown(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> Arc<Shown> {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -82,15 +82,15 @@ impl Scene {
         Arc::new(shown)
     }
 
-    /// Lists the launcher of a VMI `n/NAME`, whose uid is its name; `silent`, it takes connections and says nothing.
-    /// How many it has taken.
+    /// Lists a fake launcher of the VMI `n/NAME`, whose UID is its name. A `silent` one accepts connections
+    /// and does not answer. Returns the number of accepted connections.
     pub(super) fn launcher(&mut self, name: &str, silent: bool) -> Arc<AtomicUsize> {
         let (client, taken) = launcher::play(name, self.place.path().join(name), silent);
         self.list(name, &client);
         taken
     }
 
-    /// Lists launchers whose pictures never end. Of how many a part is read now.
+    /// Lists fake launchers whose screenshots never end. Returns the number of them that are being read.
     pub(super) fn trickles(&mut self, names: &[&str]) -> Arc<AtomicUsize> {
         let read = Arc::new(AtomicUsize::new(0));
         for name in names {
@@ -110,7 +110,8 @@ impl Scene {
         self.listed.push(self.launchers.list(&meta, client, &Filesystems::default()));
     }
 
-    /// The launcher of the VMI `n/NAME` with this uid, by a client that shows a certificate of this name, or none.
+    /// Client of the launcher of the VMI `n/NAME` with this UID, which shows a certificate of this name, or
+    /// none.
     pub(super) fn ask(&self, shows: Option<&str>, name: &str, uid: &str) -> Client {
         let shown = match shows {
             Some(name) => self.shown(name, ExtendedKeyUsagePurpose::ClientAuth),
@@ -121,13 +122,13 @@ impl Scene {
         Client::new(who, Arc::new(Dial(self.address, config))).below(vmi_path("n", name, uid))
     }
 
-    /// The same, as virt-api asks.
+    /// Client with the certificate of virt-api.
     pub(super) fn virt_api(&self, name: &str) -> Client {
         self.ask(Some(VIRT_API), name, name)
     }
 }
 
-/// The way to virt-handler.
+/// Connector to virt-handler.
 struct Dial(SocketAddr, Arc<ClientConfig>);
 
 impl Connector for Dial {

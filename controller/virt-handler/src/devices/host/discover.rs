@@ -1,4 +1,4 @@
-//! The devices of a node that VMIs may have, by the rules of the KubeVirt object.
+//! Discovery of the node's devices that VMIs may have, by the rules of the KubeVirt object.
 //!
 //! ```text
 //!  bus/pci/devices   driver is vfio-pci ─┐
@@ -7,8 +7,9 @@
 //!  bus/usb/devices   no hub, not in use ─► one of each selector ───┘   (what a pod was given stays in its set: [`Given`])
 //! ```
 //!
-//! The kernel gives an IOMMU group to one process. So a unit is a group, and its device the first of the group that the rule
-//! selects; and a group in which something else has another driver is not offered: QEMU could not open it.
+//! The kernel assigns an IOMMU group to one process. So a unit is a whole group, and its device is the first
+//! one of the group that the rule selects. A group with a device that another driver uses is not offered:
+//! QEMU could not open it.
 
 use super::given::{BETWEEN, Given};
 use super::in_use::InUse;
@@ -20,49 +21,49 @@ use api::machine::permitted::{Ids, Permitted, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Units of one resource on one node.
+/// Most units of one resource on one node.
 const UNITS: usize = 1024;
-/// Reasons that are kept.
+/// Most notes that are kept.
 const NOTES: usize = 32;
-/// What drives devices that nobody else uses.
+/// Driver of devices that are free for VMIs.
 const VFIO: [&str; 1] = ["vfio-pci"];
-/// The name of a group that vfio-pci makes where there is no IOMMU: its device file has another name.
+/// Name of a group that vfio-pci creates without an IOMMU; its device file has another name.
 const UNSAFE: &str = "vfio-noiommu";
-/// What may drive other devices of a group.
+/// Drivers that other devices of a group may have.
 const BESIDE: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
 
-/// What a container is given at once.
+/// Devices that a container gets together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// The kubelet's name for it; no two of a node have the same.
+    /// Device ID for the kubelet; unique on the node.
     pub(super) id: String,
-    /// What the name of the launcher's variable begins with.
+    /// Prefix of the launcher's environment variable.
     pub(super) prefix: &'static str,
-    /// How the launcher is told of it.
+    /// Device addresses, as passed to the launcher.
     pub(super) addresses: Vec<String>,
-    /// Files below `/dev`.
+    /// Device files below `/dev`.
     pub(super) nodes: Vec<String>,
-    /// The NUMA node that it is near to.
+    /// The NUMA node of the device.
     pub(super) numa: Option<u32>,
 }
 
 impl Unit {
-    /// It is one of these mediated devices.
+    /// True if the unit is one of these mediated devices.
     pub(super) fn is_of(&self, uuids: &BTreeSet<String>) -> bool {
         self.prefix == MEDIATED && self.addresses.iter().any(|uuid| uuids.contains(uuid))
     }
 }
 
-/// What was found.
+/// Result of a discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// By resource.
+    /// Units by resource.
     pub(super) units: BTreeMap<String, Vec<Unit>>,
-    /// Why devices that a rule selects are not offered.
+    /// Reasons why devices that a rule selects are not offered.
     pub(super) notes: BTreeSet<String>,
 }
 
-/// Looks for devices below `sysfs`.
+/// Discovers devices below `sysfs`.
 pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse, given: &Given) -> Result<Found> {
     let sysfs = Sysfs::open(sysfs)?;
     let wants = |is: fn(&Selector) -> bool| permitted.offered().any(|rule| is(&rule.selector));
@@ -112,15 +113,15 @@ pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse, give
     Ok(Found { units, notes: nodes.notes })
 }
 
-/// The devices of the node that nothing has taken yet.
+/// Devices of the node that no rule has taken yet.
 struct Nodes {
     sysfs: Sysfs,
     pci: Vec<PciDevice>,
     mediated: Vec<Mediated>,
     usb: Vec<UsbDevice>,
-    /// Those that pods were given.
+    /// USB devices that pods were given.
     held: Vec<UsbDevice>,
-    /// IOMMU groups that were given to a resource.
+    /// IOMMU groups that a resource has taken.
     groups: BTreeSet<u32>,
     notes: BTreeSet<String>,
 }
@@ -174,7 +175,8 @@ impl Nodes {
         units
     }
 
-    /// The IOMMU group of a PCI device, if vfio-pci has the device and nothing of the node uses the group.
+    /// IOMMU group of a PCI device, if the device has the driver vfio-pci and the node uses no device of the
+    /// group.
     fn free_group(&self, address: PciAddress) -> Result<u32, String> {
         let path = pci_path(&address.to_string());
         if !self.sysfs.is_driven(&path, &VFIO, false) {
@@ -208,7 +210,7 @@ impl Nodes {
 
     fn numa(&self, address: PciAddress) -> Option<u32> {
         let folder = self.sysfs.folder(&pci_path(&address.to_string())).ok()?;
-        // -1 is "none".
+        // -1 means none.
         decimal(&text(&folder, "numa_node").ok()?)
     }
 
@@ -239,7 +241,7 @@ impl Nodes {
         units
     }
 
-    /// The devices of a set that a pod was given, if all of it is there.
+    /// Devices of a set that a pod was given, if all of them are present.
     fn held_set(
         &mut self,
         selectors: &[Ids],
@@ -265,7 +267,7 @@ impl Nodes {
         set().map(|one| Some(self.held.remove(place(&self.held, one)?))).collect()
     }
 
-    /// One device for each selector, or none.
+    /// One device for each selector; `None` if one is missing.
     fn usb_set(&mut self, selectors: &[Ids], resource: &str, in_use: &InUse) -> Option<Vec<UsbDevice>> {
         let mut set: Vec<UsbDevice> = Vec::new();
         for ids in selectors {
@@ -285,7 +287,7 @@ impl Nodes {
             match found {
                 Some(device) => set.push(device),
                 None => {
-                    // What was taken for the others is free for another rule.
+                    // Devices that were taken for the other selectors are free for another rule.
                     self.usb.extend(set);
                     return None;
                 }
@@ -330,7 +332,8 @@ fn vfio(group: u32) -> Vec<String> {
     vec!["/dev/vfio/vfio".to_owned(), format!("/dev/vfio/{group}")]
 }
 
-/// All PCI devices, by address. What has no address for a name, and what went meanwhile, is none.
+/// All PCI devices by address. Entries without an address as their name, and devices that were removed
+/// meanwhile, are skipped.
 fn pci_devices(sysfs: &Sysfs) -> Result<Vec<PciDevice>> {
     let names = sysfs.names("bus/pci/devices")?;
     let device = |name: &String| {
@@ -350,7 +353,7 @@ fn mediated_devices(sysfs: &Sysfs) -> Result<Vec<Mediated>> {
         let uuid = api::machine::uuid(name)?;
         let path = format!("bus/mdev/devices/{name}");
         let kind = sysfs.folder(&format!("{path}/mdev_type")).ok()?;
-        // Types without a name of their own have that of their folder.
+        // A type without a name has the name of its folder.
         let said = match text(&kind, "name") {
             Ok(text) => text,
             Err(_) => sysfs.folder(&path).ok()?.link("mdev_type").ok()?.rsplit('/').next()?.to_owned(),
@@ -361,7 +364,7 @@ fn mediated_devices(sysfs: &Sysfs) -> Result<Vec<Mediated>> {
     Ok(names.iter().filter_map(device).collect())
 }
 
-/// All USB devices by their ports, without hubs: what is behind those has ports of its own.
+/// All USB devices by port, without hubs: devices behind a hub have ports of their own.
 fn usb_devices(sysfs: &Sysfs) -> Result<Vec<UsbDevice>> {
     const HUB: &str = "09";
     let names = sysfs.names("bus/usb/devices")?;
@@ -381,7 +384,8 @@ fn usb_devices(sysfs: &Sysfs) -> Result<Vec<UsbDevice>> {
     Ok(names.iter().filter_map(device).collect())
 }
 
-/// `1-2.3`: a bus, and the ports on the way. `usb1` is a root hub, `1-2:1.0` an interface.
+/// True for a port like `1-2.3`: a bus, and the ports on the path. `usb1` is a root hub, and `1-2:1.0` an
+/// interface.
 fn is_port(name: &str) -> bool {
     let number = |text: &str| decimal::<u8>(text).is_some();
     name.len() <= 32

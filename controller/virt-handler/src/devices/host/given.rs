@@ -1,7 +1,9 @@
-//! USB devices that pods were given, in which sets. The kubelet counts sets by their names; and a set is put together of what is there. So a
-//! device that a pod may have open is offered in that pod's set alone, until it is plugged in anew: then nobody has it.
+//! Sets of USB devices that pods were given. The kubelet counts sets by name, and a set is composed of the
+//! devices that are present. So a device that a pod may have open is offered only in that pod's set, until it
+//! is plugged in again: then no pod has it.
 //!
-//! What pods have that came before this virt-handler the kubelet keeps in a file beside its sockets, with our own answers.
+//! Assignments from before this virt-handler are in a file that the kubelet keeps beside its sockets,
+//! together with our answers.
 
 use super::super::wire::ContainerResponse;
 use super::discover::Unit;
@@ -16,21 +18,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 
-/// Sets that are remembered.
+/// Most sets that are remembered.
 const MOST: usize = 4096;
-/// The kubelet's file, and the most that is read of it.
+/// File of the kubelet, and the most bytes that are read of it.
 const KEPT: &str = "kubelet_internal_checkpoint";
 const LONGEST: u64 = 16 << 20;
-/// Between the ports in the name of a set.
+/// Separator of the ports in the name of a set.
 pub(super) const BETWEEN: &str = "_";
 
-/// The sets by their resources and names. Of each port, the bus and number of the device that the pod was given there; of what the kubelet
-/// says of a pod with several sets, those of all of them.
+/// Sets by resource and name. For each port: bus and device number of the device that the pod was given
+/// there. If the kubelet reports several sets for a pod, each port has the numbers of all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Given(BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>>);
 
 impl Given {
-    /// Of the kubelet's file in this folder; of an entry that is not understood, nothing.
+    /// Reads the kubelet's file in this folder. Entries that cannot be parsed are skipped.
     pub(super) fn of_kubelet(folder: &Path) -> Result<Given> {
         let mut given = Given::default();
         for entry in entries(folder)?.into_iter().flatten() {
@@ -48,7 +50,7 @@ impl Given {
         let all: BTreeSet<String> = addresses.iter().map(|&address| address.to_owned()).collect();
         for id in &ids {
             let ports: Vec<&str> = id.split(BETWEEN).collect();
-            // Which device of several sets is at which port is not said.
+            // With several sets, the file does not say which device is at which port.
             let is_said = ids.len() == 1 && ports.len() == addresses.len();
             let of = |at: usize| match addresses.get(at).filter(|_| is_said) {
                 Some(&address) => BTreeSet::from([address.to_owned()]),
@@ -60,7 +62,7 @@ impl Given {
         Some(())
     }
 
-    /// A pod was given this. False where so many were that it would be forgotten.
+    /// Remembers a unit that a pod was given. Returns false if too many are remembered already.
     pub(super) fn note(&mut self, resource: &str, unit: &Unit) -> bool {
         let each = unit.id.split(BETWEEN).zip(&unit.addresses);
         let each = each.map(|(port, address)| (port.to_owned(), [address.clone()].into())).collect();
@@ -76,27 +78,27 @@ impl Given {
         has_room
     }
 
-    /// The name of the set in which a pod was given the device at a port, with this bus and number.
+    /// Name of the set in which a pod was given the device at a port, with this bus and device number.
     pub(super) fn of(&self, port: &str, address: &str) -> Option<&str> {
         let is_in =
             |set: &BTreeMap<String, BTreeSet<String>>| set.get(port).is_some_and(|all| all.contains(address));
         self.0.iter().find(|(_, set)| is_in(set)).map(|((_, id), _)| id.as_str())
     }
 
-    /// This set was given with the device at this port that has this bus and number.
+    /// True if this set was given with the device of this bus and device number at this port.
     pub(super) fn has(&self, resource: &str, id: &str, port: &str, address: &str) -> bool {
         let set = self.0.get(&(resource.to_owned(), id.to_owned()));
         set.and_then(|set| set.get(port)).is_some_and(|all| all.contains(address))
     }
 
-    /// The names of the sets of a resource.
+    /// Names of the sets of a resource.
     pub(super) fn sets(&self, resource: &str) -> impl Iterator<Item = &str> {
         self.0.keys().filter(move |(of, _)| of == resource).map(|(_, id)| id.as_str())
     }
 }
 
-/// The mediated devices that pods have, whichever device plugin gave them. Who is not in this list loses a device: what is not
-/// understood is an error.
+/// Mediated devices that pods have, from any device plug-in. A device that is missing in this list is removed
+/// from its pod, so an entry that cannot be parsed is an error.
 pub(super) fn mediated_of_kubelet(folder: &Path) -> Result<BTreeSet<String>> {
     let unknown = |why: &str| Error::failed(format!("{} {why}", folder.join(KEPT).display()));
     let entries = entries(folder)?.ok_or_else(|| unknown("is not there"))?;
@@ -109,8 +111,8 @@ pub(super) fn mediated_of_kubelet(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(uuids)
 }
 
-/// Devices that pods have: the uid of the pod, the resource and the device, whichever device plugin gave them; of an entry that
-/// is not understood, nothing.
+/// Devices of pods, from any device plug-in: UID of the pod, resource and device ID. Entries that cannot be
+/// parsed are skipped.
 pub(crate) fn to_pods(folder: &Path) -> Result<Vec<(String, String, String)>> {
     let mut given = Vec::new();
     for entry in entries(folder)?.into_iter().flatten() {
@@ -124,7 +126,7 @@ pub(crate) fn to_pods(folder: &Path) -> Result<Vec<(String, String, String)>> {
     Ok(given)
 }
 
-/// What the kubelet keeps in this folder of devices that containers have; nothing where it keeps no file.
+/// Entries of the kubelet's file about devices of containers; `None` without such a file.
 fn entries(folder: &Path) -> Result<Option<Vec<Value>>> {
     let file = match Folder::open(folder)?.read(KEPT) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -137,13 +139,13 @@ fn entries(folder: &Path) -> Result<Option<Vec<Value>>> {
         serde_json::from_slice(&bytes).map_err(|e| Error::failed(format!("{}: {e}", cannot())))?;
     match kept.pointer_mut("/Data/PodDeviceEntries").map(Value::take) {
         Some(Value::Array(entries)) => Ok(Some(entries)),
-        // As the kubelet writes that nobody has anything.
+        // The kubelet writes null if no pod has a device.
         Some(Value::Null) => Ok(Some(Vec::new())),
         _ => Err(Error::failed(format!("{}: it has no list Data.PodDeviceEntries", cannot()))),
     }
 }
 
-/// What a device plugin answered for a container.
+/// Answer of a device plug-in for a container.
 fn answer(entry: &Value) -> Option<ContainerResponse> {
     let answer = STANDARD.decode(entry["AllocResp"].as_str()?).ok()?;
     ContainerResponse::decode(answer.as_slice()).ok()
@@ -159,10 +161,10 @@ pub(super) mod tests {
         STANDARD.encode(ContainerResponse { envs, ..ContainerResponse::default() }.encode_to_vec())
     }
 
-    /// The kubelet's file where no pod has anything.
+    /// The kubelet's file if no pod has a device.
     pub(in super::super) const NOBODY: &str = r#"{"Data": {"PodDeviceEntries": null}}"#;
 
-    /// The kubelet's file where a pod has this mediated device.
+    /// The kubelet's file if a pod has this mediated device.
     pub(in super::super) fn with_mediated(uuid: &str) -> String {
         json!({"Data": {"PodDeviceEntries": [{"AllocResp": answer("MDEV_PCI_RESOURCE_V_IO_A", uuid)}]}})
             .to_string()

@@ -1,5 +1,5 @@
-//! USB devices that the node itself uses: its disks and its networks. A PCI device is known by its driver; a USB device loses its
-//! driver only when QEMU takes it.
+//! USB devices that the node itself uses: its disks and its network interfaces. A PCI device in use is known
+//! by its driver, but a USB device loses its driver only when QEMU opens it.
 
 use super::sysfs::{DEVICES, text};
 use crate::error::{Error, ErrorKind, Result};
@@ -9,29 +9,30 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-/// Folders below a USB device: hosts, targets, disks, partitions.
+/// Most levels of folders below a USB device: hosts, targets, disks, partitions.
 const DEEPEST: usize = 12;
-/// The flag of a network interface that is up (IFF_UP).
+/// Flag of a network interface that is up (IFF_UP).
 const UP: u32 = 1;
-/// The longest list of mounts that is read.
+/// Longest list of mounts that is read.
 const LONGEST: u64 = 64 << 20;
 
-/// What is mounted on the node.
+/// Devices that the node has mounted or uses as swap.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
-    /// Numbers of devices: `8:1`.
+    /// Device numbers: `8:1`.
     mounted: BTreeSet<String>,
-    /// Names of devices: `sdb1`.
+    /// Device names: `sdb1`.
     swap: BTreeSet<String>,
-    /// Names of devices that a btrfs has: its mounts have numbers of their own, and it holds its devices in no list of theirs.
+    /// Names of devices of mounted btrfs file systems. Their mounts have device numbers of their own, and the
+    /// kernel does not list them as holders.
     btrfs: BTreeSet<String>,
-    /// Why all this is not known.
+    /// Reason why the uses are unknown.
     unknown: Option<String>,
 }
 
 impl InUse {
-    /// As the node's first process sees it. `sysfs` and `proc`: what stands for `/sys` and `/proc`.
-    /// Where it cannot be read, every device counts as used.
+    /// Reads the uses that the node's first process sees. `sysfs` and `proc`: the node's `/sys` and `/proc`.
+    /// If they cannot be read, every device counts as used.
     pub(super) fn read(sysfs: &Path, proc: &Path) -> InUse {
         let read = || {
             let folder = Folder::open(proc)?;
@@ -46,12 +47,13 @@ impl InUse {
         read().unwrap_or_else(|e: Error| InUse { unknown: Some(e.chain()), ..InUse::default() })
     }
 
-    /// Every device counts as used.
+    /// Uses are unknown: every device counts as used.
     pub(super) fn unknown(why: &str) -> InUse {
         InUse { unknown: Some(why.to_owned()), ..InUse::default() }
     }
 
-    /// Why a USB device is the node's own; nothing where it is not. What cannot be told is taken for a use.
+    /// Reason why the node uses a USB device; `None` if it does not. A device that cannot be checked counts
+    /// as used.
     pub(super) fn why(&self, device: &Folder) -> Option<String> {
         if let Some(why) = &self.unknown {
             return Some(format!("what the node uses cannot be told: {why}"));
@@ -67,7 +69,7 @@ impl InUse {
                 return Ok(Some("too much is below it".to_owned()));
             };
             *left = rest;
-            // Links lead to drivers and to what is above.
+            // Links point to drivers and to parent devices.
             if folder.look(&name)?.kind() != FileType::Directory {
                 continue;
             }
@@ -84,7 +86,7 @@ impl InUse {
         Ok(None)
     }
 
-    /// Disks, and their partitions.
+    /// Use of a disk and its partitions.
     fn disks(&self, block: &Folder) -> Result<Option<String>> {
         for disk in block.names(DEVICES)? {
             let folder = block.folder(&disk)?;
@@ -121,7 +123,7 @@ impl InUse {
     }
 }
 
-/// The devices of each btrfs that is mounted, as `fs/btrfs/UUID/devices` names them.
+/// Devices of each mounted btrfs, by the names in `fs/btrfs/UUID/devices`.
 fn btrfs(sysfs: &Path) -> Result<BTreeSet<String>> {
     let all = match Folder::open(sysfs)?.folder("fs/btrfs") {
         Ok(all) => all,
@@ -130,7 +132,7 @@ fn btrfs(sysfs: &Path) -> Result<BTreeSet<String>> {
     };
     let mut found = BTreeSet::new();
     for name in all.names(DEVICES)? {
-        // `features` beside them has no devices.
+        // The folder `features` beside them has no devices.
         match all.folder(&format!("{name}/devices")) {
             Ok(devices) => found.extend(devices.names(DEVICES)?),
             Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -140,15 +142,15 @@ fn btrfs(sysfs: &Path) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Network interfaces that are up are in use; and those that are of another network namespace, such as the node's own, which are not seen
-/// here: then the folder is empty.
+/// Use of network interfaces. Interfaces that are up are in use. So are those of another network namespace,
+/// such as the node's own, which are not visible here: then the folder is empty.
 fn networks(net: &Folder) -> Result<Option<String>> {
     let names = net.names(DEVICES)?;
     if names.is_empty() {
         return Ok(Some("it has a network interface in a network that cannot be seen".to_owned()));
     }
     for name in names {
-        // What an administrator has brought up is used, with a carrier or without.
+        // An interface that an administrator has set up is in use, with a carrier or without.
         let flags = text(&net.folder(&name)?, "flags")?;
         let flags = flags.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
         if flags.is_none_or(|flags| flags & UP != 0) {
@@ -158,7 +160,8 @@ fn networks(net: &Folder) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// What is read of each line of a list. Other parts of a line are tenants': the paths of what their pods mount.
+/// Collects one value of each line of a list. Other parts of a line may come from tenants, such as the paths
+/// of mounts of their pods.
 fn each(folder: &Folder, name: &str, read: fn(&str) -> Option<String>) -> Result<BTreeSet<String>> {
     let shown = folder.shown().join(name);
     let cannot = |e| Error::io(format!("cannot read {}", shown.display()), e);

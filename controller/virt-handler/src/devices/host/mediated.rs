@@ -1,4 +1,4 @@
-//! Mediated devices that this node makes of its cards (`mediatedDevicesConfiguration`).
+//! Mediated devices that this node creates on its cards (`mediatedDevicesConfiguration`).
 //!
 //! ```text
 //!  KubeVirt object, labels of the node ─► types ─┐
@@ -7,14 +7,8 @@
 //!                                                                  ─► remove  UUID/remove ◄─ 1
 //! ```
 //!
-//! A card is of one type: as many devices of it are made as the card has room for. Cards on which nothing is yet go to the types in
-//! turn, to the one that has fewest.
-//! **Guarantees.** Only what was made here is removed: it is known by its UUID, which follows from card, type and number. A device is
-//! removed when it was offered to nobody for as long as lies between two looks, and no pod has it then: until then the kubelet may have
-//! given it away. What pods have and is not understood keeps all. Whether a device is still leaving is asked once more when its turn comes:
-//! what went before may have taken long. So nothing has to be remembered, and an end at any line is made good by the next look.
-//! **Caveats.** Where a device of a type that is not wanted stays, because a pod has it or somebody else made it, the card has the
-//! room that its driver says.
+//! A card has devices of one type: as many as the card has room for. Cards without devices get the types in
+//! turn, beginning with the type that has the fewest cards.
 
 use super::given::mediated_of_kubelet;
 use super::sysfs::{Sysfs, decimal, text};
@@ -25,12 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Devices of one card.
+/// Most devices of one card.
 const MOST: u32 = 64;
-/// Steps of one look.
+/// Most steps of one look.
 const STEPS: usize = 256;
 
-/// A card that mediated devices can be made of.
+/// A card that supports mediated devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Card {
     name: String,
@@ -38,41 +32,42 @@ struct Card {
     there: Vec<There>,
 }
 
-/// A type of devices that a card can have.
+/// A device type that a card supports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kind {
-    /// Of its folder: `nvidia-222`.
+    /// Name of its folder: `nvidia-222`.
     id: String,
-    /// What the driver calls it, with `_` for each blank.
+    /// Name by the driver, with `_` for each blank.
     name: String,
     free: u32,
 }
 
-/// A device that a card has.
+/// An existing device of a card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct There {
     uuid: String,
     kind: String,
 }
 
-/// What is to be done.
+/// One change of the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Make { card: String, kind: String, uuid: String },
     Remove { uuid: String },
 }
 
-/// What became of a look.
+/// Result of one look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Made {
-    /// Devices that are to go: they are offered to nobody.
+    /// Devices that will be removed: they are offered to no pod.
     pub(super) leaving: BTreeSet<String>,
-    /// What was done, or why it was not.
+    /// Changes that were made, or errors.
     pub(super) notes: BTreeSet<Result<String, String>>,
 }
 
-/// Makes the mediated devices of these types, and removes those that were made before. `left`: those that have been leaving for long
-/// enough, as it is when it is asked; `kubelet`: the folder of its device plug-ins.
+/// Creates the mediated devices of these types, and removes those that were created here before. `left`:
+/// devices that have been leaving for long enough, at the time of the call; `kubelet`: its folder of device
+/// plug-ins.
 pub(super) fn make(
     sysfs: &Path,
     kubelet: &Path,
@@ -87,7 +82,7 @@ pub(super) fn make(
     if !free.is_empty() {
         match mediated_of_kubelet(kubelet) {
             Ok(given) => free.retain(|uuid| !given.contains(uuid)),
-            // Nothing goes; what is wanted is made all the same.
+            // Nothing is removed; wanted devices are created all the same.
             Err(e) => {
                 free.clear();
                 notes.insert(Err(e.chain()));
@@ -114,13 +109,13 @@ impl Card {
         self.kinds.iter().find(|kind| kind.is(said))
     }
 
-    /// The place among `types` of a device that is there.
+    /// Index in `types` of the type of an existing device.
     fn place(&self, device: &There, types: &[&str]) -> Option<usize> {
         let kind = self.kinds.iter().find(|kind| kind.id == device.kind)?;
         types.iter().position(|said| kind.is(said))
     }
 
-    /// The devices that were made here and are of no such type.
+    /// Devices that were created here and are of none of these types.
     fn unwanted(&self, types: &[&str]) -> impl Iterator<Item = String> {
         let is_ours =
             |device: &There| (0..MOST).any(|n| of_mediated(&self.name, &device.kind, n) == device.uuid);
@@ -128,7 +123,7 @@ impl Card {
         unwanted.filter(move |device| is_ours(device)).map(|device| device.uuid.clone())
     }
 
-    /// Makes as many of a type as there is room for.
+    /// Creates as many devices of a type as there is room for.
     fn fill<'c>(&'c self, kind: &'c Kind) -> impl Iterator<Item = Step> + 'c {
         let is_there = |uuid: &String| self.there.iter().any(|device| device.uuid == *uuid);
         let uuids =
@@ -138,7 +133,7 @@ impl Card {
     }
 }
 
-/// `free`: devices that can be removed now.
+/// Decides the steps. `free`: devices that can be removed now.
 fn decide(cards: &[Card], types: &[&str], free: &BTreeSet<String>) -> Vec<Step> {
     let mut steps: Vec<Step> = free.iter().map(|uuid| Step::Remove { uuid: uuid.clone() }).collect();
     let place = |card: &Card| card.there.iter().find_map(|device| card.place(device, types));
@@ -147,7 +142,7 @@ fn decide(cards: &[Card], types: &[&str], free: &BTreeSet<String>) -> Vec<Step> 
         counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
     }
     for card in cards {
-        // What goes makes room, which the next look sees.
+        // Removed devices make room, which the next look sees.
         if card.there.iter().any(|device| free.contains(&device.uuid)) {
             continue;
         }
@@ -195,7 +190,7 @@ fn kind_path(card: &str, kind: &str) -> String {
     format!("class/mdev_bus/{card}/mdev_supported_types/{kind}")
 }
 
-/// The cards of the node by their names, with what is made of them.
+/// Cards of the node by name, with their devices.
 fn cards(sysfs: &Sysfs) -> Result<Vec<Card>> {
     let mut there = devices(sysfs)?;
     let mut names = sysfs.names("class/mdev_bus")?;
@@ -210,13 +205,13 @@ fn cards(sysfs: &Sysfs) -> Result<Vec<Card>> {
 
 fn kind(sysfs: &Sysfs, card: &str, id: String) -> Option<Kind> {
     let folder = sysfs.folder(&kind_path(card, &id)).ok()?;
-    // A type that says nothing has no room; its devices are of it all the same.
+    // A type without this attribute has no room, but its existing devices count.
     let free = text(&folder, "available_instances").ok().and_then(|said| decimal(&said)).unwrap_or_default();
     let name = text(&folder, "name").map_or_else(|_| id.clone(), |name| name.replace(' ', "_"));
     Some(Kind { id, name, free })
 }
 
-/// The mediated devices by their cards.
+/// Existing mediated devices by card.
 fn devices(sysfs: &Sysfs) -> Result<BTreeMap<String, Vec<There>>> {
     let names = sysfs.names("bus/mdev/devices")?;
     let bus = sysfs.folder("bus/mdev/devices");

@@ -1,5 +1,5 @@
-//! Devices of this node that one VMI at a time has: PCI devices, mediated devices, USB devices, as the KubeVirt object permits them
-//! (`permittedHostDevices`).
+//! Devices of this node that are assigned to one VMI at a time: PCI devices, mediated devices, USB devices,
+//! as permitted by the KubeVirt object (`permittedHostDevices`).
 //!
 //! ```text
 //!  KubeVirt object ─► rules ─┐
@@ -10,8 +10,9 @@
 //!                                                                      PCI_RESOURCE_…, MDEV_PCI_RESOURCE_…, USB_RESOURCE_…
 //! ```
 //!
-//! Nothing is kept but what the kubelet was told, and which USB devices pods were given: the truth is in `/sys`, each time anew. A unit that is gone, or that a driver of
-//! the node took back, is told as unhealthy; a device of a resource that another device plugin offers is left alone.
+//! Only two things are remembered: what the kubelet was told, and which USB devices pods were given. All else
+//! is read from `/sys` each time. A unit that is gone, or that a driver of the node took back, is reported as
+//! unhealthy. A device of a resource that another device plug-in offers is left alone.
 
 mod discover;
 mod given;
@@ -43,28 +44,29 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tonic::Status;
 
-/// How often the node is looked at.
+/// Time between two looks at the node.
 const EXAMINE: Duration = Duration::from_secs(10);
-/// How long the kubelet has to hear that a resource has no devices any more.
+/// Time for the kubelet to learn that a resource has no devices any more.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Resources of one node.
+/// Most resources of one node.
 const RESOURCES: usize = 64;
-/// Units of a resource that are gone, and are still told as unhealthy.
+/// Most units of a resource that are gone and still reported as unhealthy.
 const GONE: usize = 256;
-/// Looks at the node at once: one of the loop, and those of containers that are given devices. Plug-ins have as many of their own at the
-/// kubelet's folder: where looks at devices hang, those that are offered stay offered.
+/// Concurrent looks at the node: one of the loop, and those for containers that are given devices. Plug-ins
+/// have as many of their own at the kubelet's folder: if looks at devices hang, the offered devices stay
+/// offered.
 const LOOKS: usize = 4;
 
-/// Where the kernel shows devices, and what it runs.
+/// Mount points of the node's kernel file systems.
 #[derive(Clone, Debug)]
 pub(crate) struct Roots {
-    /// What stands for `/sys`.
+    /// The node's `/sys`.
     pub(crate) sysfs: PathBuf,
-    /// What stands for `/proc`.
+    /// The node's `/proc`.
     pub(crate) proc: PathBuf,
 }
 
-/// Offers the devices of the node that are permitted, for ever. `folder`: the kubelet's; `labels`: the node's.
+/// Offers the permitted devices of the node. Never returns. `folder`: the kubelet's; `labels`: the node's.
 pub(crate) async fn run(
     folder: &Path,
     roots: Roots,
@@ -73,7 +75,7 @@ pub(crate) async fn run(
 ) {
     let blocking = Blocking::new("the node's devices for VMIs", LOOKS);
     let at_kubelet = Blocking::new("the kubelet's folder", LOOKS);
-    // A removal may wait for whoever has the device open: what looks at devices does not wait with it.
+    // A removal waits until the device is closed. Discovery uses other threads and does not wait with it.
     let making = Blocking::new("the node's mediated devices", 1);
     let mut plugins = Plugins {
         folder: folder.to_owned(),
@@ -98,7 +100,7 @@ pub(crate) async fn run(
         }
         let types = plugins.look.types(&labels.borrow_and_update());
         plugins.look.make(folder, types).await;
-        // Before the first word of the KubeVirt object nothing is begun, and nothing is ended.
+        // Before the KubeVirt object is known, no plug-in is started or ended.
         if let Some(permitted) = permitted {
             match plugins.look.found().await {
                 Ok(found) => plugins.offer(&permitted, found),
@@ -115,7 +117,8 @@ pub(crate) async fn run(
     }
 }
 
-/// What pods have that came before this virt-handler, as the kubelet keeps it. While that is not known, no USB device is offered.
+/// Devices that pods were given before this virt-handler, from the kubelet's file. While they are unknown, no
+/// USB device is offered.
 async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<Given> {
     let folder = folder.to_owned();
     let read = move || Given::of_kubelet(&folder);
@@ -126,29 +129,29 @@ async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<Given> {
     .ok()
 }
 
-/// A look at the node.
+/// Discovery of the node's devices.
 #[derive(Clone)]
 struct Look {
     roots: Roots,
     settings: watch::Receiver<Option<NodeSettings>>,
     blocking: Blocking,
-    /// Nothing, before it is known.
+    /// `None` until it is known.
     given: Arc<Mutex<Option<Given>>>,
     making: Blocking,
     mediated: Arc<Mutex<Mediated>>,
 }
 
-/// Mediated devices, as the last look left them.
+/// State of the mediated devices after the last look.
 #[derive(Debug, Default)]
 struct Mediated {
-    /// Those that are to go, and since when they are offered to nobody.
+    /// Devices that will be removed, and the time since they are offered to no pod.
     leaving: BTreeMap<String, Instant>,
-    /// What was done, or why it was not.
+    /// Changes that were made, or errors.
     notes: BTreeSet<Result<String, String>>,
 }
 
 impl Look {
-    /// What is there now, by the rules of now.
+    /// Devices that are present now, by the current rules.
     async fn found(&self) -> Result<Found> {
         let permitted = self.settings.borrow().as_ref().map(|said| said.host_devices.clone());
         let permitted = permitted.unwrap_or_default();
@@ -166,15 +169,16 @@ impl Look {
         self.blocking.run("looking for devices", PATIENCE, look).await
     }
 
-    /// The types of mediated devices that a node with these labels makes; nothing where it leaves them alone, or that is not known yet.
+    /// Types of mediated devices that a node with these labels creates; `None` if it leaves them alone, or if
+    /// the settings are not known yet.
     fn types(&self, labels: &Value) -> Option<Vec<String>> {
         let settings = self.settings.borrow();
         let mediated = settings.as_ref()?.mediated.as_ref()?;
         labels.is_object().then(|| mediated.of_node(labels).into_iter().map(str::to_owned).collect())
     }
 
-    /// Makes the mediated devices of these types, and removes those of others that were made before. Where the node leaves them alone,
-    /// none of them is to go. `folder`: the kubelet's.
+    /// Creates the mediated devices of these types, and removes those of other types that were created here
+    /// before. Without types, none will be removed. `folder`: the kubelet's.
     async fn make(&self, folder: &Path, types: Option<Vec<String>>) {
         let Some(types) = types else {
             return *self.mediated() = Mediated::default();
@@ -205,13 +209,13 @@ fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Mediated {
-    /// Those that have been offered to nobody for long enough: two looks may follow each other at once.
+    /// Devices that have been offered to no pod for long enough: two looks may follow each other at once.
     fn left(&self) -> BTreeSet<String> {
         let is_over = |since: &Instant| since.elapsed() >= EXAMINE;
         self.leaving.iter().filter(|(_, since)| is_over(since)).map(|(uuid, _)| uuid.clone()).collect()
     }
 
-    /// What the last look had said is not said again.
+    /// A note that the last look has logged is not logged again.
     fn saw(&mut self, made: Made) {
         for note in made.notes.difference(&self.notes) {
             match note {
@@ -235,7 +239,7 @@ fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted, given: Option<&Giv
     discover(sysfs, permitted, &in_use, given.unwrap_or(&Given::default()))
 }
 
-/// The plug-ins that run.
+/// Running plug-ins.
 struct Plugins {
     folder: PathBuf,
     at_kubelet: Blocking,
@@ -251,7 +255,7 @@ struct Running {
 }
 
 impl Plugins {
-    /// Begins, changes and ends plug-ins.
+    /// Starts, updates and ends plug-ins.
     fn offer(&mut self, permitted: &Permitted, found: Found) {
         while self.tasks.try_join_next().is_some() {}
         let mut notes = found.notes;
@@ -292,7 +296,7 @@ impl Plugins {
         let (list, listed) = watch::channel(told(units, &Devices::default()));
         let offer = Offer {
             resource: resource.to_owned(),
-            // A path of a socket has room for 107 letters.
+            // A socket path has room for 107 characters.
             endpoint: format!("kubevirt-host-{:016x}.sock", fnv(resource)),
             list: listed,
             allocate: allocate(self.look.clone(), resource.to_owned()),
@@ -301,7 +305,7 @@ impl Plugins {
         self.running.insert(resource.to_owned(), Running { list, task });
     }
 
-    /// The kubelet hears that there are no devices, and then nothing.
+    /// Reports to the kubelet that there are no devices, and then ends the plug-in.
     fn end(&mut self, resource: &str) {
         let Some(Running { list, task }) = self.running.remove(resource) else { return };
         tracing::info!("{resource} is not offered any more: the KubeVirt object does not permit it");
@@ -314,7 +318,7 @@ impl Plugins {
     }
 }
 
-/// What the kubelet is told: the units that are there, and those that it knows and that are gone.
+/// The list for the kubelet: units that are present, and known ones that are gone.
 fn told(units: &[Unit], known: &Devices) -> Devices {
     let there = units.iter().map(|unit| wire::Device {
         id: unit.id.clone(),
@@ -349,7 +353,7 @@ fn allocate(look: Look, resource: String) -> plugin::Allocate {
     })
 }
 
-/// What containers are given. The kubelet refuses the pod with the sentence, where there is one.
+/// The answer for containers that get devices. With an error, the kubelet refuses the pod, with that message.
 fn given(
     resource: &str,
     units: &[Unit],

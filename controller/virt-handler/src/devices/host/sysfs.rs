@@ -1,14 +1,14 @@
-//! The kernel's files about devices, read so that nothing in them leads anywhere else: links are followed below the folder that
-//! stands for `/sys` alone, names and texts are short and have one form, lists have an end.
+//! Reads the kernel's device files without leaving `/sys`: links are followed only below the folder that
+//! stands for `/sys`, names and texts are short and have a fixed form, and lists are bounded.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Devices of a bus that are looked at.
+/// Most devices of a bus that are read.
 pub(super) const DEVICES: usize = 16384;
-/// The longest text of an attribute.
+/// Longest text of an attribute.
 const LONGEST: u64 = 4096;
 
 /// The folder that stands for `/sys`.
@@ -19,7 +19,7 @@ impl Sysfs {
         Folder::open(path).map(Sysfs)
     }
 
-    /// The names in a folder; none where there is no such folder: the kernel has no such bus.
+    /// Names in a folder. A missing folder is empty: the kernel has no such bus.
     pub(super) fn names(&self, path: &str) -> Result<Vec<String>> {
         match self.0.within(path) {
             Ok(folder) => folder.names(DEVICES),
@@ -28,12 +28,12 @@ impl Sysfs {
         }
     }
 
-    /// The folder of a device; links on the way are followed.
+    /// Folder of a device; links on the way are followed.
     pub(super) fn folder(&self, path: &str) -> Result<Folder> {
         self.0.within(path)
     }
 
-    /// A number of the kernel's at the end of a link, if the link leads to the folder of that number in `folder`.
+    /// Number in the target of a link, if the link leads to the folder of that number in `folder`.
     pub(super) fn numbered(&self, device: &str, link: &str, folder: &str) -> Option<u32> {
         let text = self.folder(device).ok()?.link(link).ok()?;
         let number: u32 = decimal(text.rsplit('/').next()?)?;
@@ -42,7 +42,7 @@ impl Sysfs {
         there.is(&own).ok()?.then_some(number)
     }
 
-    /// True if the driver of a PCI device is one of these; also where it has none, if `none`.
+    /// True if the driver of a PCI device is one of these. A device without a driver counts if `none`.
     pub(super) fn is_driven(&self, device: &str, drivers: &[&str], none: bool) -> bool {
         match self.folder(&format!("{device}/driver")) {
             Ok(driver) => drivers.iter().any(|name| {
@@ -54,7 +54,7 @@ impl Sysfs {
     }
 }
 
-/// The text of an attribute, without white space around it.
+/// Text of an attribute, trimmed.
 pub(super) fn text(folder: &Folder, name: &str) -> Result<String> {
     let mut text = String::new();
     let cannot = || format!("cannot read {}", folder.shown().join(name).display());
@@ -62,14 +62,14 @@ pub(super) fn text(folder: &Folder, name: &str) -> Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// `0x10de` of PCI devices, `046d` of USB devices.
+/// Hexadecimal number of four digits: `0x10de` of PCI devices, `046d` of USB devices.
 pub(super) fn hexadecimal(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let is_right = digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_hexdigit());
     is_right.then(|| u16::from_str_radix(digits, 16).ok())?
 }
 
-/// Digits alone.
+/// Decimal number without sign or blanks.
 pub(super) fn decimal<T: std::str::FromStr>(text: &str) -> Option<T> {
     let is_right = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     is_right.then(|| text.parse().ok())?

@@ -1,4 +1,4 @@
-//! Links, addresses and routes: what there is, and the messages that change it.
+//! Links, addresses and routes: lists, and messages that change them.
 
 use super::message::{CREATE, DUMP, EXCL};
 use super::socket::CHANGE;
@@ -19,16 +19,16 @@ const GETROUTE: u16 = 26;
 const INET: u8 = 2;
 const INET6: u8 = 10;
 const BRIDGE: u8 = 7;
-/// The flag of a link that is up.
+/// Flag of a link that is up.
 const UP: u32 = 1;
-/// An address that is used at once, and makes no route.
+/// Flags of an address that is used at once (no duplicate detection), and makes no route.
 const PLAIN: u32 = 0x02 | 0x200;
-/// The table of routes that everyone uses, what the kernel makes itself, and a way to somewhere.
+/// The main routing table, the protocol "kernel", and a unicast route.
 const MAIN: u8 = 254;
 const BY_KERNEL: u8 = 2;
 const UNICAST: u8 = 1;
 
-/// A link.
+/// A network link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) index: u32,
@@ -42,19 +42,19 @@ pub(crate) struct Link {
     pub(crate) up: bool,
 }
 
-/// All links.
+/// Lists all links.
 pub(crate) fn links(socket: &mut Socket) -> io::Result<Vec<Link>> {
     let found = socket.list(Message::new(GETLINK, DUMP, &head(0, 0, 0, 0)))?;
     Ok(found.iter().filter_map(|bytes| read_link(bytes)).collect())
 }
 
-/// The addresses of a link that others may know.
+/// Lists the addresses of a link, without link-local ones.
 pub(crate) fn addresses(socket: &mut Socket, link: u32) -> io::Result<Vec<Address>> {
     let found = socket.list(Message::new(GETADDR, DUMP, &[0; 8]))?;
     Ok(found.iter().filter_map(|bytes| read_address(bytes, link)).collect())
 }
 
-/// The ways that lead over a link.
+/// Lists the routes over a link.
 pub(crate) fn routes(socket: &mut Socket, link: u32) -> io::Result<Vec<Route>> {
     let mut found = socket.list(Message::new(GETROUTE, DUMP, &family(INET)))?;
     found.extend(socket.list(Message::new(GETROUTE, DUMP, &family(INET6)))?);
@@ -67,7 +67,7 @@ fn family(family: u8) -> [u8; 12] {
     head
 }
 
-/// A link without wires: a bridge, a dummy.
+/// Makes a virtual link: a bridge, a dummy.
 pub(crate) fn make(kind: &str, name: &str, mac: Mac, mtu: u32) -> Message {
     Message::new(NEWLINK, CHANGE | CREATE | EXCL, &head(0, 0, 0, 0))
         .text(3, name)
@@ -76,54 +76,54 @@ pub(crate) fn make(kind: &str, name: &str, mac: Mac, mtu: u32) -> Message {
         .nest(18, |inside| inside.text(1, kind))
 }
 
-/// Takes a link away.
+/// Removes a link.
 pub(crate) fn remove(index: u32) -> Message {
     Message::new(DELLINK, CHANGE, &head(0, index, 0, 0))
 }
 
-/// Gives a link that is down another name.
+/// Renames a link that is down.
 pub(crate) fn rename(index: u32, name: &str) -> Message {
     Message::new(SETLINK, CHANGE, &head(0, index, 0, 0)).text(3, name)
 }
 
-/// A note on a link.
+/// Sets the alias of a link.
 pub(crate) fn alias(index: u32, note: &str) -> Message {
     Message::new(SETLINK, CHANGE, &head(0, index, 0, 0)).text(20, note)
 }
 
-/// Switches a link on or off.
+/// Sets a link up or down.
 pub(crate) fn switch(index: u32, up: bool) -> Message {
     Message::new(NEWLINK, CHANGE, &head(0, index, if up { UP } else { 0 }, UP))
 }
 
-/// Gives a link another address.
+/// Sets the MAC address of a link.
 pub(crate) fn set_mac(index: u32, mac: Mac) -> Message {
     Message::new(SETLINK, CHANGE, &head(0, index, 0, 0)).put(1, &mac.0)
 }
 
-/// The largest packet of a link.
+/// Sets the MTU of a link.
 pub(crate) fn set_mtu(index: u32, mtu: u32) -> Message {
     Message::new(SETLINK, CHANGE, &head(0, index, 0, 0)).number(4, mtu)
 }
 
-/// Plugs a link into a bridge.
+/// Adds a link to a bridge.
 pub(crate) fn join(index: u32, bridge: u32) -> Message {
     Message::new(SETLINK, CHANGE, &head(0, index, 0, 0)).number(10, bridge)
 }
 
-/// The bridge does not learn who is behind a link.
+/// Disables the learning of MAC addresses on a bridge port.
 pub(crate) fn learn_nothing(index: u32) -> Message {
     Message::new(SETLINK, CHANGE, &head(BRIDGE, index, 0, 0)).nest(12, |port| port.put(8, &[0]))
 }
 
-/// Gives a link an address; one that it has stays.
+/// Adds an address to a link; an existing address stays.
 pub(crate) fn give(index: u32, address: &Address, plain: bool) -> Message {
     let message = Message::new(NEWADDR, CHANGE | CREATE, &address_head(index, address));
     let flags = if plain { PLAIN } else { 0x02 };
     with_address(message, address).number(8, flags)
 }
 
-/// Takes an address from a link.
+/// Removes an address from a link.
 pub(crate) fn take(index: u32, address: &Address) -> Message {
     with_address(Message::new(DELADDR, CHANGE, &address_head(index, address)), address)
 }
@@ -195,7 +195,7 @@ fn read_address(bytes: &[u8], link: u32) -> Option<Address> {
     if is_v6 && *bytes.get(3)? == LINK_SCOPE {
         return None;
     }
-    // Behind a point-to-point link `ADDRESS` is the other end's; `LOCAL` is ours.
+    // On a point-to-point link, `ADDRESS` is the other end's; `LOCAL` is ours.
     let find =
         |wanted| attributes(bytes.get(8..)?).find(|(kind, _)| *kind == wanted).and_then(|(_, v)| ip(v));
     Some(Address { ip: find(2).or_else(|| find(1))?, prefix })

@@ -1,18 +1,18 @@
-//! Messages of netlink: written and read, nothing sent. A message is a header, a fixed part, then attributes, each
-//! padded to four bytes; an attribute may hold attributes.
+//! Netlink messages: encoding and decoding without sockets. A message is a header, a fixed part, and
+//! attributes, each padded to four bytes; an attribute may hold attributes.
 
-/// A request; every message of ours is one.
+/// Flag of a request; every message of ours is one.
 pub(crate) const REQUEST: u16 = 1;
-/// Say when it is done.
+/// Flag: confirm when it is done.
 pub(crate) const ACK: u16 = 4;
-/// Make it.
+/// Flag: create the object.
 pub(crate) const CREATE: u16 = 0x400;
-/// Fail if it is there.
+/// Flag: fail if the object exists.
 pub(crate) const EXCL: u16 = 0x200;
-/// All of them.
+/// Flags: list all objects.
 pub(crate) const DUMP: u16 = 0x300;
 
-/// The attribute holds attributes.
+/// Flag of an attribute that holds attributes.
 const NESTED: u16 = 0x8000;
 const HEADER: usize = 16;
 
@@ -23,7 +23,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// One of a kind, with its fixed part.
+    /// A message of this kind, with its fixed part.
     pub(crate) fn new(kind: u16, flags: u16, fixed: &[u8]) -> Message {
         let mut message = Message { bytes: Vec::with_capacity(256) };
         message.bytes.extend(0u32.to_ne_bytes());
@@ -35,7 +35,7 @@ impl Message {
         message
     }
 
-    /// An attribute.
+    /// Adds an attribute.
     pub(crate) fn put(mut self, kind: u16, value: &[u8]) -> Message {
         let at = self.open(kind);
         self.bytes.extend(value);
@@ -43,24 +43,24 @@ impl Message {
         self
     }
 
-    /// A text, which ends with a zero byte.
+    /// Adds a text, which ends with a zero byte.
     pub(crate) fn text(self, kind: u16, value: &str) -> Message {
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(0);
         self.put(kind, &bytes)
     }
 
-    /// A number in the byte order of the host.
+    /// Adds a number in the byte order of the host.
     pub(crate) fn number(self, kind: u16, value: u32) -> Message {
         self.put(kind, &value.to_ne_bytes())
     }
 
-    /// A number as networks write it.
+    /// Adds a number in network byte order.
     pub(crate) fn big(self, kind: u16, value: u32) -> Message {
         self.put(kind, &value.to_be_bytes())
     }
 
-    /// Attributes in an attribute.
+    /// Adds an attribute that holds attributes.
     pub(crate) fn nest(mut self, kind: u16, inside: impl FnOnce(Message) -> Message) -> Message {
         let at = self.open(kind | NESTED);
         let mut filled = inside(self);
