@@ -1,32 +1,33 @@
-//! The declaration that the file of a kind makes.
+//! The declaration of a kind, made in the kind's file.
 
 use super::store::Objects;
 use super::{Key, World};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Everything that is declared of one kind of objects.
+/// Declaration of one kind of objects.
 #[derive(Clone, Copy)]
 pub struct About {
-    /// Group and version, as an object says it.
+    /// Group and version, as in an object's `apiVersion`.
     pub api_version: &'static str,
-    /// The kind's name, as an object says it.
+    /// Name of the kind, as in an object's `kind`.
     pub name: &'static str,
     /// The plural in paths and roles.
     pub plural: &'static str,
-    /// Only objects in the namespace of the installation are read or written, but for those of [`Use::elsewhere`].
+    /// Only objects in the namespace of the installation are read or written, except those in
+    /// [`Use::elsewhere`].
     pub is_of_installation: bool,
-    /// What virt-controller does with objects of the kind.
+    /// Use by virt-controller.
     pub controller: Use,
-    /// What virt-api does with them.
+    /// Use by virt-api.
     pub api: Use,
-    /// What virt-handler does with them.
+    /// Use by virt-handler.
     pub handler: Use,
-    /// What cdi-uploadproxy does with them.
+    /// Use by cdi-uploadproxy.
     pub proxy: Use,
-    /// The store of the World that keeps them.
+    /// The store of the World for the kind.
     pub kept: Option<StoreOf>,
-    /// Reads an object of a kind without a store; whether that changed the World.
+    /// Reads an object of a kind without a store. Returns true if that changed the World.
     pub read: fn(&mut World, &Value) -> bool,
     /// Called after an object was put into its store.
     pub put: fn(&mut World, &Key, Timestamp),
@@ -34,7 +35,7 @@ pub struct About {
     pub removed: fn(&mut World, &Key),
     /// Keys of the objects whose decision can change with an object of the kind.
     pub touches: fn(&World, &Key) -> Vec<Key>,
-    /// Keys to decide on once all objects of the kind are known, even where there are none.
+    /// Keys to decide on once all objects of the kind are known, even if there are none.
     pub listed: fn(&World) -> Vec<Key>,
 }
 
@@ -62,64 +63,61 @@ impl Program {
     }
 }
 
-/// What one program does with objects of a kind.
+/// Use of a kind by one program.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// Selections of objects that the program lists and watches; each takes `list` and `watch`. A list without a name is
-    /// taken for all objects of the kind, so that there is at most one such selection.
+    /// Selections of objects that the program lists and watches; each requires `list` and `watch`. The watch
+    /// treats an unnamed list as all objects of the kind, so there is at most one such selection.
     pub follows: &'static [Selector],
-    /// Verbs beside these two, of the object or of a subresource.
+    /// Verbs other than these two, on the object or on a subresource.
     pub verbs: &'static [(Option<&'static str>, &'static [&'static str])],
-    /// Names of the only objects that the program may touch; no name where it may touch all. Roles carry these names as
-    /// `resourceNames`, and each name is followed by itself. The API server does not compare them with an object that is
-    /// created: `install`'s admission policies do.
+    /// Names of the only objects that the program may access; empty for all. Roles carry these names as
+    /// `resourceNames`, and each name has its own watch. The API server does not check them on `create`:
+    /// `install`'s admission policies do.
     pub names: &'static [&'static str],
-    /// Objects of the cluster's own that the program follows too, each by its name. They are no part of the derived rights:
-    /// the cluster has a role for each, to which `install` binds the program.
+    /// Objects in namespaces of the cluster that the program follows too, each by its name. They are not part
+    /// of the derived rights: the cluster has a role for each, to which `install` binds the program.
     pub elsewhere: &'static [Elsewhere],
-    /// Objects that the program writes in every namespace, of a kind that is else of the installation.
+    /// Objects that the program writes in every namespace, although the kind is otherwise restricted to the
+    /// installation.
     pub beyond: Option<Beyond>,
 }
 
-/// Objects outside of the installation, of a kind that is else of the installation, by the beginning of their names. RBAC
-/// knows no beginnings: the role permits the verbs on all objects, and `install`'s admission policies bind what is written.
-/// Nothing is read there.
+/// Objects in other namespaces that the program may write, matched by name prefix, although the kind is
+/// otherwise restricted to the installation. RBAC has no prefixes: the role permits the verbs on all objects,
+/// and `install`'s admission policies restrict the names. Nothing is read there.
 #[derive(Clone, Copy, Debug)]
 pub struct Beyond {
-    /// How the names of the objects begin, each by one of these.
+    /// Name prefixes of the objects.
     pub prefixes: &'static [&'static str],
-    /// The verbs, of the object.
+    /// Verbs on the object.
     pub verbs: &'static [&'static str],
 }
 
-/// An object of the cluster's own, outside of the installation.
+/// An object of the cluster, outside of the installation.
 #[derive(Clone, Copy, Debug)]
 pub struct Elsewhere {
-    /// The object's namespace.
     pub namespace: &'static str,
-    /// The object's name.
     pub name: &'static str,
-    /// The Role in that namespace that permits to follow the object. Every cluster has it.
+    /// The Role in that namespace that permits reading the object. Every cluster has it.
     pub role: &'static str,
 }
 
 /// A selection of the objects of a kind. `{node}` stands for the name of the node that the program runs on.
 #[derive(Clone, Copy, Debug)]
 pub struct Selector {
-    /// A label selector.
     pub labels: Option<&'static str>,
-    /// A field selector.
     pub fields: Option<&'static str>,
     /// Only objects in the namespace of the installation.
     pub is_home: bool,
 }
 
-/// Where a program runs.
+/// Location of a program in the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Home {
-    /// The name of the node.
+    /// Name of the node.
     pub node: String,
-    /// The namespace of the installation.
+    /// Namespace of the installation.
     pub namespace: String,
 }
 
@@ -131,22 +129,21 @@ pub struct StoreOf {
 }
 
 impl Use {
-    /// The program never asks for objects of the kind.
+    /// The program makes no requests about the kind.
     pub const NONE: Use = Use { follows: &[], verbs: &[], names: &[], elsewhere: &[], beyond: None };
 
-    /// The program creates objects that are questions: the API server answers, and keeps nothing.
+    /// The program creates review objects: the API server answers in the response and stores nothing.
     pub const ASKS: Use = Use { verbs: &[(None, &["create"])], ..Use::NONE };
 }
 
 impl Selector {
-    /// All objects.
     pub const ALL: Selector = Selector { labels: None, fields: None, is_home: false };
-    /// Those in the namespace of the installation.
+    /// Objects in the namespace of the installation.
     pub const HOME: Selector = Selector { is_home: true, ..Selector::ALL };
 }
 
 impl About {
-    /// A kind that nothing is said of yet but its API names.
+    /// A declaration with the API names only.
     pub const fn named(api_version: &'static str, name: &'static str, plural: &'static str) -> About {
         About {
             api_version,
@@ -166,7 +163,7 @@ impl About {
         }
     }
 
-    /// A kind whose objects are questions of all programs; the API server keeps none.
+    /// A kind of review objects, used by all programs. The API server stores none of them.
     pub const fn question(api_version: &'static str, name: &'static str, plural: &'static str) -> About {
         About {
             controller: Use::ASKS,
@@ -177,12 +174,12 @@ impl About {
         }
     }
 
-    /// The same of a kind with another name.
+    /// The same declaration for a kind with another name.
     pub const fn called(self, name: &'static str, plural: &'static str) -> About {
         About { name, plural, ..self }
     }
 
-    /// What a program does with objects of the kind.
+    /// Use of the kind by a program.
     pub const fn of(&self, program: Program) -> &Use {
         match program {
             Program::Controller => &self.controller,

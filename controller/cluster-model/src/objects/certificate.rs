@@ -1,7 +1,7 @@
-//! What is looked at of a certificate: its name, from when to when it holds, and whether it is from an authority.
+//! Certificates: name, validity period, and whether an authority signed them.
 //!
-//! The dates and the name are read from the certificate itself ([`api::der`]); whose
-//! signature it has is for the library to tell that will be asked again when it is shown.
+//! Name and dates are parsed from the certificate itself ([`api::der`]). The TLS library verifies
+//! the signature, as it does when the certificate is presented.
 
 use api::der::{Body, next};
 use base64::Engine as _;
@@ -16,34 +16,33 @@ use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What of a text is read: certificates are small.
+/// Maximum length of a text that is read: certificates are small.
 const LONGEST: usize = 256 << 10;
 
-/// A certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// The common name of what it is for; nothing where there is none, or more than one.
+    /// The subject's common name; `None` if it has none or several.
     pub name: Option<String>,
-    /// From when on it holds.
+    /// Start of the validity period.
     pub from: Timestamp,
-    /// Until when.
+    /// End of the validity period.
     pub until: Timestamp,
-    /// All of it.
+    /// The whole certificate.
     pub der: CertificateDer<'static>,
 }
 
 impl Certificate {
-    /// The first one in a text.
+    /// The first certificate in a PEM text.
     pub fn first(pem: &str) -> Option<Certificate> {
         all(pem).into_iter().next()
     }
 
-    /// One that somebody has shown.
+    /// The certificate that a TLS peer presented.
     pub fn of(der: &[u8]) -> Option<Certificate> {
         if der.len() > LONGEST { None } else { read(der.to_vec().into()) }
     }
 
-    /// It is a server's, of all these names, signed by this authority, and holds now.
+    /// True if it is a server certificate for all these names, signed by this authority and valid now.
     pub fn is_from(&self, authority: &Certificate, hosts: &[impl AsRef<str>], now: Timestamp) -> bool {
         let (Ok(certificate), Some((roots, now))) =
             (ParsedCertificate::try_from(&self.der), authority.trusted_at(now))
@@ -58,7 +57,7 @@ impl Certificate {
             && hosts.iter().all(|host| is_named(host.as_ref()))
     }
 
-    /// It may be shown by a client, signed by this authority, and holds now.
+    /// True if it is a client certificate, signed by this authority and valid now.
     pub fn is_clients(&self, authority: &Certificate, now: Timestamp) -> bool {
         let Some((roots, now)) = authority.trusted_at(now) else { return false };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -66,7 +65,7 @@ impl Certificate {
         verifier.is_ok_and(|verifier| verifier.verify_client_cert(&self.der, &[], now).is_ok())
     }
 
-    /// The only authority that is trusted, and the time, as the TLS library wants them.
+    /// The certificate as the only trusted authority, and the time, in the types of the TLS library.
     fn trusted_at(&self, now: Timestamp) -> Option<(RootCertStore, UnixTime)> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der.clone()).ok()?;
@@ -75,18 +74,18 @@ impl Certificate {
     }
 }
 
-/// All certificates in a text; what is none is left out.
+/// All certificates in a PEM text. Everything else is skipped.
 pub fn all(pem: &str) -> Vec<Certificate> {
     let text = pem.get(..pem.len().min(LONGEST)).unwrap_or_default();
     CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(|der| read(der.ok()?)).collect()
 }
 
-/// A certificate as text.
+/// A certificate as PEM.
 pub fn pem(certificate: &Certificate) -> String {
     armoured("CERTIFICATE", &certificate.der)
 }
 
-/// DER as text (RFC 7468).
+/// DER as PEM (RFC 7468).
 pub(super) fn armoured(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut pem = format!("-----BEGIN {label}-----\n");
@@ -174,7 +173,7 @@ mod tests {
         };
         let (organization, name) = (DnType::OrganizationName, DnType::CommonName);
         assert_eq!(with(&[(organization, "x"), (name.clone(), "proxy")]).as_deref(), Some("proxy"));
-        // 2.5.4.3 by its number, which the library takes for another kind than the one it knows by name.
+        // 2.5.4.3 as a custom OID, which the library does not recognize as the common name.
         let again = DnType::CustomDnType(vec![2, 5, 4, 3]);
         assert_eq!(with(&[(name, "proxy"), (again, "kubelet")]), None);
         assert_eq!(with(&[]), None);

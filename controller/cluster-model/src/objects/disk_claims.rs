@@ -6,10 +6,11 @@
 //! | is read | is read | yes |
 //! | is `shareable` | is `shareable` | yes |
 //!
-//! An overlay (`ephemeral`), a CD-ROM and a read-only disk are read. A file system that containers of the launcher pods serve to
-//! the guests (virtiofs) is not a disk: the PVC is shared on purpose. QEMU locks its disks by the same rule, but a lock on a
-//! block device belongs to the device node, and each container has its own; and some network file systems keep no locks
-//! between nodes. So virt-controller judges before a launcher pod is created.
+//! An overlay (`ephemeral`), a CD-ROM and a read-only disk are read. A file system that containers of the
+//! launcher pods serve to the guests (virtiofs) is not a disk: the PVC is shared on purpose. QEMU locks its
+//! disks by the same rule, but a lock on a block device belongs to the device node, and each container has
+//! its own; and some network file systems keep no locks between nodes. So virt-controller judges before a
+//! launcher pod is created.
 
 use super::{Kind, Mark, World, claim_of, key};
 use api::vmi::{VirtualMachineInstance, Volume};
@@ -21,7 +22,7 @@ struct DiskUse {
     is_shareable: bool,
 }
 
-/// Another VMI that cannot run at the same time as the one that was asked about.
+/// Another VMI that cannot run at the same time as a given one.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskConflict<'a> {
     /// The other VMI, in any phase.
@@ -60,7 +61,7 @@ impl DiskUse {
     }
 }
 
-/// How the disks of a VMI use a PVC; `None` if none of them does.
+/// Use of a PVC by the disks of a VMI; `None` if no disk is on it.
 fn use_of(vmi: &VirtualMachineInstance, claim: &str) -> Option<DiskUse> {
     let volumes = vmi.spec.volumes.iter().filter(|volume| claim_of(volume) == Some(claim));
     let uses = volumes.filter_map(|volume| use_by(vmi, volume));

@@ -1,4 +1,4 @@
-//! The kinds of objects: one table, each line of which names the file of a kind. And keys, by which objects are found.
+//! The table of kinds, one line for each file in `kinds/`, and the keys of objects.
 
 use super::kinds;
 use super::{About, Home, Program, Which};
@@ -7,7 +7,6 @@ use std::fmt;
 
 macro_rules! kinds {
     ($($kind:ident: $file:ident,)*) => {
-        /// A kind of objects.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kind {
             $($kind,)*
@@ -17,7 +16,7 @@ macro_rules! kinds {
             /// All kinds.
             pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
 
-            /// What the file of the kind declares.
+            /// The declaration in the kind's file.
             pub const fn about(self) -> &'static About {
                 match self {
                     $(Kind::$kind => &kinds::$file::ABOUT,)*
@@ -73,7 +72,7 @@ kinds! {
     SubjectAccessReview: subject_access_review,
 }
 
-/// What an object is found by. The namespace of an object of the cluster is empty.
+/// Kind, namespace and name of an object. The namespace of a cluster-scoped object is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub kind: Kind,
@@ -92,23 +91,23 @@ impl Kind {
         self.api_version().split_once('/').map_or("", |(group, _)| group)
     }
 
-    /// The plural, as it stands in paths and roles.
+    /// The plural, as in paths and roles.
     pub const fn plural(self) -> &'static str {
         self.about().plural
     }
 
-    /// The name, as an object says it.
+    /// The name, as in an object's `kind`.
     pub const fn name(self) -> &'static str {
         self.about().name
     }
 
-    /// Only objects in the namespace of the installation are read or written, but for those that a program follows
-    /// elsewhere ([`Use::elsewhere`](super::Use::elsewhere)).
+    /// Only objects in the namespace of the installation are read or written, except those that a program
+    /// follows elsewhere ([`Use::elsewhere`](super::Use::elsewhere)).
     pub const fn is_of_installation(self) -> bool {
         self.about().is_of_installation
     }
 
-    /// The path of the objects of one namespace, or of all where it is empty.
+    /// Path of the objects of a namespace; of all namespaces if it is empty.
     pub fn collection(self, namespace: &str) -> String {
         let About { api_version, plural, .. } = self.about();
         let root = if api_version.contains('/') { "apis" } else { "api" };
@@ -119,7 +118,8 @@ impl Kind {
         }
     }
 
-    /// The watches by which a program follows the kind: of few objects, and of those elsewhere, one by the name of each.
+    /// The watches by which a program follows the kind. Objects that are followed by name have one watch
+    /// each.
     pub fn followed_by(self, program: Program, home: &Home) -> Vec<Which> {
         let used = self.about().of(program);
         let within = |is_home: bool| match is_home || self.is_of_installation() {
@@ -179,7 +179,7 @@ impl fmt::Display for Key {
 mod tests {
     use super::*;
 
-    /// A second list of a kind would say of the objects of the first that they are gone.
+    /// A second watch of a kind would delete the objects of the first from the store.
     #[test]
     fn a_program_follows_a_kind_by_one_selection() {
         for program in Program::ALL {
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(of(Kind::PersistentVolumeClaim), []);
     }
 
-    /// The authorities of the cluster's own aggregator are in a namespace of the cluster's own.
+    /// The CA bundles of the API aggregator are in a namespace of the cluster.
     #[test]
     fn an_object_elsewhere_is_followed_by_its_name_in_its_namespace() {
         let home = Home { namespace: "kubevirt".into(), ..Home::default() };

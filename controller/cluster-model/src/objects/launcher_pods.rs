@@ -1,21 +1,21 @@
-//! Which pods are the launcher pods of a VMI, and which one of them may run its guest. Pure; asked by virt-controller and by
-//! virt-handler, of the same facts.
+//! Selection of the launcher pods of a VMI, and of the one that may run its guest. Pure. virt-controller and
+//! virt-handler use it on the same data.
 //!
-//! | what | must be |
+//! | field | must be |
 //! |---|---|
 //! | namespace, name | the VMI's, and one that follows from its name, its uid and an attempt ([`super::names::pod`]) |
 //! | controlling owner | the VMI: `kubevirt.io/v1`, `VirtualMachineInstance`, its uid |
-//! | labels | those that launcher pods are found by; that it is one, and of which VMI |
-//! | uid | one of `status.activePods`, once the VMI was handed over |
+//! | labels | those that launcher pods are found by, with the values of a launcher pod and of this VMI |
+//! | uid | one of `status.activePods`, once the VMI is handed over to a node |
 //!
-//! **A set with one active pod.** Each attempt at a VMI has a pod of its own: its start is the first, and moving the guest to
-//! another node would be the next. However many there are, at most one may run the guest: the only one, or of several the one
-//! that was handed over to the node in `status.nodeName`.
+//! **A set with one active pod.** Each attempt at a VMI has a pod of its own: its start is the first, and
+//! moving the guest to another node would be the next. However many there are, at most one may run the guest:
+//! the only one, or of several the one that was handed over to the node in `status.nodeName`.
 //!
-//! Anybody who may make pods in a namespace can make one with the labels of a launcher that names a VMI as its owner.
-//! Such a stranger's pod is nobody's launcher: it is not looked at, and neither its coming nor its going changes anything.
-//! A pod that was left behind (`--cascade=orphan`) has no owner any more; it runs its guest all the same, and is known
-//! by its uid alone.
+//! A user who may create pods in a namespace can create one with the labels of a launcher and a VMI as its
+//! owner. Such a pod is not a launcher pod of the VMI: it is ignored, and neither its creation nor its
+//! deletion changes anything. A pod that was left behind (`--cascade=orphan`) has no owner any more. It still
+//! runs its guest, and is identified by its uid alone.
 
 use super::{FOUND_BY, Key, Kind, LAUNCHER, names, owner};
 use api::meta::ObjectMeta;
@@ -23,26 +23,26 @@ use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The label that says the uid of a pod's VMI.
+/// The label with the uid of a pod's VMI.
 const OF: &str = FOUND_BY[1];
 
-/// The launcher pods that a VMI has, or would have.
+/// The launcher pods that a VMI has or would have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LauncherPods {
     namespace: String,
-    /// By attempt, from the first one on.
+    /// Names by attempt, starting with the first.
     names: Vec<String>,
     owner: String,
-    /// Uids of its pods that were handed over, each with its node.
+    /// UIDs of the pods that were handed over, each with its node.
     active: BTreeMap<String, String>,
-    /// Where the guest runs.
+    /// Node of the guest.
     node: Option<String>,
-    /// One that is in no status counts too.
+    /// Pods count even if they are not in the status.
     any: bool,
 }
 
 impl LauncherPods {
-    /// Those of a VMI; nothing for what has no name or uid yet.
+    /// The launcher pods of a VMI; `None` if the VMI has no name or uid yet.
     pub fn of(vmi: &VirtualMachineInstance) -> Option<LauncherPods> {
         let status = vmi.status.as_ref();
         let active = status.map(|status| status.active_pods.clone());
@@ -50,7 +50,7 @@ impl LauncherPods {
         LauncherPods::named(&vmi.metadata, active.unwrap_or_default(), node)
     }
 
-    /// The same of an object as it stands.
+    /// The same for a VMI as untyped JSON.
     pub fn of_object(object: &Value) -> Option<LauncherPods> {
         let text = |pointer: &str| object.pointer(pointer)?.as_str().map(str::to_owned);
         let meta = ObjectMeta {
@@ -71,31 +71,32 @@ impl LauncherPods {
     ) -> Option<LauncherPods> {
         let (name, owner) = (meta.name.as_deref()?, meta.uid.clone().filter(|uid| !uid.is_empty())?);
         let namespace = meta.namespace.clone()?;
-        // The guest of a VMI cannot be moved yet: its start is the only attempt.
+        // The guest of a VMI cannot be migrated yet: its start is the only attempt.
         let names = vec![names::pod(name, &owner, names::FIRST)];
         Some(LauncherPods { namespace, names, owner, active, node, any: false })
     }
 
-    /// Where they are, the first attempt's first.
+    /// Keys of the pods, the first attempt's first.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.names.iter().map(|name| Key::new(Kind::Pod, &self.namespace, name))
     }
 
-    /// The same, for whoever has to be sure that nothing of the VMI runs any more: every pod of such a name counts which
-    /// is not another's, even where the status says another, or its owner was taken from it before it was handed over. A
-    /// status may be forged, and what is to go goes with all of them.
+    /// The same set with a weaker test, for deciding that nothing of the VMI runs any more: every pod with
+    /// such a name counts unless it has another owner, even if the status names another pod or the owner
+    /// reference was removed before the hand-over. A status may be forged, and the VMI must not go before all
+    /// of these pods are gone.
     #[must_use]
     pub fn any(self) -> LauncherPods {
         LauncherPods { any: true, ..self }
     }
 
-    /// A pod of such a name is one of them, and no stranger's.
+    /// True if the pod's name, owner and labels are those of a launcher pod of this VMI.
     pub fn has(&self, pod: &ObjectMeta) -> bool {
         let uid = pod.uid.as_deref().unwrap_or_default();
         let is_here = pod.namespace.as_deref() == Some(&self.namespace)
             && self.names.iter().any(|name| pod.name.as_ref() == Some(name));
-        // Whoever watches launcher pods does not hear of one without these, not even when it is gone. Whoever has to be sure
-        // asks the API server, and for them labels that somebody took off change nothing.
+        // A watch of launcher pods does not show pods without these labels, not even their deletion. With
+        // `any`, the pods are listed at the API server, and removed labels change nothing.
         let labelled = |key: &str, value: &str| pod.labels.get(key).is_some_and(|label| label == value);
         let is_found = FOUND_BY.iter().all(|key| pod.labels.contains_key(*key))
             && labelled(LAUNCHER.0, LAUNCHER.1)
@@ -112,13 +113,13 @@ impl LauncherPods {
         is_here && (is_found || self.any) && is_owned && (is_active || self.any || self.active.is_empty())
     }
 
-    /// It was handed over to this node: its virt-handler may do something with it.
+    /// True if the pod was handed over to this node, so that its virt-handler may act on it.
     fn is_on(&self, pod: &ObjectMeta, node: &str) -> bool {
         let uid = pod.uid.as_deref().unwrap_or_default();
         self.has(pod) && self.active.get(uid).is_some_and(|on| on == node)
     }
 
-    /// Which of the pods that there are may run the guest: at most one of those that are the VMI's.
+    /// The launcher pod that may run the guest, at most one of those that belong to the VMI.
     pub fn active<'a, P>(
         &self,
         pods: impl IntoIterator<Item = &'a P>,
@@ -131,7 +132,7 @@ impl LauncherPods {
         }
     }
 
-    /// Which of the pods that there are was handed over to a node; of two there neither is known to be the one.
+    /// The launcher pod handed over to `node`; `None` if two pods claim that node.
     pub fn on<'a, P>(
         &self,
         pods: impl IntoIterator<Item = &'a P>,
@@ -189,7 +190,7 @@ mod tests {
         assert!(on.has(&freed) && !of(&json!({})).has(&freed), "it was set free before it was handed over");
     }
 
-    /// It is found by its labels: one that has others is not told of again, not even when it is gone.
+    /// A watch by labels does not report a pod whose labels differ, not even its deletion.
     #[test]
     fn a_pod_that_is_not_found_by_its_labels_is_none() {
         let (fresh, on) = (of(&json!({})), of(&json!({"p": "node1"})));
@@ -228,7 +229,7 @@ mod tests {
         assert!(fresh.has(&another) && !on.has(&another), "the one that was handed over is another");
     }
 
-    /// Two attempts, each with a pod: what a move to another node would be.
+    /// Two attempts with a pod each, as after a migration.
     fn two(status: &Value) -> (LauncherPods, [ObjectMeta; 2]) {
         let object = json!({"metadata": {"namespace": "n", "name": "web", "uid": "1"}, "status": status});
         let second = names::pod("web", "1", 1);

@@ -1,25 +1,28 @@
-//! The index of the World: objects are found by what they name, without a look at all of them.
+//! Index of the World: finds objects by the names that they reference, without a scan.
 
 use super::Key;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that objects are found by.
+/// A property by which objects are indexed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mark {
     /// The controlling owner has this uid.
     Owner(String),
-    /// The object uses the PersistentVolumeClaim (or the DataVolume that makes it) of this namespace and name, or is made a
-    /// clone of it.
+    /// The object uses the PersistentVolumeClaim (or the DataVolume that creates it) of this namespace and
+    /// name, or is cloned from it.
     PersistentVolumeClaim(String, String),
     /// The object names the DataSource of this namespace and name.
     DataSource(String, String),
     /// The object was made for the DataImportCron of this namespace and name.
     DataImportCron(String, String),
-    /// The PVC is filled from the object of this kind, namespace and name; of another PVC: its storage clones that.
+    /// The PVC is filled from the object of this kind, namespace and name. If that is a PVC, its storage
+    /// clones it.
     FilledFrom(String, String, String),
-    /// The VM names the instance type, the preference or the ControllerRevision of this kind, namespace and name.
+    /// The VM names the instance type, the preference or the ControllerRevision of this kind, namespace and
+    /// name.
     Instancetype(String, String, String),
-    /// The PVC keeps EFI variables and the TPM of the VM of this namespace and name (as the value of a label).
+    /// The PVC keeps EFI variables and the TPM of the VM of this namespace and name (as the value of a
+    /// label).
     StateOf(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
@@ -27,7 +30,7 @@ pub enum Mark {
     LauncherPod(String, String),
     /// The VMI has not been handed over to a node yet.
     Waiting,
-    /// The VMI has a launcher pod of another version than new ones are.
+    /// The VMI has a launcher pod of another version than new ones.
     Outdated,
     /// The pod serves a disk to the clone into the PVC of this namespace and name.
     CloneInto(String, String),
@@ -35,7 +38,7 @@ pub enum Mark {
     Worker,
 }
 
-/// Which objects have which marks.
+/// Index from marks to objects, and back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marks {
     keys: BTreeMap<Mark, BTreeSet<Key>>,
@@ -43,7 +46,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Gives an object these marks and no others.
+    /// Replaces the marks of an object.
     pub(super) fn set(&mut self, key: &Key, marks: Vec<Mark>) {
         for mark in self.marks.remove(key).into_iter().flatten() {
             if let Some(keys) = self.keys.get_mut(&mark) {

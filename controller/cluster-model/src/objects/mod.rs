@@ -10,13 +10,14 @@
 //!        └──► [`World`]: one store for each kind, and the marks by which objects find each other
 //! ```
 //!
-//! A new kind is a new file and one line in `kind.rs`; virt-controller keeps its objects after one more line in `world.rs`.
-//! Nothing here decides: `virt-controller` does.
+//! A new kind is a new file and one line in `kind.rs`; virt-controller keeps its objects after one more line
+//! in `world.rs`. The package holds no decisions: `virt-controller` makes them.
 
-/// The most values of an object that are looked at: its fields, and the entries of its lists. A VM with a hundred disks has some 2,000.
+/// Maximum number of values read from an object: its fields and the entries of its lists. A VM with a hundred
+/// disks has some 2,000.
 pub const VALUES: usize = 20_000;
 
-/// The field that an object has of which its metadata alone were read.
+/// Marker field of an object that was read as metadata only.
 pub const METADATA_ALONE: &str = "metadataAlone";
 
 mod about;

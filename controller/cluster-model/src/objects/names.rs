@@ -1,4 +1,4 @@
-//! Names that are made from names: always the same from the same, and short enough.
+//! Names derived from other names. They are deterministic and within the limits of Kubernetes.
 
 pub use api::meta::is_name;
 
@@ -8,38 +8,39 @@ use crate::state::STATE_FOR;
 use crate::uploads::UPLOADER;
 use crate::worker::{EXPORTER, IMPORTER};
 
-/// The longest name that a label's value or a host's name may have.
+/// Maximum length of a label value or of a DNS label.
 const LABEL: usize = 63;
 
-/// The longest name of an object.
+/// Maximum length of an object's name.
 const LONGEST: usize = 253;
 
-/// How the name of each launcher pod begins.
+/// Name prefix of launcher pods.
 pub const LAUNCHER: &str = "virt-launcher-";
 
-/// The first attempt at a VMI: its start.
+/// The first attempt to run a VMI: its start.
 pub const FIRST: u32 = 0;
 
-/// The launcher pod of an attempt at a VMI. The name follows from the VMI (its uid) and the attempt: whoever creates the pod
-/// a second time, with an old picture or as a second leader, is told that it exists, and no disk ever has two VMIs.
+/// Name of the launcher pod of an attempt to run a VMI. It depends only on the VMI (its uid) and the attempt.
+/// So a second creation of the pod, from an outdated cache or by a second leader, fails with a conflict, and
+/// no disk ever has two VMIs.
 pub fn pod(vmi: &str, uid: &str, attempt: u32) -> String {
     let end = match attempt {
         FIRST => letters(&format!("{vmi}/{uid}"), 5),
         _ => letters(&format!("{vmi}/{uid}/{attempt}"), 5),
     };
-    // Pods take this name for their host's where none is said; dots in it are allowed, a dash at the end is not.
+    // The name is also the default of the pod's host name. Dots are allowed in it, a dash at the end is not.
     let room = LABEL - LAUNCHER.len() - "-".len() - end.len();
     let name: String = vmi.chars().take(room).collect();
     format!("{LAUNCHER}{}-{end}", name.trim_end_matches(['-', '.']))
 }
 
-/// The object that a text `NAMESPACE/NAME` names: a namespace and a name.
+/// Namespace and name in a text `NAMESPACE/NAME`.
 pub fn namespaced(text: &str) -> Option<(&str, &str)> {
     let (namespace, name) = text.split_once('/')?;
     [namespace, name].into_iter().all(is_name).then_some((namespace, name))
 }
 
-/// A name as the value of a label: itself, or its beginning and a sum.
+/// A name as a label value. A long one is cut and gets a hash at its end.
 pub fn label(name: &str) -> String {
     if name.len() <= LABEL {
         return name.to_owned();
@@ -48,8 +49,9 @@ pub fn label(name: &str) -> String {
     format!("{}-{}", start.trim_end_matches(['-', '.', '_']), letters(name, 8))
 }
 
-/// A name as a DNS label: dots become dashes; one that is changed or too long ends with a sum. So does one that ends as if it
-/// had a sum: nobody can name an object so that it meets the shortened name of another.
+/// A name as a DNS label: dots become dashes, and a name that is changed or too long ends with a hash. So
+/// does a name that already ends like a hash, so that no object can be named like the shortened name of
+/// another.
 pub fn dns_label(name: &str) -> String {
     let plain = name.replace(['.', '_'], "-").to_lowercase();
     if plain == name && name.len() <= LABEL && !ends_with_sum(name) {
@@ -82,7 +84,8 @@ pub fn poller(cron: &str, failures: i64) -> String {
     prefixed(POLLER, &format!("{cron}-{failures}"))
 }
 
-/// The pod that takes the upload into the PVC of a name, and its Service and its Secret. A Service's name is a DNS label.
+/// The pod that takes the upload into the PVC of a name, and its Service and its Secret. A Service's name is
+/// a DNS label.
 pub fn uploader(claim: &str) -> String {
     dns_label(&format!("{UPLOADER}{claim}"))
 }
@@ -92,13 +95,13 @@ pub fn cloner(target: &str) -> String {
     dns_label(&format!("{SOURCE}{target}"))
 }
 
-/// The Secret by which the clone into the PVC of this uid shows itself to its source pod.
+/// Secret with the client certificate that the clone into the PVC of this uid presents to its source pod.
 pub fn clone_client(target: &str) -> String {
     dns_label(&format!("{CLIENT}{target}"))
 }
 
-/// The ControllerRevision of an instance type or of a preference, as a VM first used it: by the names of both, and by the
-/// version, the uid and the generation of the object.
+/// The ControllerRevision of an instance type or of a preference, as a VM first used it: by the names of
+/// both, and by the version, the uid and the generation of the object.
 pub fn revision(vm: &str, object: &str, version: &str, uid: &str, generation: i64) -> String {
     let (begin, end) = (format!("{vm}-{object}"), format!("-{version}-{uid}-{generation}"));
     if begin.len() + end.len() <= LONGEST {
@@ -109,7 +112,7 @@ pub fn revision(vm: &str, object: &str, version: &str, uid: &str, generation: i6
     format!("{}-{}{end}", start.trim_end_matches(['-', '.']), letters(&begin, SUM))
 }
 
-/// The name of an object that is named after another, with a word before it: cut where it is too long, and then with a sum.
+/// A name with a prefix. A long one is cut and gets a hash at its end.
 fn prefixed(prefix: &str, name: &str) -> String {
     let whole = format!("{prefix}{name}");
     if whole.len() <= LONGEST && !ends_with_sum(&whole) {
@@ -119,18 +122,18 @@ fn prefixed(prefix: &str, name: &str) -> String {
     format!("{}-{}", start.trim_end_matches(['-', '.']), letters(name, 8))
 }
 
-/// A name ends as one that was cut.
+/// True if the name ends like one that was cut.
 fn ends_with_sum(name: &str) -> bool {
     let sum = name.rsplit_once('-').map(|(_, sum)| sum);
     sum.is_some_and(|sum| sum.len() == SUM && sum.bytes().all(|letter| ALPHABET.contains(&letter)))
 }
 
-/// Letters of the sum at the end of a name that was cut.
+/// Length of the hash at the end of a name that was cut.
 const SUM: usize = 8;
-/// What the API server uses for generated names: no vowels, so no words.
+/// The alphabet of the API server for generated names: without vowels, so that no words arise.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// So many letters and digits that stand for a text.
+/// A hash of a text, as so many letters and digits.
 fn letters(text: &str, count: usize) -> String {
     let mut sum = fnv(text);
     (0..count)
@@ -142,7 +145,7 @@ fn letters(text: &str, count: usize) -> String {
         .collect()
 }
 
-/// A sum of a text that is the same for ever and everywhere.
+/// FNV-1a hash of a text. Names depend on it, so it must never change.
 pub fn fnv(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))

@@ -1,4 +1,4 @@
-//! Who looks after an object, as it is written in the object.
+//! The controlling owner of an object, in its `ownerReferences`.
 
 use super::rights::Right;
 use super::{Key, Kind, Mark};
@@ -6,7 +6,8 @@ use api::cdi::annotations::IMPORT_CRON;
 use api::meta::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
-/// What an object says that one of this kind looks after. In the foreground, the owner goes after the object.
+/// An owner reference to an object of this kind. With foreground deletion, the owner is deleted after the
+/// object.
 pub fn reference(kind: Kind, owner: &ObjectMeta) -> Value {
     json!({
         "apiVersion": kind.api_version(),
@@ -23,19 +24,21 @@ pub fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().find(|owner| owner.controller == Some(true))
 }
 
-/// The mark of an object that has a controlling owner.
+/// The index key of an object that has a controlling owner.
 pub fn mark(meta: &ObjectMeta) -> Option<Mark> {
     controller(meta).map(|owner| Mark::Owner(owner.uid.clone()))
 }
 
-/// The DataImportCron that an object was made for, by its label: what a DataImportCron leaves behind has no owner.
+/// The DataImportCron that an object was created for, by its label. Objects that a DataImportCron leaves
+/// behind have no owner.
 pub fn import_cron(meta: &ObjectMeta) -> Option<Key> {
     let name = meta.labels.get(IMPORT_CRON)?;
     Some(Key::new(Kind::DataImportCron, meta.namespace.clone()?, name))
 }
 
-/// What it takes to write this of an object, beside the right to write it: many clusters ask whoever says that an owner
-/// has to wait whether he may make it wait (OwnerReferencesPermissionEnforcement).
+/// Rights required by the owner references of a written object, in addition to the right to write it. With
+/// the admission plugin OwnerReferencesPermissionEnforcement, setting `blockOwnerDeletion` requires `update`
+/// on the owner's finalizers.
 pub fn rights(written: &Value) -> impl Iterator<Item = Right> + '_ {
     let owners = written["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.filter(|owner| owner["blockOwnerDeletion"] == true).filter_map(|owner| {

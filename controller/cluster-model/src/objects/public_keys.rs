@@ -1,20 +1,20 @@
-//! Public keys in a text, one behind the other: those by which upload tokens are known.
+//! Public keys in a PEM text, which verify upload tokens.
 
 use super::certificate::armoured;
 use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject as _;
 
-/// What of a text is read: keys are small.
+/// Maximum length of a text that is read: keys are small.
 const LONGEST: usize = 64 << 10;
 
-/// All public keys in a text, each as a text of its own; what is none is left out.
+/// All public keys in a PEM text, each as PEM. Everything else is skipped.
 pub fn all(pem: &str) -> Vec<String> {
     let text = pem.get(..pem.len().min(LONGEST)).unwrap_or_default();
     let keys = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes());
     keys.filter_map(Result::ok).map(|key| of(&key)).collect()
 }
 
-/// A public key (SubjectPublicKeyInfo, in DER) as text.
+/// A public key (SubjectPublicKeyInfo, in DER) as PEM.
 pub fn of(der: &[u8]) -> String {
     armoured("PUBLIC KEY", der)
 }

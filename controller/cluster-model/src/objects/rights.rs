@@ -1,25 +1,26 @@
-//! What our programs may do at the API server: derived from the declarations of all kinds. Roles are made from it
-//! (package `install`). What a program follows elsewhere is permitted by a role of the cluster's own ([`elsewhere`]).
+//! Rights of our programs at the API server, derived from the declarations of all kinds. Roles are made from
+//! them (package `install`). Objects in other namespaces are permitted by a role of the cluster
+//! ([`elsewhere`]).
 //!
-//! Tests run the code that writes and watches against a server in memory that notes each request, and compare all that a
-//! program asks with its rights, line by line: a right that is missing fails, and so does one that nobody uses. For
-//! virt-controller's decisions, a history in which each comes up is compared by
+//! Tests run the code that writes and watches against a server in memory that records each request, and
+//! compare the requests of a program with its rights, line by line: a missing right fails the test, and so
+//! does an unused one. For virt-controller's decisions, a history that contains each of them is compared by
 //! `virt_controller::rights::needs`.
 
 use super::{Elsewhere, Kind, Program};
 
-/// Verbs that a program may use on a kind, or on a subresource of it. Of a kind of the installation, in its namespace alone.
+/// Verbs that a program may use on a kind, or on a subresource of it. For a kind of the installation they are
+/// limited to its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The kind.
     pub kind: Kind,
-    /// The subresource.
+    /// The subresource; `None` for the object itself.
     pub part: Option<&'static str>,
     /// The verbs, sorted.
     pub verbs: Vec<&'static str>,
 }
 
-/// One verb of a grant.
+/// A verb of a grant.
 pub type Right = (Kind, Option<&'static str>, &'static str);
 
 /// All grants of a program.
@@ -42,7 +43,8 @@ fn of_kind(program: Program, kind: Kind) -> Vec<Grant> {
     grants
 }
 
-/// What a program may do in every namespace with a kind that is else of the installation ([`super::Beyond`]).
+/// Rights of a program in every namespace on a kind that is otherwise restricted to the installation
+/// ([`super::Beyond`]).
 pub fn beyond(program: Program) -> impl Iterator<Item = Grant> {
     Kind::ALL.iter().filter_map(move |&kind| {
         let mut verbs = kind.about().of(program).beyond?.verbs.to_vec();
@@ -51,7 +53,7 @@ pub fn beyond(program: Program) -> impl Iterator<Item = Grant> {
     })
 }
 
-/// All rights of a program, each by itself.
+/// All rights of a program, one by one.
 pub fn each(program: Program) -> impl Iterator<Item = Right> {
     of(program)
         .into_iter()
@@ -59,12 +61,12 @@ pub fn each(program: Program) -> impl Iterator<Item = Right> {
         .flat_map(|grant| grant.verbs.into_iter().map(move |verb| (grant.kind, grant.part, verb)))
 }
 
-/// The names of the only objects of a kind that a program may touch; nothing, where it may touch all.
+/// Names of the only objects of a kind that a program may access; `None` for all.
 pub fn names(program: Program, kind: Kind) -> Option<&'static [&'static str]> {
     Some(kind.about().of(program).names).filter(|names| !names.is_empty())
 }
 
-/// A program may touch the object of this name; elsewhere it may follow the object, or write it.
+/// True if a program may access the object of this name, by any of its rights on the kind.
 pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
     let used = kind.about().of(program);
     let is_elsewhere = used.elsewhere.iter().any(|object| object.name == name);
@@ -73,12 +75,12 @@ pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
     is_elsewhere || is_beyond || names(program, kind).is_none_or(|names| names.contains(&name))
 }
 
-/// Objects of the cluster's own that a program follows, each by a role that every cluster has.
+/// Objects of the cluster that a program follows, each by a role that every cluster has.
 pub fn elsewhere(program: Program) -> impl Iterator<Item = &'static Elsewhere> {
     Kind::ALL.iter().flat_map(move |kind| kind.about().of(program).elsewhere)
 }
 
-/// The rights to follow a kind.
+/// The rights to watch a kind.
 pub fn follow(kind: Kind) -> [Right; 2] {
     [(kind, None, "list"), (kind, None, "watch")]
 }

@@ -1,4 +1,4 @@
-//! Objects of one kind, by namespace and name.
+//! Store of the objects of one kind, by namespace and name.
 
 use super::{Mark, Plain, owner};
 use api::fault::Fault;
@@ -7,22 +7,21 @@ use api::wire;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// An object that is kept.
+/// An object that is kept in a store.
 pub trait Kept: Sized + PartialEq {
-    /// Takes what is looked at; what has another form is left out.
+    /// Keeps the fields that decisions read. Fields of another form are left out.
     fn take(object: Value) -> Option<Self>;
-    /// Its name and the like.
     fn meta(&self) -> &ObjectMeta;
 
-    /// What the object is found by.
+    /// Index keys of the object.
     fn marks(&self) -> Vec<Mark> {
         owner::mark(self.meta()).into_iter().collect()
     }
 }
 
-/// The objects of one kind, whatever is kept of each.
+/// A store of one kind, independent of the type that it keeps.
 pub(super) trait Objects {
-    /// Puts an object; its namespace and name if that changed something.
+    /// Puts an object. Returns its namespace and name if that changed the store.
     fn put(&mut self, object: Value) -> Option<(String, String)>;
     fn remove(&mut self, namespace: &str, name: &str) -> bool;
     fn names(&self) -> Vec<(String, String)>;
@@ -52,7 +51,6 @@ impl<T: Kept> Objects for Store<T> {
     }
 }
 
-/// Objects of one kind.
 #[derive(Clone, Debug)]
 pub struct Store<T>(BTreeMap<(String, String), T>);
 
@@ -63,12 +61,10 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Kept> Store<T> {
-    /// The object of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&T> {
         self.0.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// The objects of a namespace.
     pub fn within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a T> {
         self.0
             .range((namespace.to_owned(), String::new())..)
@@ -76,7 +72,6 @@ impl<T: Kept> Store<T> {
             .map(|(_, object)| object)
     }
 
-    /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &T> {
         self.0.values()
     }
@@ -86,7 +81,7 @@ impl<T: Kept> Store<T> {
         self.0.keys().cloned().collect()
     }
 
-    /// Puts an object, unless there is a newer one. Whether something has changed.
+    /// Puts an object, unless the store has a newer one. Returns true if that changed the store.
     pub fn put(&mut self, object: Value) -> bool {
         self.take(object).is_some()
     }
@@ -104,19 +99,21 @@ impl<T: Kept> Store<T> {
         Some(key)
     }
 
-    /// Takes an object away.
+    /// Removes an object. Returns true if it was there.
     pub fn remove(&mut self, namespace: &str, name: &str) -> bool {
         self.0.remove(&(namespace.to_owned(), name.to_owned())).is_some()
     }
 }
 
-/// The versions of etcd are numbers that rise; of any other kind nothing is said, and what comes later is newer.
+/// Resource versions of etcd are rising numbers. Versions of another form do not compare, and the later one
+/// replaces the earlier one.
 pub(super) fn is_older(one: &Option<String>, other: &Option<String>) -> bool {
     let number = |version: &Option<String>| version.as_deref()?.parse::<u64>().ok();
     number(one).zip(number(other)).is_some_and(|(one, other)| one < other)
 }
 
-/// Reads what has its form. Who wrote which field is nothing to us, and the largest part of many objects.
+/// Reads a typed object; a field of another form is left out. `managedFields` is dropped: it is not used, and
+/// is the largest part of many objects.
 pub(super) fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
     if let Some(Value::Object(meta)) = object.get_mut("metadata") {
         meta.remove("managedFields");
@@ -129,7 +126,7 @@ pub(super) fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
     read
 }
 
-/// The first: there may be as many as the object has values.
+/// Summary of the faults, by the first one: there may be as many as the object has values.
 fn told(faults: &[Fault]) -> Option<String> {
     let (first, more) = faults.split_first()?;
     Some(match more.len() {
@@ -149,7 +146,6 @@ impl Kept for Plain {
     }
 }
 
-/// The metadata of an object.
 pub(super) fn meta(object: &Value) -> Option<ObjectMeta> {
     let mut meta = object.get("metadata")?.clone();
     meta.as_object_mut()?.remove("managedFields");

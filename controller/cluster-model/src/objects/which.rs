@@ -1,36 +1,35 @@
-//! A watch of objects: which ones, and its path at the API server.
+//! A watch: its kind and selectors, and its path at the API server.
 
 use super::Kind;
 
-/// The objects of one watch.
+/// Selection of the objects of one watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Which {
-    /// Their kind.
     pub kind: Kind,
-    /// Their namespace; empty for all.
+    /// Namespace; empty for all.
     pub namespace: String,
     /// A label selector.
     pub labels: Option<String>,
     /// A field selector.
     pub fields: Option<String>,
-    /// The name of the only object: a right to that object alone is enough.
+    /// Name of the only object. A right to that object alone is enough for the watch.
     pub name: Option<&'static str>,
 }
 
 impl Which {
-    /// All objects of a kind that a label selector takes.
+    /// All objects of a kind that a label selector matches.
     pub fn all(kind: Kind, labels: Option<&str>) -> Which {
         Which { kind, namespace: String::new(), labels: labels.map(str::to_owned), fields: None, name: None }
     }
 
     /// The object of this name.
     pub fn only(kind: Kind, namespace: &str, name: &'static str) -> Which {
-        // RBAC knows a request for one name by this selector.
+        // RBAC recognizes a request for one name by this selector.
         let fields = Some(format!("metadata.name={name}"));
         Which { kind, namespace: namespace.to_owned(), labels: None, fields, name: Some(name) }
     }
 
-    /// The path of a list or a watch with these parameters.
+    /// Path of a list or a watch with these parameters.
     pub fn path(&self, parameters: &str) -> String {
         let mut path = format!("{}?{parameters}", self.kind.collection(&self.namespace));
         for (name, selector) in [("labelSelector", &self.labels), ("fieldSelector", &self.fields)] {
@@ -42,7 +41,7 @@ impl Which {
     }
 }
 
-/// A text for the query of an address.
+/// A text, percent-encoded for a query string.
 pub fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()

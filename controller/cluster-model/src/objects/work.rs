@@ -1,4 +1,4 @@
-//! What a worker pod does, and how a pod that does it is called.
+//! Work of worker pods, and the names of a pod that does it.
 //!
 //! | | pod | label `cdi.kubevirt.io` | container |
 //! |---|---|---|---|
@@ -12,23 +12,23 @@ use crate::worker::{CONTAINER, EXPORT, WORK};
 use crate::{clones, uploads};
 use api::meta::ObjectMeta;
 
-/// What a worker pod does.
+/// Work of a worker pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// It fetches the disk.
+    /// Fetches the disk from a source.
     Import,
-    /// It takes the disk from a client.
+    /// Receives the disk from a client.
     Upload,
-    /// It reads the disk, and makes an image of it in a registry.
+    /// Reads the disk and pushes it as an image to a registry.
     Export,
-    /// It shows the disk of a PVC to the importer pod of a clone, and writes nothing.
+    /// Serves the disk of a PVC to the importer pod of a clone. Writes nothing.
     Serve,
 }
 
 impl Work {
     /// All kinds of work.
     pub const ALL: [Work; 4] = [Work::Import, Work::Upload, Work::Export, Work::Serve];
-    /// Those that write to the PVC.
+    /// Work that writes to the PVC.
     pub const FILLS: [Work; 2] = [Work::Import, Work::Upload];
 
     /// The work of a pod, by its label.
@@ -37,7 +37,7 @@ impl Work {
         Work::ALL.into_iter().find(|work| work.label() == label)
     }
 
-    /// The value of the label that says it.
+    /// Value of the label for this work.
     pub const fn label(self) -> &'static str {
         match self {
             Work::Import => WORK.1,
@@ -47,7 +47,7 @@ impl Work {
         }
     }
 
-    /// The container of its pods.
+    /// Name of the container in its pods.
     pub const fn container(self) -> &'static str {
         match self {
             Work::Import => CONTAINER,
@@ -57,7 +57,7 @@ impl Work {
         }
     }
 
-    /// What its pods are told on their command line.
+    /// Subcommand on the command line of its pods.
     pub const fn verb(self) -> &'static str {
         match self {
             Work::Import => "import",
@@ -67,7 +67,8 @@ impl Work {
         }
     }
 
-    /// The name of its pod for the PVC of a name; of the pod that serves a clone, for the PVC of a uid.
+    /// Name of its pod for the PVC of a name. A pod that serves a clone has the uid of the target PVC
+    /// instead.
     pub fn pod(self, claim: &str) -> String {
         match self {
             Work::Import => names::importer(claim),

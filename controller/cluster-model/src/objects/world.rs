@@ -1,13 +1,14 @@
-//! What we know of the cluster: one snapshot, kept up by watches and by the answers to our own writes.
+//! Cache of the cluster: one snapshot, updated by watches and by the responses to our own writes.
 //!
 //! ```text
-//!  watch ──── put, remove ───► World ◄──── put ──── carry out (what the server answered: we read what we wrote)
+//!  watch ──── put, remove ───► World ◄──── put ──── carry out (the server's response: we read our own writes)
 //!                                │
-//!                                └── virt_controller::decide looks, and changes nothing
+//!                                └── virt_controller::decide reads it, and changes nothing
 //! ```
 //!
-//! An object that is older than the one that is there is not put. Pods, claims and nodes are kept as what is looked at
-//! of them alone: a cluster has many of those that are none of our business. Objects find each other by their marks ([`Mark`]).
+//! An object older than the cached one is not put. Pods, PVCs and nodes are kept in part: only the fields
+//! that decisions read, since a cluster has many that are not ours. Objects reference each other by marks
+//! ([`Mark`]).
 
 use super::marks::Marks;
 use super::store::is_older;
@@ -34,28 +35,28 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What we know of the cluster.
+/// Cache of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     pub vms: Store<VirtualMachine>,
     pub vmis: Store<VirtualMachineInstance>,
-    /// As they stand; there are few.
+    /// Whole objects; there are few.
     pub replica_sets: Store<Plain>,
-    /// As they stand; there are few.
+    /// Whole objects; there are few.
     pub pools: Store<Plain>,
     pub presets: Store<VirtualMachineInstancePreset>,
     pub instancetypes: Store<VirtualMachineInstancetype>,
     pub cluster_instancetypes: Store<VirtualMachineClusterInstancetype>,
     pub preferences: Store<VirtualMachinePreference>,
     pub cluster_preferences: Store<VirtualMachineClusterPreference>,
-    /// Those of instance types and preferences, as VMs first used them.
+    /// Copies of instance types and preferences, as VMs first used them.
     pub revisions: Store<Revision>,
-    /// As they stand; there is one.
+    /// Whole objects; there is one.
     pub kubevirts: Store<Plain>,
     pub data_volumes: Store<DataVolume>,
-    /// As they stand; one counts.
+    /// Whole objects; one is effective.
     pub cdis: Store<Plain>,
-    /// As they stand; there is one.
+    /// Whole objects; there is one.
     pub cdi_configs: Store<Plain>,
     pub data_sources: Store<DataSource>,
     pub data_import_crons: Store<DataImportCron>,
@@ -70,112 +71,113 @@ pub struct World {
     pub nodes: Store<Node>,
     pub namespaces: Store<Namespace>,
     pub resource_quotas: Store<ResourceQuota>,
-    /// In the namespace of the installation.
+    /// Deployments in the namespace of the installation.
     pub deployments: Store<Component>,
     pub daemon_sets: Store<Component>,
-    /// Ours, with certificates.
+    /// Secrets of the installation, with certificates.
     pub secrets: Store<Secret>,
-    /// Ours, with authorities.
+    /// ConfigMaps of the installation, with CA bundles.
     pub config_maps: Store<Plain>,
-    /// Our webhook configurations.
+    /// Webhook configurations of the installation.
     pub mutating_webhooks: Store<Plain>,
     pub validating_webhooks: Store<Plain>,
-    /// Ours, which lead requests for subresources to virt-api.
+    /// APIServices of the installation, which route requests for subresources to virt-api.
     pub api_services: Store<Plain>,
-    /// What a kubelet last warned of, by the namespace and the name of a launcher pod: some things (a secret that is
-    /// missing, a volume that cannot be mounted) are said in events alone.
+    /// The kubelet's last warning, by namespace and name of a launcher pod. Some facts (a secret that is
+    /// missing, a volume that cannot be mounted) are reported in events only.
     pub warnings: BTreeMap<(String, String), Warning>,
-    /// What the worker pods that run say of their work, by their namespaces and names: the uid, and the last report.
+    /// The last report of each running worker pod, by namespace and name: its uid and the report.
     pub reports: BTreeMap<(String, String), (String, Report)>,
-    /// What came of the last poll of the image of each DataImportCron, by its namespace and name: the uid, and the answer.
+    /// Result of the last poll for each DataImportCron, by namespace and name: its uid and the result.
     pub polls: BTreeMap<(String, String), (String, Polled)>,
-    /// Worker pods that have fallen silent, by the pod: its uid, and since when.
+    /// Worker pods that stopped reporting, by the pod: its uid, and the start of the silence.
     pub silent: BTreeMap<(String, String), (String, Timestamp)>,
-    /// Since when the bytes that a worker pod counts are as they are, by the pod: its uid, the bytes, and the time.
+    /// Time since which the byte count of a worker pod has not changed, by the pod: its uid, the bytes, and
+    /// the time.
     pub still: BTreeMap<(String, String), (String, u64, Timestamp)>,
-    /// When pods that are over were first seen to be, by our clock; by the pod: its uid, and the time.
+    /// Time at which ended pods were first seen to be over, by our clock; by the pod: its uid, and the time.
     pub over: BTreeMap<(String, String), (String, Timestamp)>,
-    /// How VMIs ended, as their launchers left it to the kubelet, by the VMI's namespace and name: its uid, and the ending. It stays
-    /// until the VMI goes, also where the pod is gone.
+    /// Endings of VMIs, as their launchers left them to the kubelet, by namespace and name: the VMI's uid,
+    /// and the ending. An entry stays until the VMI is deleted, even if the pod is gone.
     pub endings: BTreeMap<(String, String), (String, Ending)>,
-    /// The last heartbeat of each node's virt-handler, and since when we know it.
+    /// The last heartbeat of each node's virt-handler, and the time at which it was first seen.
     pub heard: BTreeMap<String, (String, Timestamp)>,
-    /// What could not be done for an object, until it can.
+    /// The last failure for an object, until the operation succeeds.
     pub failures: BTreeMap<Key, Failure>,
-    /// Objects of whose present state the metadata alone are known ([`METADATA_ALONE`]): what is kept of them is of before, or, of one
-    /// that is leaving or was never read whole, the metadata. Only that they leave can be decided on.
+    /// Objects whose present state is known as metadata only ([`METADATA_ALONE`]). The kept part is of an
+    /// earlier version, or, for an object that is being deleted or was never read whole, just the metadata.
+    /// Only their deletion can be decided.
     pub in_part: BTreeSet<Key>,
-    /// Objects for which a plan is being carried out: what it creates or changes is not known yet.
+    /// Objects for which a plan is being carried out: its result is not known yet.
     pub busy: BTreeSet<Key>,
-    /// What is known of the cluster beside its objects.
+    /// Facts about the cluster other than its objects.
     pub facts: ClusterFacts,
     pub(super) marks: Marks,
 }
 
-/// An object as it stands.
+/// A whole object, as untyped JSON.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plain {
-    /// Its name and the like.
     pub meta: ObjectMeta,
-    /// All of it.
     pub object: Value,
 }
 
-/// What a kubelet warns of.
+/// A warning of a kubelet about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The pod's uid.
+    /// UID of the pod.
     pub pod: String,
-    /// A word.
+    /// CamelCase reason of the event.
     pub reason: String,
-    /// A sentence.
+    /// Human-readable message.
     pub message: String,
 }
 
-/// What was tried for an object, by the kind of what it was tried on.
+/// An attempted operation, with the kind of the object that it was tried on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// To make it, or to change it.
+    /// Creating or changing it.
     Make(Kind),
-    /// To delete it.
+    /// Deleting it.
     Delete(Kind),
 }
 
-/// What could not be done for an object.
+/// A failed operation for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was tried.
+    /// The attempted operation.
     pub about: Attempt,
-    /// In a sentence.
+    /// Human-readable message.
     pub message: String,
-    /// How often in a row.
+    /// Number of failures in a row.
     pub times: u32,
-    /// It is not tried again before.
+    /// Time before which it is not retried.
     pub retry: Timestamp,
 }
 
-/// What is known of the cluster beside its objects.
+/// Facts about the cluster other than its objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
-    /// The namespace we are in.
+    /// Namespace of the installation.
     pub namespace: String,
-    /// The image of the launcher.
+    /// Image of the launcher.
     pub launcher_image: String,
-    /// The image of the workers that move disks.
+    /// Image of the workers that move disks.
     pub worker_image: String,
-    /// Our version.
+    /// Version of the installation.
     pub version: String,
-    /// The server keeps image volumes of pods.
+    /// The API server supports image volumes in pods.
     pub image_volumes: bool,
 }
 
 impl World {
-    /// A cluster of which nothing but these facts is known.
+    /// An empty World with these facts.
     pub fn of(facts: ClusterFacts) -> World {
         World { facts, ..World::default() }
     }
 
-    /// Puts an object as it is at a time, unless there is a newer one. Whether something has changed.
+    /// Puts an object as it is at a time, unless there is a newer one. Returns true if that changed the
+    /// World.
     pub fn put(&mut self, kind: Kind, mut object: Value, now: Timestamp) -> bool {
         let about = kind.about();
         let Some(place) = about.kept else { return (about.read)(self, &object) };
@@ -204,7 +206,7 @@ impl World {
         true
     }
 
-    /// Removes an object. Whether there was one.
+    /// Removes an object. Returns true if it was there.
     pub fn remove(&mut self, key: &Key) -> bool {
         let about = key.kind.about();
         let Some(place) = about.kept else { return false };
@@ -231,13 +233,13 @@ impl World {
         (key.kind.about().kept?.of)(self).meta(&key.namespace, &key.name)
     }
 
-    /// Nothing can be decided on the object: what it asks for is not known, and it stays.
+    /// True if nothing can be decided on the object: its spec is unknown, and it is not being deleted.
     pub fn is_unread(&self, key: &Key) -> bool {
         let stays = |key: &Key| self.meta(key).is_some_and(|meta| meta.deletion_timestamp.is_none());
         self.in_part.contains(key) && stays(key)
     }
 
-    /// The keys of the objects whose decision an object takes part in.
+    /// The keys of the objects whose decision depends on an object.
     pub fn touched(&self, key: &Key) -> Vec<Key> {
         (key.kind.about().touches)(self, key)
     }
@@ -247,8 +249,8 @@ impl World {
         self.marks.with(mark)
     }
 
-    /// The VMIs of a namespace whose controlling owner has this uid. One of another namespace may say so too: whoever writes it there
-    /// would have a say in what becomes of the owner's own.
+    /// The VMIs of a namespace whose controlling owner has this uid. A VMI of another namespace may name the
+    /// same owner; it is left out, so that its author has no influence on the owner's own VMIs.
     pub fn vmis_of(&self, namespace: &str, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
         self.marked(&Mark::Owner(owner.to_owned()))
             .filter(move |key| key.kind == Kind::VirtualMachineInstance && key.namespace == namespace)
@@ -262,19 +264,19 @@ impl World {
             .filter_map(|key| self.vms.get(&key.namespace, &key.name))
     }
 
-    /// What a kubelet warned of a pod.
+    /// The last warning of a kubelet about a pod.
     pub fn warning(&self, pod: &Pod) -> Option<&Warning> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
         self.warnings.get(&at).filter(|warning| Some(warning.pod.as_str()) == pod.meta.uid.as_deref())
     }
 
-    /// Since when a worker pod has been silent.
+    /// Start of a worker pod's silence; `None` while it reports.
     pub fn silent_since(&self, pod: &Pod) -> Option<Timestamp> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
         self.silent.get(&at).filter(|(of, _)| Some(of) == pod.meta.uid.as_ref()).map(|(_, since)| *since)
     }
 
-    /// A worker pod of this namespace, name and uid says what it does. Whether that is new.
+    /// Stores the report of the worker pod of this namespace, name and uid. Returns true if it is new.
     pub fn says(&mut self, at: (String, String), uid: String, report: Report, now: Timestamp) -> bool {
         let is_still = self.still.get(&at).is_some_and(|(of, done, _)| *of == uid && *done == report.done);
         if !is_still {
@@ -285,32 +287,33 @@ impl World {
         self.reports.insert(at, told.clone()) != Some(told) || speaks
     }
 
-    /// Since when a worker pod has counted no more bytes; nothing, where it has not said any.
+    /// Time since which a worker pod's byte count has not changed; `None` before its first report.
     pub fn still_since(&self, pod: &Pod) -> Option<Timestamp> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
         self.still.get(&at).filter(|(of, ..)| Some(of) == pod.meta.uid.as_ref()).map(|(.., since)| *since)
     }
 
-    /// When a pod was first seen to be over.
+    /// Time at which a pod was first seen to be over.
     pub fn over_since(&self, pod: &Pod) -> Option<Timestamp> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
         self.over.get(&at).filter(|(of, _)| Some(of) == pod.meta.uid.as_ref()).map(|(_, since)| *since)
     }
 
-    /// How a VMI ended, as its launcher left it.
+    /// The ending of a VMI, as its launcher left it.
     pub fn ending(&self, vmi: &VirtualMachineInstance) -> Option<&Ending> {
         let at = (vmi.metadata.namespace.clone()?, vmi.metadata.name.clone()?);
         let found = self.endings.get(&at).filter(|(of, _)| Some(of) == vmi.metadata.uid.as_ref());
         found.map(|(_, ending)| ending)
     }
 
-    /// The launcher pod that may run the guest of a VMI; a stranger's that is called so is none.
+    /// The launcher pod that may run the guest. A pod of the same name without our owner reference is
+    /// ignored.
     pub fn active_pod(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
         let wanted = LauncherPods::of(vmi)?;
         wanted.active(self.launcher_pods(&wanted), |pod| &pod.meta)
     }
 
-    /// The launcher pods that there are of these.
+    /// The existing pods among these launcher pods.
     pub fn launcher_pods(&self, wanted: &LauncherPods) -> Vec<&Pod> {
         let pods = wanted.keys().filter_map(|key| self.pods.get(&key.namespace, &key.name));
         pods.filter(|pod| wanted.has(&pod.meta)).collect()
@@ -370,7 +373,7 @@ mod tests {
         assert!(world.marks.is_empty(), "{:?}", world.marks);
     }
 
-    /// A pod is the business of its owner, whatever the owner is; only VMIs have launcher pods.
+    /// A pod concerns its owner only, of whatever kind. Only VMIs have launcher pods.
     #[test]
     fn a_pod_that_another_kind_owns_touches_no_vmi() {
         let mut world = World::default();

@@ -1,11 +1,12 @@
-//! APIService: leads requests for `subresources.kubevirt.io` and `upload.cdi.kubevirt.io` from the API server to virt-api.
+//! APIService: routes requests for `subresources.kubevirt.io` and `upload.cdi.kubevirt.io` from the API
+//! server to virt-api.
 
 use super::config_map;
 use super::mutating_webhooks::used;
 use crate::objects::About;
 use crate::objects::about::kept;
 
-/// The APIServices of our groups and versions: the API server wants an APIService to be called after version and group.
+/// The APIServices of our groups and versions. The API server requires the name `VERSION.GROUP`.
 pub const NAMES: [&str; 4] = [
     "v1.subresources.kubevirt.io",
     "v1alpha3.subresources.kubevirt.io",
@@ -13,14 +14,15 @@ pub const NAMES: [&str; 4] = [
     "v1alpha1.upload.cdi.kubevirt.io",
 ];
 
-/// The APIService of upload tokens, which upstream's CDI operator makes, too.
+/// The APIService of upload tokens. Upstream's CDI operator creates it, too.
 pub const UPLOADS: &str = "v1beta1.upload.cdi.kubevirt.io";
 
-// The status is the API server's own: whether virt-api can be reached.
+// The API server writes the status: whether virt-api is reachable.
 pub(crate) const ABOUT: About = About {
     kept: kept!(api_services),
     controller: used(&NAMES),
-    // Another CDI operator shows itself there, too, and disks are left to it then.
+    // This APIService also shows that another CDI operator is installed. Disks are left to that operator
+    // then.
     touches: |world, key| {
         let disks = super::cdi::disks(world).filter(|_| key.name == UPLOADS);
         (config_map::ABOUT.touches)(world, key)

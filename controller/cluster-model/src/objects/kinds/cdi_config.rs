@@ -1,4 +1,5 @@
-//! CDIConfig: the settings of imports and uploads, and where clients find cdi-uploadproxy. There is one; it is kept as it is.
+//! CDIConfig: settings of imports and uploads, and the URL of cdi-uploadproxy for clients. There is one
+//! object; it is stored whole.
 
 use super::secret::certificates;
 use crate::objects::about::kept;
@@ -9,14 +10,14 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(cdi_configs),
     controller: Use {
         follows: &[Selector::ALL],
-        // The status has no path of its own.
+        // The status is not a subresource.
         verbs: &[(None, &["create", "get", "patch"])],
         names: &[CONFIG],
         ..Use::NONE
     },
-    // Whether PVCs are filled in, and what a file system keeps for itself.
+    // Contains whether PVCs get defaults, and the overhead of file systems.
     api: Use { follows: &[Selector::ALL], names: &[CONFIG], ..Use::NONE },
-    // It says by whom the certificate of cdi-uploadproxy is signed, and which registries may be asked without TLS.
+    // Contains the CA of cdi-uploadproxy's certificate and the registries that may be contacted without TLS.
     touches: |world, _| {
         let more = super::cdi::all(world).into_iter().chain(super::data_volume::from_registries(world));
         more.chain([certificates(world)]).collect()

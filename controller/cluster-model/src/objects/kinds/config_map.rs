@@ -1,5 +1,6 @@
-//! ConfigMap: the bundles of authorities, the public keys of upload tokens, the notes that the installation or its CDI object was
-//! removed, what importer pods are told about registries and about the proxy, which labels of VMs are measured, and how the API server shows itself to the servers of aggregated APIs.
+//! ConfigMap: CA bundles, public keys of upload tokens, markers of a removed installation or CDI object,
+//! registry and proxy settings of importer pods, labels of VMs that are exported as metrics, and the client
+//! CA of the API aggregator.
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
@@ -10,16 +11,17 @@ use api::cdi::served::PROXY_AUTHORITIES;
 
 /// The key of the ConfigMap [`AUTHORITY`] that holds the authorities.
 pub const BUNDLE: &str = "ca-bundle";
-/// The ConfigMap that says that the installation was removed.
+/// The ConfigMap that marks the installation as removed.
 pub const REMOVED: &str = "kubevirt-removed";
-/// The ConfigMap that says that the CDI object was removed: no disk is filled.
+/// The ConfigMap that marks the CDI object as removed: no disk is filled then.
 pub const CDI_REMOVED: &str = "cdi-removed";
-/// The ConfigMap that says which labels of VMs are told to whoever measures, by upstream's name. The administrator makes it.
+/// The ConfigMap with the labels of VMs that are exported as metrics, by upstream's name. The administrator
+/// creates it.
 pub const VM_LABELS: &str = "kubevirt-vm-labels-config";
-/// The namespace and the name of the ConfigMap in which every API server says by which authority and names it shows itself
-/// to the servers of aggregated APIs, and in which headers it names the user.
+/// Namespace and name of the ConfigMap in which API servers publish the CA and the names of the client
+/// certificate that they present to the servers of aggregated APIs, and the headers that carry the user.
 pub const AGGREGATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
-/// The Role that every cluster has there, and that permits to read that ConfigMap alone.
+/// The Role in that namespace that permits reading that ConfigMap alone. Every cluster has it.
 const AGGREGATION_READER: &str = "extension-apiserver-authentication-reader";
 
 pub(crate) const ABOUT: About = About {
@@ -41,21 +43,21 @@ pub(crate) const ABOUT: About = About {
         ],
         ..Use::NONE
     },
-    // The authorities by which it knows virt-handler, and those by which it knows the API server.
+    // CA bundles that verify virt-handler and the API server.
     api: Use {
         follows: &[Selector::ALL],
         names: &[AUTHORITY],
         elsewhere: &[Elsewhere { namespace: AGGREGATION.0, name: AGGREGATION.1, role: AGGREGATION_READER }],
         ..Use::NONE
     },
-    // The authorities by which it knows virt-api.
+    // CA bundle that verifies virt-api.
     handler: Use { follows: &[Selector::ALL], names: &[AUTHORITY], ..Use::NONE },
-    // The installation may wait for the note to go.
+    // The installation may wait until the marker is deleted.
     touches: |world, key| match key.name.as_str() {
         REGISTRIES => super::data_volume::from_registries(world),
         PROXY_AUTHORITIES => super::cdi::disks(world).collect(),
         CDI_REMOVED => super::cdi::all(world).into_iter().chain(super::cdi::disks(world)).collect(),
-        // It is read when somebody measures.
+        // The labels are read when metrics are scraped.
         VM_LABELS => Vec::new(),
         _ => super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
     },

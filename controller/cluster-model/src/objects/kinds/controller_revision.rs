@@ -1,5 +1,6 @@
-//! ControllerRevision: what a VirtualMachine was started with, and the instance type and preference that it uses, as they were
-//! when it first used them. The former is read by its name where it is needed; the latter are followed, by their label.
+//! ControllerRevision: the spec that a VirtualMachine was started with, and copies of the instance type and
+//! the preference that it uses, taken at first use. Revisions of VMs are read by name on demand; those of
+//! instance types and preferences are watched, by their label.
 
 use super::virtual_machine::sized_by;
 use crate::objects::about::kept;
@@ -8,20 +9,16 @@ use crate::objects::{About, Key, Kind, Selector, Use, owner};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
-/// What the names of all revisions of VMs begin with.
+/// Name prefix of the revisions of VMs.
 pub const REVISION: &str = "revision-start-vm-";
 
-/// Labels of the revision of an instance type or of a preference: of which object it is.
+/// Labels on the revision of an instance type or preference that identify the copied object.
 pub mod object_labels {
-    /// Its generation.
     pub const GENERATION: &str = "instancetype.kubevirt.io/object-generation";
-    /// Its kind.
     pub const KIND: &str = "instancetype.kubevirt.io/object-kind";
-    /// Its name.
     pub const NAME: &str = "instancetype.kubevirt.io/object-name";
-    /// Its uid.
     pub const UID: &str = "instancetype.kubevirt.io/object-uid";
-    /// The version in which it was read.
+    /// API version in which the object was read.
     pub const VERSION: &str = "instancetype.kubevirt.io/object-version";
 }
 
@@ -32,7 +29,7 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "delete", "get"])],
         ..Use::NONE
     },
-    // A VM is shown with the values that it uses.
+    // Needed to show a VM with the values of its instance type.
     api: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| {
         let revision = world.revisions.get(&key.namespace, &key.name);
@@ -44,7 +41,8 @@ pub(crate) const ABOUT: About = About {
     ..About::named("apps/v1", "ControllerRevision", "controllerrevisions")
 };
 
-/// A name that only a revision of ours has: a status may be forged, and others' revisions are none of our business.
+/// True for the name of a revision that we created for a VM. A status may be forged, so revisions of other
+/// programs are never read or deleted.
 pub fn is_revision(name: &str) -> bool {
     name.starts_with(REVISION)
 }
@@ -52,14 +50,13 @@ pub fn is_revision(name: &str) -> bool {
 /// The revision of an instance type or of a preference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Revision {
-    /// Its name and the like.
     pub meta: ObjectMeta,
-    /// The object, as it was.
+    /// The object at the time of the copy.
     pub data: Value,
 }
 
 impl Kept for Revision {
-    /// Those of VMs are not kept: nobody looks at them.
+    /// Revisions of VMs are not kept: nothing reads them from the World.
     fn take(mut object: Value) -> Option<Self> {
         let meta = meta(&object)?;
         meta.labels.contains_key(object_labels::KIND).then_some(())?;

@@ -1,4 +1,5 @@
-//! DataImportCron (CDI): imports an image again after each change of it, and keeps a DataSource at the newest import.
+//! DataImportCron (CDI): imports an image again after each change of it, and keeps a DataSource at the newest
+//! import.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
@@ -11,7 +12,7 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(data_import_crons),
     controller: Use {
         follows: &[Selector::ALL],
-        // The status has no path of its own.
+        // The status is not a subresource.
         verbs: &[(None, &["patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },

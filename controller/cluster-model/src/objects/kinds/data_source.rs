@@ -1,4 +1,4 @@
-//! DataSource (CDI): a lasting name for a PVC that DataVolumes are cloned from.
+//! DataSource (CDI): a stable name for a PVC that DataVolumes are cloned from.
 
 use super::persistent_volume_claim::inferring;
 use crate::objects::about::kept;
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(data_sources),
-    // The status has no path of its own; a DataImportCron has DataSources of its own.
+    // The status is not a subresource. A DataImportCron creates DataSources.
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["create", "get", "patch"])], ..Use::NONE },
-    // Where a clone that is asked about leads to.
+    // Resolves the source of a clone that is being authorized.
     api: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| {
         let namers: Vec<Key> = namers(world, key).collect();
@@ -22,7 +22,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("cdi.kubevirt.io/v1beta1", "DataSource", "datasources")
 };
 
-/// The DataSources and DataImportCrons that name one.
+/// The DataSources and DataImportCrons that reference a DataSource.
 fn namers(world: &World, key: &Key) -> impl Iterator<Item = Key> {
     world.marked(&Mark::DataSource(key.namespace.clone(), key.name.clone())).cloned()
 }

@@ -1,4 +1,5 @@
-//! DataVolume (CDI): a PersistentVolumeClaim and what it is filled with. One that is a clone is found by what it is a clone of.
+//! DataVolume (CDI): a PersistentVolumeClaim and the source that it is filled from. A clone is indexed by its
+//! source.
 
 use super::persistent_volume_claim::users;
 use crate::objects::about::kept;
@@ -8,7 +9,7 @@ use api::datavolume::{DataVolume, Phase, Spec};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
-/// The finalizer of a DataVolume that takes a PVC which was there before it.
+/// The finalizer of a DataVolume that adopts an existing PVC.
 pub const ADOPTS: &str = "cdi.kubevirt.io/adoption";
 
 pub(crate) const ABOUT: About = About {
@@ -16,14 +17,14 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[
-            // A finalizer, while it takes a PVC that was there before.
+            // The finalizer is set while the DataVolume adopts an existing PVC.
             (None, &["create", "get", "delete", "patch"]),
             (Some("status"), &["patch"]),
             (Some("finalizers"), &["update"]),
         ],
         ..Use::NONE
     },
-    // Whether there are any, before an installation goes.
+    // Checks that none is left before an installation is deleted.
     api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
     touches: |world, key| {
         let volume = world.data_volumes.get(&key.namespace, &key.name);
@@ -34,7 +35,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("cdi.kubevirt.io/v1beta1", "DataVolume", "datavolumes")
 };
 
-/// The DataVolumes that import from a registry and are not done.
+/// The unfinished DataVolumes that import from a registry.
 pub(super) fn from_registries(world: &World) -> Vec<Key> {
     let is_done = |phase: Option<&Phase>| matches!(phase, Some(Phase::Succeeded | Phase::Failed));
     let volumes = world.data_volumes.all().filter(|volume| {
@@ -45,7 +46,7 @@ pub(super) fn from_registries(world: &World) -> Vec<Key> {
     volumes.map(|volume| key(Kind::DataVolume, &volume.metadata)).collect()
 }
 
-/// What a DataVolume of a namespace is cloned from.
+/// The sources of clones in a DataVolume spec, as index keys. `own` is the namespace of the DataVolume.
 pub(super) fn sources(spec: &Spec, own: &str) -> impl Iterator<Item = Mark> {
     let within = |other: &str| if other.is_empty() { own.to_owned() } else { other.to_owned() };
     let pvc = spec.source.as_ref().and_then(|source| source.pvc.as_ref());

@@ -1,5 +1,5 @@
-//! Event: warnings of kubelets about launcher pods. Some facts (a secret that is missing, a volume that cannot be mounted)
-//! are told in events alone.
+//! Event: warnings of kubelets about launcher pods. Some facts (a secret that is missing, a volume that
+//! cannot be mounted) are reported in events only.
 
 use crate::objects::{About, Key, Kind, Selector, Use, Warning, World};
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub(crate) const ABOUT: About = About {
     },
     handler: Use { verbs: &[(None, &["create"])], ..Use::NONE },
     read,
-    // An event is named after the object that it is about.
+    // The name of an event begins with the name of its object.
     touches: |world, key| match key.name.rsplit_once('.') {
         Some((pod, _)) if world.pods.get(&key.namespace, pod).is_some() => {
             super::pod::touched(world, &Key::new(Kind::Pod, &key.namespace, pod))
@@ -22,14 +22,14 @@ pub(crate) const ABOUT: About = About {
     ..About::named("v1", "Event", "events")
 };
 
-/// Keeps a warning about a pod that is known.
+/// Keeps a warning about a pod in the World. Returns true if it is new.
 fn read(world: &mut World, event: &Value) -> bool {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let at = (text("/involvedObject/namespace"), text("/involvedObject/name"));
     let pod = text("/involvedObject/uid");
     let known =
         world.pods.get(&at.0, &at.1).is_some_and(|known| known.meta.uid.as_deref() == Some(pod.as_str()));
-    // The scheduler's own word is in the pod's conditions, where it is also taken back.
+    // The scheduler's reason is also in the pod's conditions, where it is updated.
     if !known || text("/reason") == "FailedScheduling" {
         return false;
     }

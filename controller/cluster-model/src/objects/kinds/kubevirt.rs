@@ -1,4 +1,4 @@
-//! KubeVirt: the settings of the installation. There is one object; it is kept as it is.
+//! KubeVirt: the settings of the installation. There is one object; it is stored whole.
 
 use super::secret::certificates;
 use super::storage_profile;
@@ -17,11 +17,12 @@ pub(crate) const ABOUT: About = About {
         ..Use::NONE
     },
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
-    // virt-handler looks itself at what is permitted, whether or not a webhook was asked before.
+    // virt-handler checks the permissions itself, even if a webhook has checked them before.
     handler: Use { follows: &[Selector::HOME], ..Use::NONE },
-    // How TLS is spoken.
+    // TLS settings.
     proxy: Use { follows: &[Selector::HOME], ..Use::NONE },
-    // Settings count for VMIs that are started from now on; and StorageProfiles are written while there are any.
+    // Settings apply to VMIs started from now on. StorageProfiles are written as long as there is a KubeVirt
+    // object.
     touches: |world, key| {
         let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
         let first = [key.clone(), certificates(world)].into_iter();
@@ -29,12 +30,13 @@ pub(crate) const ABOUT: About = About {
         let more = more.chain(super::workload::all(world));
         first.chain(waiting.cloned()).chain(more).chain(expanded(world)).collect()
     },
-    // One is made where there is none.
+    // One is created if there is none.
     listed: |world| vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],
     ..About::named("kubevirt.io/v1", "KubeVirt", "kubevirts")
 };
 
-/// The VMs whose instance types and preferences are to be replaced by their values: those that name one still.
+/// The VMs that reference an instance type or preference, if the policy is to replace references by their
+/// values.
 fn expanded(world: &World) -> Vec<Key> {
     let policy =
         |object: &Plain| object.object["spec"]["configuration"]["instancetype"]["referencePolicy"].clone();
@@ -45,7 +47,7 @@ fn expanded(world: &World) -> Vec<Key> {
     named.map(|vm| key(Kind::VirtualMachine, &vm.metadata)).collect()
 }
 
-/// The keys of all KubeVirt objects; of the one to make, where there is none.
+/// The keys of all KubeVirt objects, or of the one to create if there is none.
 pub(super) fn all(world: &World) -> Vec<Key> {
     let all: Vec<Key> = world.kubevirts.all().map(|object| key(Kind::KubeVirt, object.meta())).collect();
     match all.is_empty() {
@@ -54,8 +56,8 @@ pub(super) fn all(world: &World) -> Vec<Key> {
     }
 }
 
-/// Decisions that a VM, a VMI or a replica set takes part in while the installation is removed: the last one that goes
-/// decides when the webhooks go, and then all.
+/// Decisions that depend on the remaining VMs, VMIs and replica sets while the installation is removed: the
+/// webhooks are deleted after the last one, and the rest after that.
 pub(super) fn removed_with(world: &World) -> Vec<Key> {
     let is_going = |object: &&Plain| object.meta().deletion_timestamp.is_some();
     let stays = world.kubevirts.all().any(|object| !is_going(&object));

@@ -1,8 +1,8 @@
-//! Lease: says which replica of virt-controller acts.
+//! Lease: the leader election of virt-controller.
 
 use crate::objects::{About, Use};
 
-/// The Lease of virt-controller.
+/// Name of virt-controller's Lease.
 pub const NAME: &str = "virt-controller";
 
 pub(crate) const ABOUT: About = About {

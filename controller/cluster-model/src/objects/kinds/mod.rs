@@ -1,4 +1,5 @@
-//! One file for each kind of objects: its declaration, and the part of an object that is kept.
+//! Kinds of objects: a file for each, with its declaration and the part of an object that is kept in the
+//! World.
 
 pub(super) mod api_service;
 pub(super) mod cdi;

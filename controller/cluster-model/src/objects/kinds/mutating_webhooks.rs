@@ -1,4 +1,4 @@
-//! MutatingWebhookConfiguration: leads the API server to the webhooks of virt-api that fill in what was left out.
+//! MutatingWebhookConfiguration: registers the webhooks of virt-api that fill in defaults.
 
 use super::config_map;
 use crate::objects::about::kept;
@@ -20,7 +20,7 @@ pub(crate) const ABOUT: About = About {
     )
 };
 
-/// What virt-controller does with an object that leads the API server to virt-api.
+/// Use by virt-controller of an object that routes requests from the API server to virt-api.
 pub(super) const fn used(names: &'static [&'static str]) -> Use {
     Use {
         follows: &[Selector::ALL],

@@ -1,4 +1,4 @@
-//! Namespace: its labels, by which the settings of the cluster select it.
+//! Namespace: its labels, which settings of the cluster select.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
@@ -16,7 +16,6 @@ pub(crate) const ABOUT: About = About {
 /// The part of a Namespace that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespace {
-    /// Its name and labels.
     pub meta: ObjectMeta,
 }
 
@@ -31,8 +30,7 @@ impl Kept for Namespace {
     }
 }
 
-/// Whether a label selector selects an object with these labels. An empty one selects all; one that is not understood,
-/// nothing.
+/// True if a label selector matches these labels. An empty one matches everything, an invalid one nothing.
 pub fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let has = |key: &str, value: &Value| labels.get(key).map(String::as_str) == value.as_str();
     let equal = (selector["matchLabels"].as_object().into_iter().flatten())

@@ -1,5 +1,6 @@
-//! NetworkAttachmentDefinition: a network of Multus, which a cluster need not have. So none is followed: one is read when a launcher
-//! pod is made that wants it, for the resource of its devices.
+//! NetworkAttachmentDefinition: a network of Multus, which a cluster may not have. It is not watched.
+//! virt-controller reads one when it creates a launcher pod on that network, for the device resource in its
+//! annotation.
 
 use crate::objects::{About, Use};
 

@@ -1,4 +1,4 @@
-//! Node.
+//! Node: readiness, abilities and heartbeat of a node.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
@@ -8,19 +8,20 @@ use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// The label by which the virt-handler of a node says that it takes VMs.
+/// The label that virt-handler sets while its node takes VMs.
 pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
-/// The annotation by which the virt-handler of a node says when it was last seen.
+/// The annotation with the time of virt-handler's last heartbeat.
 pub const HEARTBEAT: &str = "kubevirt.io/heartbeat";
-/// The label of a node whose kubelet gives whole CPUs to the pods that ask for them; and the same, as older clients call it.
+/// The label of a node whose kubelet gives exclusive CPUs to pods (CPU manager), and the same under an older
+/// name.
 pub const CPU_MANAGER: &str = "cpumanager";
 /// See [`CPU_MANAGER`].
 pub const CPU_MANAGER_OF_KUBEVIRT: &str = "kubevirt.io/cpumanager";
-/// The label of a node whose kernel lets real-time threads run for as long as they want. Its value is empty.
+/// The label of a node whose kernel does not throttle real-time threads. Its value is empty.
 pub const REALTIME: &str = "kubevirt.io/realtime";
-/// The label of a node whose processor is of a model that the cluster calls obsolete.
+/// The label of a node whose CPU model is configured as obsolete.
 pub const OBSOLETE_HOST_MODEL: &str = "node-labeller.kubevirt.io/obsolete-host-model";
-/// The beginnings of the labels that the virt-handler of a node alone writes: what VMs can have there.
+/// Prefixes of the labels that only the node's virt-handler writes: features that VMs can use there.
 pub const ABILITIES: [&str; 8] = [
     "machine-type.node.kubevirt.io/",
     "cpu-model.node.kubevirt.io/",
@@ -32,7 +33,7 @@ pub const ABILITIES: [&str; 8] = [
     "cpu-timer.node.kubevirt.io/",
 ];
 
-/// The beginning of the labels by which virt-controller says which frequencies the time stamp counter of a guest may have on a node.
+/// Prefix of the labels with which virt-controller marks the TSC frequencies that guests may have on a node.
 pub const TSC_SCHEDULING: &str = "scheduling.node.kubevirt.io/tsc-frequency-";
 
 pub(crate) const ABOUT: About = About {
@@ -50,7 +51,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("v1", "Node", "nodes")
 };
 
-/// Notes a heartbeat: one that is not known yet was made now.
+/// Stores the time at which a new heartbeat was first seen, by our clock.
 fn hear(world: &mut World, key: &Key, now: Timestamp) {
     match world.nodes.get("", &key.name).and_then(Node::heartbeat) {
         Some(beat) if world.heard.get(&key.name).is_some_and(|(known, _)| known == beat) => {}
@@ -65,32 +66,31 @@ fn hear(world: &mut World, key: &Key, now: Timestamp) {
 /// The part of a node that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// Its name, labels, annotations.
     pub meta: ObjectMeta,
-    /// Nothing new is put on it.
+    /// The node is unschedulable.
     pub cordoned: bool,
-    /// Its kubelet's version, like `v1.34.1`.
+    /// Version of the kubelet, like `v1.34.1`.
     pub kubelet: String,
-    /// Its runtime and that one's version, like `containerd://2.1.4`.
+    /// Name and version of the container runtime, like `containerd://2.1.4`.
     pub runtime: String,
-    /// It can hold pods: its kubelet says so.
+    /// The kubelet reports the node as ready for pods.
     pub ready: bool,
-    /// It offers KVM to pods.
+    /// The node offers KVM to pods.
     pub kvm: bool,
 }
 
 impl Node {
-    /// Its virt-handler takes VMIs, by its label.
+    /// True if virt-handler has labelled the node as schedulable for VMIs.
     pub fn takes_vmis(&self) -> bool {
         self.meta.labels.get(SCHEDULABLE).is_some_and(|label| label == "true")
     }
 
-    /// What its virt-handler last said, which is another with every word.
+    /// The last heartbeat of the node's virt-handler. It differs each time.
     pub fn heartbeat(&self) -> Option<&str> {
         self.meta.annotations.get(HEARTBEAT).map(String::as_str)
     }
 
-    /// Its kubelet and its runtime can mount images.
+    /// True if kubelet and runtime support image volumes.
     pub fn mounts_images(&self) -> bool {
         let runtime = self.runtime.split_once("://").is_some_and(|(name, version)| match name {
             "containerd" => version_of(version) >= (2, 1),
@@ -101,29 +101,30 @@ impl Node {
     }
 }
 
-/// The time stamp counter of a node, as its virt-handler says.
+/// The time stamp counter (TSC) of a node, as its virt-handler reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeStampCounter {
-    /// In Hz.
+    /// Frequency in Hz.
     pub frequency: u64,
-    /// The processor can show a guest another frequency.
+    /// The processor can scale the TSC for a guest.
     pub scalable: bool,
 }
 
 impl TimeStampCounter {
-    /// Frequencies that a processor has. A virt-handler that says another is not believed.
+    /// Plausible frequencies. A label with another value is ignored.
     const RANGE: std::ops::RangeInclusive<u64> = 500_000_000..=10_000_000_000;
-    /// How much a guest's frequency may differ from that of a processor without scaling, in millionths. So much KVM tolerates.
+    /// Tolerated difference between a guest's frequency and the node's without scaling, in millionths, as in
+    /// KVM.
     const TOLERANCE: u64 = 250;
 
-    /// A guest may have this frequency there.
+    /// True if a guest on this node can have this frequency.
     pub fn supports(self, hertz: u64) -> bool {
         self.scalable || self.frequency.abs_diff(hertz) <= hertz / 1_000_000 * TimeStampCounter::TOLERANCE
     }
 }
 
 impl Node {
-    /// Its time stamp counter.
+    /// The TSC of the node, from its labels.
     pub fn time_stamp_counter(&self) -> Option<TimeStampCounter> {
         let label = |name: &str| self.meta.labels.get(&format!("cpu-timer.node.kubevirt.io/{name}"));
         let frequency = label("tsc-frequency")?.parse().ok()?;
@@ -133,7 +134,7 @@ impl Node {
 }
 
 impl World {
-    /// Every node that takes VMIs now can mount images.
+    /// True if every node that takes VMIs now supports image volumes.
     pub fn nodes_mount_images(&self) -> bool {
         self.nodes.all().filter(|node| !node.cordoned && node.takes_vmis()).all(Node::mounts_images)
     }
@@ -149,7 +150,8 @@ impl Kept for Node {
     fn take(object: Value) -> Option<Self> {
         let text =
             |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        // What changes with every heartbeat of the kubelet is left out: it would be no change to us.
+        // Fields that change with every heartbeat of the kubelet are dropped, so that the node compares as
+        // unchanged.
         let mut meta = meta(&object)?;
         meta.managed_fields.clear();
         let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";

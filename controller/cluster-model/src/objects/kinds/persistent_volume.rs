@@ -1,5 +1,5 @@
-//! PersistentVolume (PV): a volume, and the PVC that it is bound to. What is kept is what a hand-over from one PVC to another
-//! looks at.
+//! PersistentVolume (PV): a volume, and the PVC that it is bound to. Only the fields that the hand-over from
+//! one PVC to another needs are kept.
 
 use super::persistent_volume_claim::disks;
 use crate::objects::about::kept;
@@ -23,32 +23,27 @@ pub(crate) const ABOUT: About = About {
 /// The part of a PersistentVolume that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistentVolume {
-    /// Its name and the like.
     pub meta: ObjectMeta,
-    /// The PVC that it is bound to, or reserved for.
+    /// The PVC that the volume is bound to or reserved for.
     pub claim: Option<ClaimReference>,
-    /// What becomes of it when that PVC is gone: `Delete`, `Retain`.
+    /// Policy for the time after the deletion of that PVC: `Delete`, `Retain`.
     pub reclaim_policy: String,
     /// `Available`, `Bound`, `Released`.
     pub phase: String,
-    /// Its StorageClass; empty for none.
+    /// StorageClass; empty for none.
     pub class: String,
-    /// How much it holds.
     pub capacity: Option<Quantity>,
-    /// It is a device.
+    /// The volume is a block device.
     pub is_block: bool,
-    /// Its access modes.
     pub access_modes: Vec<String>,
 }
 
 /// The PVC of a PersistentVolume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimReference {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its uid; empty where the volume is reserved for the next PVC of that name.
+    /// UID; empty if the volume is reserved for the next PVC of that name.
     pub uid: String,
 }
 

@@ -1,4 +1,5 @@
-//! PersistentVolumeClaim (PVC). One is filled under the key of the DataVolume of its name, whether there is a DataVolume or not.
+//! PersistentVolumeClaim (PVC). Its filling is decided under the key of the DataVolume of the same name, even
+//! if there is no DataVolume.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
@@ -12,7 +13,7 @@ use api::meta::{ObjectMeta, OwnerReference};
 use api::wire;
 use serde_json::Value;
 
-/// How the name of a PVC begins that is filled in the place of another; behind it stands the uid of that.
+/// Name prefix of a PVC that is filled in place of another one. The uid of that PVC follows.
 pub const PRIME: &str = "prime-";
 
 pub(crate) const ABOUT: About = About {
@@ -22,7 +23,7 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "delete", "get", "patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },
-    // An upload is for one PVC, whose annotations say whether its pod takes it.
+    // An upload targets one PVC, whose annotations tell whether its pod accepts it.
     proxy: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| {
         // VMIs of a PVC wait until the storage has cloned it.
@@ -40,12 +41,13 @@ pub(crate) const ABOUT: About = About {
     ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
 
-/// The VMs and VMIs that use the claim, or the claim of the DataVolume, of a name.
+/// The VMs, VMIs and other objects that use the PVC, or the PVC of the DataVolume, of this name.
 pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
     world.marked(&Mark::PersistentVolumeClaim(key.namespace.clone(), key.name.clone())).cloned().collect()
 }
 
-/// Of what names a source of clones, the VMs that infer an instance type or a preference from one of these clones.
+/// The VMs that infer an instance type or a preference from clones of a source. `namers` are the objects that
+/// reference the source.
 pub(super) fn inferring(world: &World, namers: &[Key]) -> Vec<Key> {
     let of = |kind| namers.iter().filter(move |key| key.kind == kind);
     let named = of(Kind::DataSource);
@@ -57,8 +59,8 @@ pub(super) fn inferring(world: &World, namers: &[Key]) -> Vec<Key> {
         .collect()
 }
 
-/// The keys under which a PVC is decided on: its own, that of the PVC in whose place it is filled, and that of the one which
-/// is filled in its place.
+/// The keys under which a PVC is decided: its own, that of the PVC in whose place it is filled, and that of
+/// the PVC that is filled in its place.
 pub(super) fn disks(world: &World, namespace: &str, name: &str) -> Vec<Key> {
     let of = |name: &str| Key::new(Kind::DataVolume, namespace, name);
     let claim = world.pvcs.get(namespace, name);
@@ -77,41 +79,39 @@ pub(super) fn filled_from(world: &World, key: &Key) -> Vec<Key> {
 /// The part of a PersistentVolumeClaim that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistentVolumeClaim {
-    /// Its name and the like.
     pub meta: ObjectMeta,
-    /// What is wanted.
     pub spec: ClaimSpec,
-    /// How it is.
     pub status: ClaimStatus,
 }
 
 impl PersistentVolumeClaim {
-    /// It has a volume.
+    /// True if the PVC has a volume.
     pub fn is_bound(&self) -> bool {
         self.status.phase.as_deref() == Some("Bound")
     }
 
-    /// It takes an upload, and no DataVolume speaks for it.
+    /// True if the PVC accepts an upload and belongs to no DataVolume.
     pub fn is_upload_target(&self) -> bool {
         let is_of_volume =
             owner::controller(&self.meta).is_some_and(|owner| owner.kind == Kind::DataVolume.name());
         self.meta.annotations.contains_key(TARGET) && !is_of_volume
     }
 
-    /// Its disk was written to the end.
+    /// True if the disk on the PVC was written completely.
     pub fn is_filled(&self) -> bool {
         self.meta.annotations.get(POD_PHASE).is_some_and(|phase| phase == "Succeeded")
     }
 
-    /// All blocks of its disk are allocated: whoever filled it says so, or it was filled so.
+    /// True if all blocks of the disk are allocated: an annotation says so, or preallocation was requested
+    /// and the disk is filled.
     pub fn is_preallocated(&self) -> bool {
         let says = |name: &str| self.meta.annotations.get(name).is_some_and(|text| text == "true");
         says(PREALLOCATION) || says(PREALLOCATION_REQUESTED) && self.is_filled()
     }
 
-    /// Why its disk is not whole, as the end of a sentence about the PVC; nothing where it is whole, or where no worker pod ever
-    /// began to write to it. Whether a pod does so now is not asked: between two pods, and where the DataVolume was taken away
-    /// from above the PVC, half a disk is there and no pod.
+    /// Reason why the disk is incomplete, as the end of a sentence about the PVC. `None` if it is complete,
+    /// or if no worker pod ever started to write to it. A running pod is not required: between two pods, or
+    /// after the DataVolume was deleted but not the PVC, a partial disk exists without a pod.
     pub fn not_whole(&self) -> Option<String> {
         let phase = self.meta.annotations.get(POD_PHASE);
         if self.is_filled() {
@@ -120,7 +120,7 @@ impl PersistentVolumeClaim {
         if self.is_upload_target() {
             return Some("waits for an upload".to_owned());
         }
-        // Whoever may write to the PVC may write this.
+        // Any user with write access to the PVC can set this annotation, so it is sanitized.
         let word: String = phase?.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
         Some(format!(
             "is not whole: its annotation {POD_PHASE} is \"{word}\", not \"Succeeded\". Where nothing fills the PVC any more, delete \
@@ -128,13 +128,13 @@ impl PersistentVolumeClaim {
         ))
     }
 
-    /// What fills it, where that is one of our kinds: by `dataSourceRef`, in its own namespace.
+    /// The `dataSourceRef` that fills the PVC, if it is one of CDI's kinds.
     pub fn populator(&self) -> Option<&DataReference> {
         let named = self.spec.data_source_ref.as_ref()?;
         (named.api_group.as_deref() == Some(GROUP)).then_some(named)
     }
 
-    /// The PVC of the same namespace that its storage makes it a clone of.
+    /// The PVC in the same namespace that the storage clones into this one.
     pub fn cloned_from(&self) -> Option<&str> {
         let named = self.spec.data_source.as_ref()?;
         let is_claim = named.kind == Kind::PersistentVolumeClaim.name()
@@ -142,24 +142,24 @@ impl PersistentVolumeClaim {
         is_claim.then_some(named.name.as_str())
     }
 
-    /// The name of the PVC that is filled in its place.
+    /// Name of the PVC that is filled in place of this one.
     pub fn prime(&self) -> Option<String> {
         self.meta.uid.as_ref().map(|uid| format!("{PRIME}{uid}"))
     }
 
-    /// The PVC in whose place it is filled: its owner, whose uid its name has.
+    /// The PVC in whose place this one is filled: its owner, if the uid in its name matches.
     pub fn target(&self) -> Option<&OwnerReference> {
         let uid = self.meta.name.as_deref()?.strip_prefix(PRIME)?;
         let owner = owner::controller(&self.meta)?;
         (owner.kind == Kind::PersistentVolumeClaim.name() && owner.uid == uid).then_some(owner)
     }
 
-    /// The VM of which it keeps EFI variables and the TPM, as its label says.
+    /// Name of the VM whose EFI variables and TPM are on the PVC, from its label.
     pub fn state_of(&self) -> Option<&str> {
         self.meta.labels.get(STATE_FOR).map(String::as_str)
     }
 
-    /// It is a device, not a file system.
+    /// True if the PVC is a block device, not a file system.
     pub fn is_block(&self) -> bool {
         self.spec.is_block()
     }

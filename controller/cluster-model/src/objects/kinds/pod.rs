@@ -22,23 +22,24 @@ pub const LAUNCHER: (&str, &str) = ("kubevirt.io", "virt-launcher");
 pub const FOUND_BY: [&str; 4] =
     [LAUNCHER.0, "kubevirt.io/created-by", "vmi.kubevirt.io/id", "vm.kubevirt.io/name"];
 const LAUNCHERS: &str = "kubevirt.io=virt-launcher";
-/// Launchers and workers, in one selector: see [`Use::follows`].
+/// Launcher and worker pods, in one selector: see [`Use::follows`].
 const OURS: &str = "kubevirt.io in (virt-launcher,cdi-worker)";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(pods),
     controller: Use {
         follows: &[Selector { labels: Some(OURS), ..Selector::ALL }],
-        // Whether somebody writes to a PVC that is to be cloned is asked when its source pod is made: by `list`, too.
+        // `list` is also used before the source pod of a clone is created, to check that no pod writes to the
+        // PVC.
         verbs: &[
             (None, &["create", "delete", "get"]),
             (Some("status"), &["patch"]),
-            // Launchers of another version, where the KubeVirt object says so.
+            // Evicts launcher pods of another version if the KubeVirt object says so.
             (Some("eviction"), &["create"]),
         ],
         ..Use::NONE
     },
-    // Those that are to be evicted.
+    // Reads the pods of eviction requests.
     api: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     handler: Use {
         follows: &[Selector {
@@ -63,8 +64,8 @@ pub(crate) const ABOUT: About = About {
     ..About::named("v1", "Pod", "pods")
 };
 
-/// Keeps how a VMI ended, as its launcher left it, for as long as there is the VMI: a pod that is being deleted is gone at the moment
-/// when its containers have ended, before anybody has decided on that.
+/// Keeps the ending of a VMI, as its launcher left it, until the VMI is deleted. A pod that is being deleted
+/// disappears as soon as its containers have ended, before a decision can read the ending.
 fn keep_ending(world: &mut World, key: &Key) {
     let Key { namespace, name, .. } = key;
     let Some(pod) = world.pods.get(namespace, name) else { return };
@@ -80,23 +81,24 @@ fn keep_ending(world: &mut World, key: &Key) {
     }
 }
 
-/// Keeps when it was first seen that a pod is over: what its status says of the time is of the clock of its node.
+/// Keeps the time at which a pod was first seen to be over. Times in its status are by the clock of its node.
 fn keep_end(world: &mut World, key: &Key, now: Timestamp) {
     let at = (key.namespace.clone(), key.name.clone());
     let pod = world.pods.get(&key.namespace, &key.name);
     match pod.filter(|pod| pod.is_over()).map(|pod| pod.meta.uid.clone().unwrap_or_default()) {
         Some(uid) if world.over.get(&at).is_some_and(|(of, _)| *of == uid) => {}
         Some(uid) => drop(world.over.insert(at, (uid, now))),
-        // Another pod of its name.
+        // Another pod of the same name.
         None => drop(world.over.remove(&at)),
     }
 }
 
-/// The object that the pod belongs to. A pod that has no owner, or is gone, may be the launcher pod of a VMI all the same.
+/// Keys of the objects whose decision depends on the pod. A pod that has no owner or is gone may still be the
+/// launcher pod of a VMI.
 pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = key;
     let pod = world.pods.get(namespace, name);
-    // VMIs wait for the disks of one that has ended until its launcher has.
+    // VMIs that wait for the disks of another VMI wait until its launcher has ended.
     let with_waiting = |vmi: Key| {
         let waiting = pod.is_none_or(Pod::is_over).then(|| waiting_for_disks(world, &vmi));
         std::iter::once(vmi).chain(waiting.into_iter().flatten()).collect::<Vec<Key>>()
@@ -105,10 +107,10 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
             with_waiting(Key::new(Kind::VirtualMachineInstance, namespace, &owner.name))
         }
-        // A DataVolume has the name of its PVC; where there is none, the PVC is decided on by that name all the same. A PVC that is
-        // filled in the place of another is handed over when no pod is left.
+        // The PVC is decided under the name of its DataVolume, even if there is none. A PVC that is filled in
+        // place of another is handed over after its last pod has ended.
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
-            // A VMI waits until nobody works on its disk.
+            // A VMI waits until no worker pod uses its disk.
             let disk = Key::new(Kind::DataVolume, namespace, &owner.name);
             let target =
                 world.pods.get(namespace, name).filter(|pod| world.is_of_clone(pod)).and_then(Pod::serves);
@@ -120,7 +122,7 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
                 .chain(cdi::going(world))
                 .collect()
         }
-        // One that polls.
+        // The pod polls an image.
         Some(owner) if owner.kind == Kind::DataImportCron.name() => {
             let cron = Key::new(Kind::DataImportCron, namespace, &owner.name);
             [cron].into_iter().chain(cdi::going(world)).collect()
@@ -138,24 +140,23 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
 pub struct Pod {
     pub meta: ObjectMeta,
     pub node: Option<String>,
-    /// Its address, once it has one.
+    /// IP address, once assigned.
     pub ip: Option<String>,
     pub phase: PodPhase,
-    /// A word for why it ended (`Evicted`, …).
+    /// CamelCase reason of the end (`Evicted`, …).
     pub reason: Option<String>,
-    /// A sentence for it.
+    /// Human-readable message of the end.
     pub message: Option<String>,
     pub qos: Option<String>,
-    /// The image of its launcher.
+    /// The image of the launcher container.
     pub image: Option<String>,
     pub conditions: Vec<Condition>,
-    /// The ResourceClaims that were made for it, by the names that its spec has for them.
+    /// ResourceClaims created for the pod, by their names in its spec.
     pub resource_claims: BTreeMap<String, String>,
-    /// Those that are made ready first, then the others.
+    /// Init containers first, then the others.
     pub containers: Vec<Container>,
 }
 
-/// Where the life of a pod stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodPhase {
     #[default]
@@ -166,7 +167,6 @@ pub enum PodPhase {
     Unknown,
 }
 
-/// One thing that is true or false of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
     pub kind: String,
@@ -176,72 +176,70 @@ pub struct Condition {
     pub since: Option<String>,
 }
 
-/// A container as it is.
+/// State of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Container {
     pub name: String,
     pub init: bool,
     pub ready: bool,
     pub running: bool,
-    /// Why it waits: a word and a sentence.
+    /// Reason and message while it waits.
     pub waiting: Option<(String, String)>,
-    /// How it ended: exit code, word, sentence, when.
+    /// Exit code, reason, message and time of its end.
     pub ended: Option<(i64, String, String, String)>,
 }
 
 impl Pod {
-    /// Its VMI has ended: the launcher does not run again.
+    /// True if the guest has ended: the launcher is not started again.
     pub fn is_over(&self) -> bool {
         self.has_ended() || self.container("compute").is_some_and(|compute| compute.ended.is_some())
     }
 
-    /// None of its containers runs again.
+    /// True if no container is started again.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// It is being deleted.
+    /// True if the pod is being deleted.
     pub fn is_going(&self) -> bool {
         self.meta.deletion_timestamp.is_some()
     }
 
-    /// One of its conditions.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
-    /// Why the scheduler finds no node for it. An error inside the scheduler (somebody else changed a PVC first) is no reason: it
-    /// tries again at once.
+    /// The reason why the scheduler finds no node. An error inside the scheduler (a conflict on a PVC) does
+    /// not count: the scheduler retries at once.
     pub fn unscheduled(&self) -> Option<&Condition> {
         let is_error = |condition: &Condition| condition.reason.as_deref() == Some("SchedulerError");
         self.condition("PodScheduled").filter(|said| said.status == "False" && !is_error(said))
     }
 
-    /// The namespace and the name of the PVC to whose clone it serves a disk.
+    /// Namespace and name of the PVC whose clone the pod serves a disk to.
     pub fn serves(&self) -> Option<(&str, &str)> {
         let target = self.meta.annotations.get(clones::TARGET)?;
         names::namespaced(target).filter(|_| Work::of(&self.meta) == Some(Work::Serve))
     }
 
-    /// How its VMI ended, as the launcher left it in its termination message; nothing where it left none.
+    /// The ending of the VMI, from the launcher's termination message.
     pub fn ending(&self) -> Option<Ending> {
         let (_, _, message, _) = self.container("compute")?.ended.as_ref()?;
         Ending::of_termination(message)
     }
 
-    /// One of its containers.
     pub fn container(&self, name: &str) -> Option<&Container> {
         self.containers.iter().find(|container| container.name == name)
     }
 }
 
 impl World {
-    /// The worker pod that fills a PVC; one that a stranger gave the name of one is none.
+    /// The worker pod that fills a PVC. A pod of the same name without our owner reference is ignored.
     pub fn worker_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
         Work::FILLS.into_iter().find_map(|work| self.worker_for(claim, work))
     }
 
-    /// The pod that does this work for a PVC.
+    /// The worker pod that does this work for a PVC.
     pub fn worker_for(&self, claim: &PersistentVolumeClaim, work: Work) -> Option<&Pod> {
         let meta = &claim.meta;
         let name = work.pod(meta.name.as_deref().unwrap_or_default());
@@ -250,8 +248,8 @@ impl World {
         (is_owned && meta.uid.is_some() && Work::of(&pod.meta) == Some(work)).then_some(pod)
     }
 
-    /// The pods that serve a disk to the clone into the PVC of a namespace and a name, whichever PVC that is or was. One whose
-    /// name does not follow from its label is not ours.
+    /// The pods that serve a disk to the clone into this PVC, whichever uid it has or had. A pod whose name
+    /// does not match its label is ignored.
     pub fn sources_for(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Pod> {
         let mark = Mark::CloneInto(namespace.to_owned(), name.to_owned());
         let pods = self.marked(&mark).filter_map(|key| self.pods.get(&key.namespace, &key.name));
@@ -261,8 +259,9 @@ impl World {
         })
     }
 
-    /// A pod serves a disk to the clone that it says; or to one that is not there any more, and has to go. Labels and annotations are
-    /// written by whoever makes a pod, in a namespace of their own too: so the PVC of the clone has to name the source pod's namespace.
+    /// True if the pod serves a disk to the clone that its label names, or to a clone that is gone, so that
+    /// the pod must be deleted. Labels and annotations are set by the creator of the pod, who may have access
+    /// to one namespace only. So the PVC of the clone must reference the namespace of the source pod.
     fn is_of_clone(&self, pod: &Pod) -> bool {
         let uid = pod.meta.labels.get(clones::TARGET_LABEL);
         let is_named = uid.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()));
@@ -278,7 +277,7 @@ impl World {
         }
     }
 
-    /// The pod that serves the disk of this PVC to a clone which is there, by its name: nobody else's.
+    /// True if the pod serves the disk of this PVC to an existing clone and is owned by the PVC.
     pub fn serves_clone_of(&self, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
         let target = pod.serves().and_then(|(namespace, name)| self.pvcs.get(namespace, name));
         let is_owned =
@@ -289,7 +288,8 @@ impl World {
             && self.is_of_clone(pod)
     }
 
-    /// A PVC that its storage makes a clone of this one, and has not made yet, for a DataVolume: nothing is written to this one meanwhile.
+    /// The PVC of a DataVolume into which the storage is still cloning this PVC. Nothing may write to the
+    /// source meanwhile.
     pub fn copied_into(&self, claim: &PersistentVolumeClaim) -> Option<&PersistentVolumeClaim> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let kind = Kind::PersistentVolumeClaim.name().to_owned();
@@ -305,7 +305,7 @@ impl World {
         })
     }
 
-    /// A pod that serves the disk of a PVC to a clone, and has not ended: nothing is written to the disk meanwhile.
+    /// A running pod that serves the disk of a PVC to a clone. Nothing may write to the disk meanwhile.
     pub fn cloner_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
         let owned = self.marked(&Mark::Owner(claim.meta.uid.clone()?));
         let pods = owned.filter_map(|key| self.pods.get(&key.namespace, &key.name));

@@ -1,4 +1,4 @@
-//! VirtualMachineInstanceReplicaSet: kept as it is; there are few.
+//! VirtualMachineInstanceReplicaSet: stored whole, since there are few.
 
 use super::kubevirt::removed_with;
 use crate::objects::about::kept;
@@ -11,7 +11,7 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["delete"]), (Some("status"), &["patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },
-    // Whether any is left, when the installation is to be deleted.
+    // Checks that none is left before the installation is deleted.
     api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
     touches: |world, key| [key.clone()].into_iter().chain(removed_with(world)).collect(),
     ..About::named("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", "virtualmachineinstancereplicasets")

@@ -1,5 +1,5 @@
-//! ResourceClaim: devices of a node for a pod (dynamic resource allocation), which a cluster need not have. So none is followed: one
-//! is read when a launcher pod runs that has devices of it.
+//! ResourceClaim: devices of a node for a pod (dynamic resource allocation), which a cluster may not have. It
+//! is not watched. virt-controller reads one when a launcher pod with such devices runs.
 
 use crate::objects::{About, Use};
 

@@ -1,5 +1,5 @@
-//! ResourceQuota: what the pods of a namespace may ask for together. Where one counts limits, a pod without a limit is
-//! refused.
+//! ResourceQuota: limit on the sum of the requests and limits of a namespace's pods. If a quota counts
+//! limits, a pod without limits is refused.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(resource_quotas),
-    // A pod that a quota refused is tried again after a pause: nothing is decided anew here.
+    // A pod that a quota refused is retried after a pause. No decision depends on a change here.
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     ..About::named("v1", "ResourceQuota", "resourcequotas")
 };
@@ -17,11 +17,10 @@ pub(crate) const ABOUT: About = About {
 /// The part of a ResourceQuota that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResourceQuota {
-    /// Its name and namespace.
     pub meta: ObjectMeta,
-    /// It counts limits of CPU.
+    /// The quota counts CPU limits.
     pub limits_cpu: bool,
-    /// It counts limits of memory.
+    /// The quota counts memory limits.
     pub limits_memory: bool,
 }
 
@@ -41,7 +40,7 @@ impl Kept for ResourceQuota {
 }
 
 impl World {
-    /// Whether a quota of a namespace counts limits of CPU, and of memory.
+    /// True for CPU and for memory if a quota of the namespace counts their limits.
     pub fn counted_limits(&self, namespace: &str) -> (bool, bool) {
         let quotas = || self.resource_quotas.within(namespace);
         (quotas().any(|quota| quota.limits_cpu), quotas().any(|quota| quota.limits_memory))

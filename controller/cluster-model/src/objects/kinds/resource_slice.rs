@@ -1,5 +1,5 @@
-//! ResourceSlice: devices of a node, as their DRA driver tells them. None is followed: those of one driver on one node are listed
-//! when a launcher pod there has a device of that driver.
+//! ResourceSlice: devices of a node, as their DRA driver reports them. It is not watched. virt-controller
+//! lists those of one driver on one node when a launcher pod there has a device of that driver.
 
 use crate::objects::{About, Use};
 

@@ -1,5 +1,5 @@
-//! Secret: the certificates of the installation, and the keys that sign upload tokens. No private key is kept. Those of upload
-//! pods are written, and never read.
+//! Secret: the certificates of the installation, and the keys that sign upload tokens. Private keys are not
+//! kept. The certificates of upload pods are written and never read.
 
 use crate::clones::{CLIENT, SOURCE};
 use crate::objects::about::kept;
@@ -41,21 +41,21 @@ pub(crate) const ABOUT: About = About {
             CLIENT_CERTIFICATE,
             SIGNING_KEY,
         ],
-        // The certificates of upload pods and of both ends of a clone, each in the namespace of its PVC.
+        // Certificates of upload pods and of both ends of a clone, each in the namespace of its PVC.
         beyond: Some(Beyond { prefixes: &[UPLOADER, SOURCE, CLIENT], verbs: &["create", "delete", "patch"] }),
         ..Use::NONE
     },
-    // The program's own certificate, and no other secret of the namespace: the authority's key is among them.
+    // Only the program's own certificate: the key of the CA is in the same namespace.
     api: Use { follows: &[Selector::ALL], names: &[API_CERTIFICATE], ..Use::NONE },
     handler: Use { follows: &[Selector::ALL], names: &[HANDLER_CERTIFICATE], ..Use::NONE },
     proxy: Use { follows: &[Selector::ALL], names: &[PROXY_CERTIFICATE], ..Use::NONE },
     touches: |world, _| vec![certificates(world)],
-    // They are made where there are none.
+    // They are created if missing.
     listed: |world| vec![certificates(world)],
     ..About::named("v1", "Secret", "secrets")
 };
 
-/// The key under which all certificates, the webhooks and the APIServices are decided on.
+/// The key under which all certificates, webhooks and APIServices are decided.
 pub fn certificates(world: &World) -> Key {
     Key::new(Kind::Secret, world.facts.namespace.clone(), AUTHORITY)
 }
@@ -63,11 +63,9 @@ pub fn certificates(world: &World) -> Key {
 /// The part of a Secret that is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Secret {
-    /// Its name and the like.
     pub meta: ObjectMeta,
-    /// The certificate in it.
     pub certificate: Option<Certificate>,
-    /// There is something where its key should be.
+    /// The field of the private key is not empty.
     pub has_key: bool,
     /// The public key, in PEM, of the key pair that signs upload tokens.
     pub signs: Option<String>,

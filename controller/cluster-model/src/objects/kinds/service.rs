@@ -1,10 +1,10 @@
-//! Service: a headless one for each upload pod, by which cdi-uploadproxy finds the pod, and for each source pod of a clone, by
-//! which the importer pod does. None is followed.
+//! Service: a headless one for each upload pod, which cdi-uploadproxy connects to, and for each source pod of
+//! a clone, which the importer pod connects to. It is not watched.
 
 use crate::objects::{About, Use};
 
 pub(crate) const ABOUT: About = About {
-    // One that is there already is read: somebody else may have made it.
+    // An existing Service is read, because it may belong to another owner.
     controller: Use { verbs: &[(None, &["create", "delete", "get"])], ..Use::NONE },
     ..About::named("v1", "Service", "services")
 };

@@ -1,4 +1,4 @@
-//! StorageClass: how volumes of a class are made, and when.
+//! StorageClass: provisioner, parameters and binding mode of a class of volumes.
 
 use super::storage_profile;
 use crate::objects::about::kept;
@@ -20,10 +20,10 @@ const SMALLEST: &str = "cdi.kubevirt.io/minimumSupportedPvcSize";
 pub(crate) const ABOUT: About = About {
     kept: kept!(storage_classes),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
-    // What is filled into PVCs.
+    // Read for the defaults of PVCs.
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
-    // A disk may wait for a class, or for what it says; and so may a VMI whose VM keeps something. There are few classes, and
-    // they hardly change.
+    // A disk may wait for a class or its parameters, and so may a VMI with persistent state. There are few
+    // classes, and they rarely change.
     touches: |world, key| {
         let waiting = world.marked(&Mark::Waiting).cloned();
         let disks = world.keys(Kind::DataVolume);
@@ -35,30 +35,28 @@ pub(crate) const ABOUT: About = About {
 /// The part of a StorageClass that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StorageClass {
-    /// Its name and annotations.
     pub meta: ObjectMeta,
-    /// The program that makes volumes.
     pub provisioner: String,
-    /// What the program is told of the volumes; each provisioner knows others.
+    /// Parameters for the provisioner. Their names depend on it.
     pub parameters: BTreeMap<String, String>,
-    /// A volume is made only when a pod needs it, on the pod's node.
+    /// The volume is created on the node of the first pod that uses it (`WaitForFirstConsumer`).
     pub waits_for_consumer: bool,
-    /// Volumes may grow.
+    /// Volumes can be expanded.
     pub may_grow: bool,
 }
 
 impl StorageClass {
-    /// PVCs without a class get it.
+    /// True for the default class of PVCs.
     pub fn is_default(&self) -> bool {
         self.meta.annotations.get(DEFAULT).is_some_and(|value| value == "true")
     }
 
-    /// Disks of VMs without a class get it.
+    /// True for the default class of VM disks.
     pub fn is_default_of_vms(&self) -> bool {
         self.meta.annotations.get(DEFAULT_OF_VMS).is_some_and(|value| value == "true")
     }
 
-    /// Bytes of the smallest volume, where the class says so.
+    /// Bytes of the smallest volume, from the annotation of the class.
     pub fn smallest(&self) -> Option<u64> {
         Quantity::parse(self.meta.annotations.get(SMALLEST)?).ok()?.bytes()
     }
@@ -83,13 +81,14 @@ impl Kept for StorageClass {
 }
 
 impl World {
-    /// The class of a PVC: the one it names, or the default one. `of_vms`: the default one for disks of VMs comes first.
+    /// The class of a PVC: the named one, or the default one. With `of_vms`, the default class of VM disks
+    /// comes first.
     pub fn storage_class(&self, named: Option<&str>, of_vms: bool) -> Option<&StorageClass> {
         if let Some(name) = named {
             return self.storage_classes.get("", name);
         }
         let default = |is_so: fn(&StorageClass) -> bool| {
-            // Of several the newest, and of these the first by name: as the API server chooses.
+            // The newest of several, then the first by name, as in the API server.
             let age = |class: &&StorageClass| {
                 (class.meta.creation_timestamp.clone(), std::cmp::Reverse(class.meta.name.clone()))
             };

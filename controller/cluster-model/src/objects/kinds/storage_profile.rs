@@ -1,4 +1,4 @@
-//! StorageProfile (CDI): what the volumes of a StorageClass can do. It has the name of the class.
+//! StorageProfile (CDI): capabilities of the volumes of a StorageClass. It has the name of the class.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
@@ -14,9 +14,9 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
         ..Use::NONE
     },
-    // What is filled into PVCs.
+    // Read for the defaults of PVCs.
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
-    // A disk takes from it what it does not say itself.
+    // A disk takes defaults from it.
     touches: |world, key| world.keys(Kind::DataVolume).into_iter().chain([key.clone()]).collect(),
     ..About::named("cdi.kubevirt.io/v1beta1", "StorageProfile", "storageprofiles")
 };

@@ -1,4 +1,4 @@
-//! SubjectAccessReview: asks the API server whether somebody may read metrics.
+//! SubjectAccessReview: asks the API server whether a user may read metrics.
 
 use crate::objects::About;
 

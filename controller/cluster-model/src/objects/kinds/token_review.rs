@@ -1,4 +1,4 @@
-//! TokenReview: asks the API server whose token somebody shows.
+//! TokenReview: asks the API server for the user of a token.
 
 use crate::objects::About;
 

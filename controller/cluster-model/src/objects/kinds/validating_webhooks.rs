@@ -1,4 +1,4 @@
-//! ValidatingWebhookConfiguration: leads the API server to the webhooks of virt-api that judge an object.
+//! ValidatingWebhookConfiguration: registers the webhooks of virt-api that validate objects.
 
 use super::mutating_webhooks::{self, used};
 use crate::objects::About;

@@ -1,4 +1,4 @@
-//! VirtualMachine (VM).
+//! VirtualMachine (VM): the persistent definition of a guest.
 
 use super::data_volume;
 use super::kubevirt::removed_with;
@@ -17,17 +17,17 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[
-            // It makes those of pools.
+            // VMs of pools are created and deleted.
             (None, &["create", "delete", "get", "patch"]),
             (Some("status"), &["patch"]),
             (Some("finalizers"), &["update"]),
         ],
         ..Use::NONE
     },
-    // Subresources are asked of them; and whether any is left, when the installation is to be deleted. What of a VM is
-    // written is for the admission policies of the installation to see.
+    // Serves subresources of VMs, and checks that none is left before the installation is deleted. The
+    // installation's admission policies restrict the fields that are written.
     api: Use { verbs: &[(None, &["get", "list", "patch"]), (Some("status"), &["patch"])], ..Use::NONE },
-    // A VMI waits for its VM to let go of it, and a pool counts its VMs.
+    // A VMI waits for its VM to remove its finalizer, and a pool counts its VMs.
     touches: |world, key| {
         let both = [key.clone(), Key::new(Kind::VirtualMachineInstance, &key.namespace, &key.name)];
         both.into_iter().chain(virtual_machine_pool::of_vm(world, key)).chain(removed_with(world)).collect()
@@ -56,13 +56,13 @@ impl Kept for VirtualMachine {
     }
 }
 
-/// The VMs that name an instance type, a preference or a revision of one.
+/// The VMs that reference an instance type, a preference or a revision of one.
 pub(super) fn sized_by(world: &World, key: &Key) -> Vec<Key> {
     let named = Mark::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
     world.marked(&named).cloned().collect()
 }
 
-/// It takes its instance type or its preference from a volume.
+/// True if the VM infers its instance type or its preference from a volume.
 pub(super) fn infers(vm: &VirtualMachine) -> bool {
     let from_volume = |role| {
         Matcher::from_spec(&vm.spec, role).is_some_and(|matcher| !matcher.infer_from_volume.is_empty())
@@ -70,7 +70,7 @@ pub(super) fn infers(vm: &VirtualMachine) -> bool {
     Role::ALL.into_iter().any(from_volume)
 }
 
-/// What a VM takes its instance type or its preference from.
+/// Index keys of the object that the VM takes its instance type or preference from.
 fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
     let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Vec::new() };
@@ -89,7 +89,7 @@ fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
     mark.collect()
 }
 
-/// What the disks of a VM are cloned from: its labels may name an instance type.
+/// Index keys of the sources that the disks of a VM are cloned from. Their labels may name an instance type.
 fn sources(vm: &VirtualMachine, namespace: &str) -> Vec<Mark> {
     let specs = vm.spec.data_volume_templates.iter().map(|template| &template.spec);
     specs.flat_map(|spec| data_volume::sources(spec, namespace)).collect()

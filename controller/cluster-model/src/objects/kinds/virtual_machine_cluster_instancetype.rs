@@ -11,9 +11,9 @@ use serde_json::Value;
 pub(crate) const ABOUT: About = About {
     kept: kept!(cluster_instancetypes),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
-    // A VM is judged with it, and shown with its values.
+    // Needed to validate a VM and to show it with the values.
     api: Use { follows: &[Selector::ALL], verbs: &[(None, &["get"])], ..Use::NONE },
-    // VMs wait for it; those that have begun have a revision of it.
+    // VMs wait for it. VMs that already use it have a revision.
     touches: sized_by,
     ..About::named(
         api::instancetype::API_VERSION,

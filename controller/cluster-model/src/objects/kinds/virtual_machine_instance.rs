@@ -1,4 +1,4 @@
-//! VirtualMachineInstance (VMI).
+//! VirtualMachineInstance (VMI): a running guest.
 
 use super::kubevirt::removed_with;
 use crate::objects::about::kept;
@@ -9,11 +9,11 @@ use api::meta::ObjectMeta;
 use api::vmi::{VirtualMachineInstance, Volume};
 use serde_json::Value;
 
-/// The finalizer that we take off a VMI when nothing of it runs.
+/// The finalizer that virt-controller removes from a VMI when nothing of it runs any more.
 pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
-/// The finalizer that the VM of a VMI takes off it.
+/// The finalizer that the VM of a VMI removes from it.
 pub const OF_VM: &str = "kubevirt.io/virtualMachineControllerFinalize";
-/// The label of a VMI whose launcher pod is of another version than new ones are, as upstream has it.
+/// The label of a VMI whose launcher pod has another version than new ones, as upstream names it.
 pub const OUTDATED: &str = "kubevirt.io/outdatedLauncherImage";
 /// The fields of a VMI's status that virt-handler writes; the others are virt-controller's.
 pub const TOLD_BY_HANDLER: [&str; 13] = [
@@ -34,16 +34,17 @@ pub const TOLD_BY_HANDLER: [&str; 13] = [
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(vmis),
-    // The status of a VMI is no subresource.
+    // The status of a VMI is not a subresource.
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "delete", "get", "patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },
-    // As of VMs; of the status one field is virt-api's ([`crate::subresources::EVACUATION`]).
+    // Serves subresources, as for VMs. virt-api writes one field of the status
+    // ([`crate::subresources::EVACUATION`]).
     api: Use { verbs: &[(None, &["get", "list", "patch"])], ..Use::NONE },
-    // That only the status of VMIs of its own node is written is for the admission policies of the installation to see, and
-    // for the webhook.
+    // The installation's admission policies and the webhook restrict virt-handler to the status of VMIs on
+    // its own node.
     handler: Use {
         follows: &[Selector { labels: Some("kubevirt.io/nodeName={node}"), ..Selector::ALL }],
         verbs: &[(None, &["patch"])],
@@ -54,7 +55,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("kubevirt.io/v1", "VirtualMachineInstance", "virtualmachineinstances")
 };
 
-/// The PersistentVolumeClaim that a volume is on.
+/// The PersistentVolumeClaim of a volume.
 pub fn claim_of(volume: &Volume) -> Option<&str> {
     if let Some(claim) = &volume.persistent_volume_claim {
         return Some(&claim.claim_name);
@@ -66,13 +67,13 @@ pub fn claim_of(volume: &Volume) -> Option<&str> {
     Some(&claim.claim_name)
 }
 
-/// The PersistentVolumeClaims that a VMI is on: those of its volumes, and those of its hook sidecars.
+/// The PersistentVolumeClaims of a VMI: those of its volumes and of its hook sidecars.
 pub fn claims_of(vmi: &VirtualMachineInstance) -> Vec<String> {
     let of_volumes = vmi.spec.volumes.iter().filter_map(claim_of).map(str::to_owned);
     of_volumes.chain(hook::claims(&vmi.metadata)).collect()
 }
 
-/// The VMI has not been handed over to a node yet.
+/// True if the VMI has not been handed over to a node yet.
 pub fn is_waiting(vmi: &VirtualMachineInstance) -> bool {
     let phase = vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
     matches!(phase.as_str(), "" | "Pending")
@@ -102,7 +103,7 @@ impl Kept for VirtualMachineInstance {
     }
 }
 
-/// The marks of an object that uses the claims of these names.
+/// Index keys of an object that uses the PVCs of these names.
 pub(super) fn uses<'a>(
     meta: &ObjectMeta,
     names: impl Iterator<Item = &'a str>,
@@ -123,16 +124,16 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = found;
     let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
     keys.extend(removed_with(world));
-    // The KubeVirt object counts them, and has them evicted.
+    // The KubeVirt object's status counts outdated VMIs, and its update strategy evicts them.
     if world.marked(&Mark::Outdated).any(|outdated| outdated == found) {
         keys.extend(super::kubevirt::all(world));
     }
-    // A volume of a disk may be made where the VMI can run, and not before.
+    // With `WaitForFirstConsumer`, the volume of a disk is created on the node of the VMI, not earlier.
     let disks =
         world.vmis.get(namespace, name).into_iter().flat_map(|vmi| &vmi.spec.volumes).filter_map(claim_of);
     for disk in disks {
         let mark = Mark::PersistentVolumeClaim(namespace.clone(), disk.to_owned());
-        // And a disk is cloned when nobody writes to it any more.
+        // A disk is cloned when no VMI writes to it any more.
         keys.extend(world.marked(&mark).filter(|key| key.kind == Kind::DataVolume).cloned());
         if world.data_volumes.get(namespace, disk).is_some() {
             keys.push(Key::new(Kind::DataVolume, namespace, disk));
@@ -144,7 +145,7 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
             keys.push(Key::new(Kind::VirtualMachineInstanceReplicaSet, namespace, &owner.name));
         }
         Some(_) => {}
-        // It is gone, or has no owner: one of the replica sets may miss it.
+        // The VMI is gone or has no owner: any replica set of the namespace may miss it.
         None => keys.extend(
             world
                 .replica_sets

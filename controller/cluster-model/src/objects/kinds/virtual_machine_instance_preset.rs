@@ -1,4 +1,4 @@
-//! VirtualMachineInstancePreset: what the new VMIs of its namespace with certain labels get.
+//! VirtualMachineInstancePreset: settings for new VMIs of its namespace that match a label selector.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(presets),
-    // The VMI of a VM is complete when it is made.
+    // The VMI of a VM gets its presets when it is created.
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
     ..About::named("kubevirt.io/v1", "VirtualMachineInstancePreset", "virtualmachineinstancepresets")
 };
 
 impl Kept for VirtualMachineInstancePreset {
-    /// One that is too large was written while no webhook was asked, and reaches nobody.
+    /// A preset over the limit was written while the webhook was unreachable. It is ignored.
     fn take(object: Value) -> Option<Self> {
         read(object).filter(|preset| faults(preset).is_empty()).map(reduced)
     }

@@ -1,4 +1,4 @@
-//! VirtualMachinePool: kept as it is; there are few.
+//! VirtualMachinePool: stored whole, since there are few.
 
 use super::kubevirt::removed_with;
 use crate::objects::about::kept;
@@ -13,13 +13,13 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["delete"]), (Some("status"), &["patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },
-    // As of replica sets.
+    // Checks that none is left before the installation is deleted.
     api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
     touches: |world, key| [key.clone()].into_iter().chain(removed_with(world)).collect(),
     ..About::named(API_VERSION, "VirtualMachinePool", "virtualmachinepools")
 };
 
-/// The pool that looks after a VM. One that is gone, or has no owner, may be missed by any pool of its namespace.
+/// The pool that owns a VM. If the VM is gone or has no owner, any pool of its namespace may miss it.
 pub(super) fn of_vm(world: &World, vm: &Key) -> Vec<Key> {
     let owner = world.vms.get(&vm.namespace, &vm.name).and_then(|vm| owner::controller(&vm.metadata));
     match owner {

@@ -1,4 +1,4 @@
-//! VolumeCloneSource (CDI): what PVCs are clones of that name it in `dataSourceRef`.
+//! VolumeCloneSource (CDI): the PVC to clone into PVCs that name it in `dataSourceRef`.
 
 use super::persistent_volume_claim::filled_from;
 use crate::objects::about::kept;

@@ -1,4 +1,4 @@
-//! VolumeImportSource (CDI): what PVCs are filled from that name it in `dataSourceRef`.
+//! VolumeImportSource (CDI): the source to import into PVCs that name it in `dataSourceRef`.
 
 use super::persistent_volume_claim::filled_from;
 use crate::objects::about::kept;

@@ -1,4 +1,4 @@
-//! VolumeUploadSource (CDI): what PVCs are filled from that name it in `dataSourceRef`.
+//! VolumeUploadSource (CDI): settings of uploads into PVCs that name it in `dataSourceRef`.
 
 use super::persistent_volume_claim::filled_from;
 use crate::objects::about::kept;

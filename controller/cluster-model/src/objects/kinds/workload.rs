@@ -1,4 +1,4 @@
-//! A program of the installation: a Deployment or a DaemonSet.
+//! A component of the installation: a Deployment or a DaemonSet.
 
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Key, Kind, Selector, Use, World};
@@ -6,7 +6,7 @@ use crate::versions::{REGISTRY, VERSION};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
-/// What is declared of both kinds.
+/// Declaration shared by both kinds.
 pub(super) const FOLLOWED: About = About {
     is_of_installation: true,
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
@@ -17,46 +17,45 @@ pub(super) const FOLLOWED: About = About {
     ..About::named("apps/v1", "", "")
 };
 
-/// The keys of all of them.
+/// The keys of all components.
 pub(super) fn all(world: &World) -> impl Iterator<Item = Key> {
     [Kind::Deployment, Kind::DaemonSet].into_iter().flat_map(move |kind| world.keys(kind))
 }
 
-/// The part of a program of the installation that is kept.
+/// The part of a component's object that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Component {
-    /// Its name and the like.
     pub meta: ObjectMeta,
-    /// All of it but its status.
+    /// The object without its status.
     pub object: Value,
-    /// What is wanted of it now is what its figures are about.
+    /// The status is about the current generation.
     pub current: bool,
-    /// How many there should be.
+    /// Desired number of pods.
     pub wanted: u64,
-    /// How many are ready, of whatever kind: they answer.
+    /// Number of ready pods, of any generation.
     pub answering: u64,
-    /// How many are ready, and of the kind that is wanted now.
+    /// Number of ready pods of the current generation.
     pub ready: u64,
-    /// Some that are of an older kind are still there.
+    /// Pods of an older generation are left.
     pub has_old: bool,
-    /// The API server has waited in vain for its pods: what it says of that.
+    /// Message of the API server if the rollout made no progress in time.
     pub stuck: Option<String>,
-    /// The version that its pods say. An undone rollout changes that alone.
+    /// Version in the pod template's annotation. A rollback of the rollout changes only that one.
     pub of_pods: Option<String>,
 }
 
 impl Component {
-    /// All of them are there, are ready, and are of the kind that is wanted now.
+    /// True if all pods exist, are ready and are of the current generation.
     pub fn is_whole(&self) -> bool {
         self.current && self.ready >= self.wanted && !self.has_old
     }
 
-    /// The version of the manifests that it is of.
+    /// Version of the manifests that the component was installed from.
     pub fn version(&self) -> Option<&str> {
         self.of_pods.as_deref().or_else(|| self.meta.annotations.get(VERSION).map(String::as_str))
     }
 
-    /// Where its images are.
+    /// Registry of its images.
     pub fn registry(&self) -> Option<&str> {
         self.meta.annotations.get(REGISTRY).map(String::as_str)
     }
@@ -75,7 +74,7 @@ impl Kept for Component {
                 let [ready, updated, all] = names.map(|name| number(&format!("/status/{name}")));
                 (wanted, ready, updated, all)
             }
-            // A Deployment that says nothing wants one.
+            // The default of a Deployment is one replica.
             None => {
                 let names = ["readyReplicas", "updatedReplicas", "replicas"];
                 let [ready, updated, all] = names.map(|name| number(&format!("/status/{name}")));
@@ -87,7 +86,7 @@ impl Kept for Component {
             current: seen >= generation,
             wanted,
             answering,
-            // Which of them are ready nobody says: at most so many are both.
+            // The status does not tell which updated pods are ready. The smaller number is the upper bound.
             ready: answering.min(updated),
             has_old: all > updated,
             of_pods: object["spec"]["template"]["metadata"]["annotations"][VERSION]
@@ -104,7 +103,7 @@ impl Kept for Component {
     }
 }
 
-/// What a Deployment says of a rollout that does not go on.
+/// The message of a Deployment whose rollout has stopped.
 fn stuck(object: &Value) -> Option<String> {
     let mut all = object["status"]["conditions"].as_array()?.iter();
     let found = all.find(|condition| condition["type"] == "Progressing" && condition["status"] == "False")?;
