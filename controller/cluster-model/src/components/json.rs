@@ -1,17 +1,18 @@
-//! JSON patches (RFC 6902): a list of operations, all of which succeed, or none is done.
+//! JSON patches (RFC 6902): a list of operations. The patch is applied only if all operations succeed.
 
 use serde_json::Value;
 
-/// The most operations of a patch.
+/// Maximum number of operations in a patch.
 const MOST: usize = 1000;
-/// The most values that an object may have after a copy: a patch that copies what it has copied doubles it.
+/// Maximum number of values that an object may have after a copy. Without it, a patch that copies its own
+/// copies doubles the object each time.
 const VALUES: usize = 20_000;
-/// The most bytes of text, names of fields among it, that it may have then. etcd takes no object of that size.
+/// Maximum bytes of text, including field names, after a copy. etcd does not store an object of that size.
 const TEXT: usize = 2 << 20;
-/// The most levels of an object: whoever reads, writes or drops one goes down as many times.
+/// Maximum nesting depth of an object: reading, writing and dropping a value recurse that deep.
 const LEVELS: usize = 100;
 
-/// One operation. Paths are JSON pointers, as steps.
+/// One operation. Paths are JSON pointers, split into steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     Add(Vec<String>, Value),
@@ -66,7 +67,7 @@ fn steps(pointer: &str) -> Option<Vec<String>> {
     Some(steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
 }
 
-/// Does them all.
+/// Applies all operations in order. The error names the first operation that failed.
 pub(super) fn apply(object: &mut Value, operations: &[Operation]) -> Result<(), String> {
     operations.iter().enumerate().try_for_each(|(at, operation)| {
         carry_out(object, operation).map_err(|why| format!("cannot be applied: operation {at}: {why}"))
@@ -111,13 +112,13 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
     }
 }
 
-/// The object has no more than [`LEVELS`] with the value at this path.
+/// Checks that the object stays within [`LEVELS`] when the value is put at this path.
 fn fits(at: &[String], value: &Value) -> Result<(), String> {
     let is_deep = LEVELS.checked_sub(at.len()).is_none_or(|left| is_deeper(value, left));
     if is_deep { Err(format!("the object would have more than {LEVELS} levels")) } else { Ok(()) }
 }
 
-/// Looks no further down than so many levels.
+/// True if the value is nested deeper than so many levels. The check itself goes no deeper than that.
 fn is_deeper(value: &Value, levels: usize) -> bool {
     let mut below: Box<dyn Iterator<Item = &Value>> = match value {
         Value::Object(fields) => Box::new(fields.values()),
@@ -168,7 +169,7 @@ fn remove(object: &mut Value, at: &[String]) -> Result<Value, String> {
     }
 }
 
-/// A place in a list: digits, without zeros before them.
+/// An index into a list: digits, without leading zeros.
 fn index(step: &str) -> Option<usize> {
     let is_number =
         step.bytes().all(|digit| digit.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
@@ -181,7 +182,7 @@ fn shown(at: &[String]) -> String {
     path.chars().take(200).collect()
 }
 
-/// How many values a value has.
+/// Number of values in a value, itself included.
 fn count(value: &Value) -> usize {
     match value {
         Value::Object(fields) => fields.values().map(count).sum::<usize>() + 1,
@@ -190,7 +191,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// How many bytes of text it has.
+/// Bytes of text in a value, field names included.
 fn text(value: &Value) -> usize {
     match value {
         Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + text(value)).sum(),

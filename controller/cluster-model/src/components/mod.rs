@@ -1,5 +1,5 @@
-//! What the KubeVirt object may change of a program of the installation: where it runs, how many pods it has, what they may use,
-//! and how they are labelled. Nothing of what runs in them.
+//! Fields of the installation's own programs that the KubeVirt object may change: placement, number of pods,
+//! resources, labels and annotations. Images, commands, volumes and privileges are not among them.
 //!
 //! ```text
 //!  manifests ── annotation PRISTINE: the fields as they were applied ─┐
@@ -17,8 +17,9 @@
 //! | `containers/NAME/resources`, `/args`; `initContainers/…` | a field of a container ([`OF_CONTAINERS`]) |
 //! | `labels/KEY`, `annotations/KEY`, `pods/labels/KEY`, `pods/annotations/KEY` | of the object, and of its pods ([`is_open`]) |
 //!
-//! A policy of the API server holds virt-controller to the same fields (package `install`): who has its token changes no image, no
-//! command, no volume and no privilege. Of virt-controller itself a pod stays, whatever is changed ([`keeps_a_pod`]).
+//! A policy of the API server restricts virt-controller to the same fields (package `install`): its token
+//! cannot be used to change an image, a command, a volume or a privilege. One pod of virt-controller itself
+//! stays during every change ([`keeps_a_pod`]).
 
 mod json;
 pub mod patch;
@@ -33,7 +34,8 @@ use serde_json::{Map, Value, json};
 pub const PRISTINE: &str = "kubevirt.io/pristine-placement";
 /// The annotation with the names of the fields that virt-controller has written, separated by commas.
 pub const PLACED: &str = "kubevirt.io/placed";
-/// The annotation that tells what was written last, and of which generation the object was then. The name is upstream's.
+/// The annotation with a hash of the last write and the generation of the object at that time. The name is
+/// upstream's.
 pub const WRITTEN: &str = "kubevirt.io/customizer-identifier";
 /// The annotations that virt-controller writes itself.
 pub const NOTES: [&str; 2] = [PLACED, WRITTEN];
@@ -62,13 +64,13 @@ pub const OF_PODS: [&str; 7] = [
 pub const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 /// The fields of a container. Of the arguments those of the manifests stay ([`api::kubevirt::flags`]).
 pub const OF_CONTAINERS: [&str; 2] = ["args", "resources"];
-/// The domains of labels and annotations that are open, beside keys without one. Any other key may ask a webhook of the cluster to
-/// put a container of its choice into the pod.
+/// The domains of labels and annotations that are open, beside keys without one. Any other key may ask a
+/// webhook of the cluster to put a container of its choice into the pod.
 pub const DOMAINS: [&str; 3] = ["app.kubernetes.io", "cluster-autoscaler.kubernetes.io", "prometheus.io"];
-/// Keys without a slash that are the installation's own end so.
+/// Suffix of the keys without a slash that are reserved for the installation.
 pub const OWN: &str = "kubevirt.io";
 
-/// Where labels and annotations are, by the beginning of their names.
+/// Prefixes of the names of labels and annotations, each with the JSON pointer to its map.
 const MAPS: [(&str, &str); 4] = [
     ("labels/", "/metadata/labels"),
     ("annotations/", "/metadata/annotations"),
@@ -84,7 +86,7 @@ pub fn is_open(key: &str) -> bool {
     }
 }
 
-/// The fields of a Deployment or of a DaemonSet as it stands, by their names.
+/// The customizable fields of a Deployment or a DaemonSet as it stands, by their names.
 pub fn of(object: &Value) -> Map<String, Value> {
     let mut found = Map::new();
     let mut take = |name: String, value: &Value| {
@@ -110,13 +112,14 @@ pub fn of(object: &Value) -> Map<String, Value> {
     found
 }
 
-/// The name is that of a label or an annotation: others have such too, and theirs are left alone.
+/// True if the name is that of a label or an annotation. Other controllers write to these maps too, and their
+/// keys are left alone.
 pub fn is_shared(name: &str) -> bool {
     MAPS.iter().any(|(begins, _)| name.starts_with(begins))
 }
 
-/// Makes the field of this name what it is to be; nothing: it goes. A name that is no field's, or that of a container that is not
-/// there, changes nothing.
+/// Sets the field of this name; `None` removes it. The name of an unknown field or of a missing container
+/// changes nothing.
 pub fn set(object: &mut Value, name: &str, value: Option<&Value>) {
     let Some((at, key)) = place(object, name) else { return };
     if value.is_none() && object.pointer(&at).is_none() {
@@ -133,7 +136,7 @@ pub fn set(object: &mut Value, name: &str, value: Option<&Value>) {
     }
 }
 
-/// Where the field of this name is: the pointer of what holds it, and its key there.
+/// The parent of the field of this name, as a JSON pointer, and the key in the parent.
 fn place(object: &Value, name: &str) -> Option<(String, String)> {
     if let Some((begins, at)) = MAPS.iter().find(|(begins, _)| name.starts_with(begins)) {
         let key = name.strip_prefix(begins).filter(|key| is_open(key))?;
@@ -156,7 +159,7 @@ fn place(object: &Value, name: &str) -> Option<(String, String)> {
     Some((format!("{PODS}/{list}/{index}"), field.to_owned()))
 }
 
-/// The value at a pointer, with the objects on the way to it where they miss.
+/// The value at a pointer. Missing objects on the way are created.
 fn at_path<'v>(object: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
     pointer.split('/').skip(1).try_fold(object, |value, step| match value {
         Value::Array(list) => list.get_mut(step.parse::<usize>().ok()?),
@@ -165,7 +168,8 @@ fn at_path<'v>(object: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
     })
 }
 
-/// The object without these fields, and without what the API server or others write: what stays as the manifests have it.
+/// The object without the customizable fields, pruned of empty values: the part that must stay as the
+/// manifests have it.
 pub fn rest(object: &Value) -> Value {
     let mut rest = object.clone();
     for name in of(object).keys() {
@@ -174,7 +178,7 @@ pub fn rest(object: &Value) -> Value {
     pruned(&rest).unwrap_or(Value::Null)
 }
 
-/// A value without what says nothing: null, empty lists and empty objects. The API server leaves some of them out.
+/// A value without null, empty lists and empty objects. The API server leaves some of them out.
 pub fn pruned(value: &Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -192,7 +196,7 @@ pub fn pruned(value: &Value) -> Option<Value> {
     }
 }
 
-/// Where two values differ first, as a path; nothing, where they are the same.
+/// Path of the first difference between two values; `None` if they are equal.
 pub fn differs(one: &Value, other: &Value) -> Option<String> {
     let below = |step: String, rest: String| if rest.is_empty() { step } else { format!("{step}/{rest}") };
     match (one, other) {

@@ -1,36 +1,26 @@
-//! A patch of `customizeComponents`: one of three types, read once and applied to a whole object.
-//!
-//! | type | is |
-//! |---|---|
-//! | `json` | a list of operations (RFC 6902) |
-//! | `merge` | a part of the object; null takes a field away (RFC 7386) |
-//! | `strategic` | the same, and lists of objects are merged by the keys of their entries |
-//!
-//! Pure, and bounded: a patch that is too large, too deep or makes the object too large is refused.
+//! Pure. A patch is refused if it is too large or too deep, or if it makes the object too large.
 
 use super::{json, strategic};
 use crate::plan::merge;
 use api::kubevirt::PatchType;
 use serde_json::Value;
 
-/// The longest patch, in bytes.
+/// Maximum length of a patch, in bytes.
 pub const LONGEST: usize = 64 * 1024;
-/// The most patches of an object.
+/// Maximum number of patches of an object.
 pub const MOST: usize = 100;
 
 /// A patch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
-    /// Operations.
     Json(Vec<json::Operation>),
-    /// A part.
     Merge(Value),
-    /// A part whose lists are merged.
+    /// Merge patch whose keyed lists are merged.
     Strategic(Value),
 }
 
 impl Patch {
-    /// Reads a patch; why it is none, as the end of a sentence.
+    /// Reads a patch. The error is the end of a sentence ("is not JSON: …").
     pub fn read(kind: &PatchType, text: &str) -> Result<Patch, String> {
         if text.len() > LONGEST {
             return Err(format!("has {} bytes; at most {LONGEST} are read", text.len()));
@@ -55,7 +45,7 @@ impl Patch {
         }
     }
 
-    /// The object as the patch makes it; why it cannot be, as the end of a sentence.
+    /// Applies the patch to an object. The error is the end of a sentence.
     pub fn apply(&self, object: &Value) -> Result<Value, String> {
         let mut made = object.clone();
         match self {

@@ -1,12 +1,13 @@
-//! Whether a pod of a Deployment stays while it replaces them.
+//! Number of pods that a Deployment keeps during a rolling update.
 
 use serde_json::{Value, json};
 
-/// The Deployment of which one is to stay: its pods undo what the KubeVirt object has done to the components, themselves among them.
+/// The Deployment that must keep a pod: its pods revert what the KubeVirt object has changed on the
+/// components, on themselves too.
 pub const KEPT: &str = "virt-controller";
 
-/// One pod at least stays while others are made, as Kubernetes reckons it: of a percentage the pods that may be missing are rounded
-/// down, and those that are too many up; where both are none, one may be missing.
+/// True if at least one pod stays during a rolling update, rounded as Kubernetes does: of a percentage,
+/// `maxUnavailable` is rounded down and `maxSurge` up. If both are zero, one pod may be missing.
 pub fn keeps_a_pod(object: &Value) -> bool {
     let (replicas, strategy) =
         (object["spec"]["replicas"].as_u64().unwrap_or(1), &object["spec"]["strategy"]);
@@ -21,7 +22,7 @@ pub fn keeps_a_pod(object: &Value) -> bool {
     missing.max(u64::from(more == 0)) < replicas
 }
 
-/// So many of the pods as a number or a percentage says; unset: a quarter.
+/// A number of pods, given as a number or as a percentage of the replicas. The default is 25 %.
 fn share(said: &Value, replicas: u64, rounds_up: bool) -> Option<u64> {
     match said {
         Value::Null => share(&json!("25%"), replicas, rounds_up),

@@ -1,4 +1,5 @@
-//! Strategic merge patches of Deployments and DaemonSets: as a merge patch, but lists whose entries have a key are merged by it.
+//! Strategic merge patches of Deployments and DaemonSets: as a merge patch, but lists whose entries have a
+//! key are merged by it.
 //!
 //! | in the patch | does |
 //! |---|---|
@@ -10,7 +11,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// What is done with an object.
+/// The key of a directive in a patch.
 const DIRECTIVE: &str = "$patch";
 /// The lists of a Deployment or DaemonSet whose entries have a key.
 const KEYS: [(&str, &str); 10] = [
@@ -26,7 +27,7 @@ const KEYS: [(&str, &str); 10] = [
     ("topologySpreadConstraints", "topologyKey"),
 ];
 
-/// Names that begin with a dollar are known.
+/// Refuses directives other than `$patch` with a known value.
 pub(super) fn judge(patch: &Value) -> Result<(), String> {
     match patch {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| match name.as_str() {
@@ -45,13 +46,13 @@ pub(super) fn judge(patch: &Value) -> Result<(), String> {
     }
 }
 
-/// Makes of an object what the patch says.
+/// Applies the patch to the object.
 pub(super) fn apply(object: &mut Value, patch: &Value) {
     let made = merged(Some(object), patch, "");
     *object = made.unwrap_or_else(|| json!({}));
 }
 
-/// The value that the field of a name is to have; nothing: it goes.
+/// The new value of the field of this name; `None` removes the field.
 fn merged(is: Option<&Value>, patch: &Value, name: &str) -> Option<Value> {
     match patch {
         Value::Null => None,
@@ -86,7 +87,7 @@ fn object(is: Option<&Map<String, Value>>, patch: &Map<String, Value>) -> Map<St
     made
 }
 
-/// The list `is` with the entries of a patch.
+/// The list `is`, merged with the entries of a patch by their key.
 fn entries(is: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
     let is_directive = |entry: &Value| {
         entry.as_object().is_some_and(|fields| fields.len() == 1) && entry[DIRECTIVE] == "replace"

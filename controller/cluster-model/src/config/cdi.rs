@@ -1,10 +1,11 @@
-//! What the CDI object says of worker pods and of clones, read live. (Its `config` becomes the spec of the CDIConfig.)
+//! Settings of the CDI object for worker pods and clones, read live. (Its `config` becomes the spec of the
+//! CDIConfig.)
 
 use crate::objects::{Plain, World};
 use api::cdi::CloneStrategy;
 use serde_json::{Map, Value};
 
-/// Where worker pods run, and how their image is pulled.
+/// Placement of worker pods and the pull policy of their image.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Workers {
     /// The pull policy of their image.
@@ -17,13 +18,13 @@ pub struct Workers {
     pub tolerations: Vec<Value>,
 }
 
-/// The CDI object that counts: the oldest of those that stay.
+/// The effective CDI object: the oldest one that is not being deleted.
 pub fn installed(world: &World) -> Option<&Plain> {
     let stays = world.cdis.all().filter(|object| object.meta.deletion_timestamp.is_none());
     stays.min_by_key(|object| (object.meta.creation_timestamp.clone(), object.meta.name.clone()))
 }
 
-/// What it says of worker pods.
+/// Settings of the effective CDI object for worker pods.
 pub fn workers(world: &World) -> Workers {
     let Some(object) = installed(world) else { return Workers::default() };
     let spec = &object.object["spec"];
@@ -36,7 +37,7 @@ pub fn workers(world: &World) -> Workers {
     }
 }
 
-/// How disks are cloned, whatever their StorageClass says; nothing where that is not said, or in a word that is not known.
+/// Clone strategy that overrides the one of the StorageClass; `None` if unset or unknown.
 pub fn clones(world: &World) -> Option<CloneStrategy> {
     let said = installed(world)?.object["spec"]["cloneStrategyOverride"].as_str()?;
     let said = CloneStrategy::from(said);

@@ -1,17 +1,18 @@
-//! The settings of imports, uploads and clones: what the CDIConfig `config` says, read live.
+//! Settings of imports, uploads and clones: the CDIConfig object, read live.
 
 use crate::objects::World;
 use api::cdi::{CDIConfigSpec, CONFIG};
 use api::wire;
 
-/// What the settings say; what cannot be read holds as if nobody had said it.
+/// The settings. A part that cannot be read counts as unset.
 pub fn read(world: &World) -> CDIConfigSpec {
     let object = world.cdi_configs.get("", CONFIG);
     let spec = object.and_then(|object| object.object.get("spec")).cloned();
     spec.and_then(|spec| wire::read_in_part(spec, &mut Vec::new())).unwrap_or_default()
 }
 
-/// The share of a file system that is its own, in thousandths of what it holds: that of a class, or that of all.
+/// Overhead of a file system, in thousandths of its capacity: the value of the StorageClass, or the global
+/// one.
 pub fn overhead(world: &World, class: Option<&str>) -> Option<u32> {
     let said = read(world).filesystem_overhead?;
     let of_class = class.and_then(|class| said.storage_class.get(class)).cloned();

@@ -1,4 +1,4 @@
-//! The settings of the cluster: what the KubeVirt object says, read live, and what holds where it says nothing.
+//! Settings of the cluster: the fields of the KubeVirt object, read live, with their defaults.
 
 pub mod cdi;
 pub mod imports;
@@ -16,18 +16,19 @@ use api::vmi::EvictionStrategy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The annotation of a VMI, or of the KubeVirt object for all, with which backup programs freeze no guest.
+/// The annotation of a VMI, or of the KubeVirt object for all VMIs, that stops backup programs from freezing
+/// guests.
 pub const NO_BACKUP_HOOKS: &str = "kubevirt.io/skip-backup-hooks";
 
 /// The settings of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub use_emulation: bool,
-    /// How many of the guests' processors share one.
+    /// Number of guest CPUs that share one CPU of the node.
     pub cpu_allocation_ratio: u64,
-    /// How much of the guests' memory is asked for, in percent: 200 asks for half.
+    /// Guest memory per requested memory, in percent: 200 requests half of it.
     pub memory_overcommit: u64,
-    /// By how much the memory beside the guest's is multiplied.
+    /// Factor by which the memory overhead of a VMI is multiplied.
     pub overhead_ratio: f64,
     pub image_pull_policy: Option<String>,
     pub image_pull_secrets: Vec<Value>,
@@ -41,33 +42,35 @@ pub struct Config {
     pub launcher_verbosity: Option<i64>,
     pub runtime_class: Option<String>,
     pub selinux_type: Option<String>,
-    /// The pod's `seccompProfile`.
+    /// The `seccompProfile` of launcher pods.
     pub seccomp: Option<Value>,
     pub serial_log: bool,
-    /// The StorageClass of what VMs keep beside their disks.
+    /// StorageClass for the persistent state of VMs (EFI variables, TPM).
     pub state_storage_class: Option<String>,
-    /// Backup programs freeze no guest.
+    /// Backup programs do not freeze guests.
     pub no_backup_hooks: bool,
-    /// Selects the namespaces in which a VMI gets a limit of CPU by itself.
+    /// Selects the namespaces in which VMIs get a CPU limit automatically.
     pub auto_cpu_limit: Option<Value>,
-    /// The frequency of the time stamp counters of guests that rely on it, in Hz; else that of most nodes.
+    /// TSC frequency, in Hz, of guests that rely on it. Unset: the frequency of most nodes.
     pub tsc_frequency: Option<u64>,
-    /// What becomes of machine types of distributions.
+    /// Replacements for machine types of distributions.
     pub machine_type_map: MachineTypeMap,
-    /// Which annotations of VMIs their launcher pods get.
+    /// Policy for copying annotations of VMIs to their launcher pods.
     pub annotations: AnnotationPolicy,
-    /// What becomes of the names of instance types and preferences in VMs.
+    /// Policy for references to instance types and preferences in VMs.
     pub reference_policy: ReferencePolicy,
-    /// What the small containers beside a launcher ask for, by their kind, where it is said.
+    /// Resources of the support containers of a launcher pod, by container type. Types without an entry keep
+    /// their defaults.
     pub support: BTreeMap<String, Value>,
 }
 
-/// The KubeVirt object of this installation. One in another namespace says nothing here.
+/// The KubeVirt object of this installation. One in another namespace is ignored.
 fn installation(world: &World) -> Option<&Plain> {
     world.kubevirts.within(&world.facts.namespace).next()
 }
 
-/// What is permitted to VMIs. Nothing, where there is no KubeVirt object: nobody knows, and nothing is made.
+/// Permissions for VMIs. `None` without a KubeVirt object: the permissions are then unknown, and no launcher
+/// pod is created.
 pub fn permitted(world: &World) -> Option<Settings> {
     installation(world).map(|object| Settings::of_cluster(&object.object))
 }
@@ -79,12 +82,12 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The settings that hold now.
+    /// The current settings.
     pub fn read(world: &World) -> Config {
         Config::of(installation(world))
     }
 
-    /// The settings that an object says.
+    /// The settings in a KubeVirt object.
     pub fn of(object: Option<&Plain>) -> Config {
         let null = Value::Null;
         let whole = object.map_or(&null, |object| &object.object);
@@ -97,8 +100,8 @@ impl Config {
         let profile = &said["seccompConfiguration"]["virtualMachineInstanceProfile"]["customProfile"];
         let seccomp = match (text(&profile["localhostProfile"]), profile["runtimeDefaultProfile"].as_bool()) {
             (Some(name), _) => Some(serde_json::json!({"type": "Localhost", "localhostProfile": name})),
-            // Nobody has said anything: the runtime's own filter, without which a namespace that is `restricted` takes
-            // no VMI. Whoever says `false` has none.
+            // Default: the runtime's own filter, without which a namespace with the policy `restricted`
+            // admits no VMI. An explicit `false` turns it off.
             (None, Some(true) | None) => Some(serde_json::json!({"type": "RuntimeDefault"})),
             (None, Some(false)) => None,
         };
@@ -120,7 +123,8 @@ impl Config {
                 Some("masquerade") => Binding::Masquerade,
                 _ => Binding::Bridge,
             },
-            // A word that is not known is not filled in, or every VMI would be refused; it is told on the object.
+            // An unknown strategy is not filled in, or every VMI would be refused. The KubeVirt object's
+            // status reports it.
             eviction_strategy: text(&said["evictionStrategy"])
                 .map(|text| EvictionStrategy::from(text.as_str()))
                 .filter(|strategy| !matches!(strategy, EvictionStrategy::Other(_))),
@@ -141,7 +145,7 @@ impl Config {
             machine_type_map: MachineTypeMap::of_cluster(whole),
             annotations: AnnotationPolicy::of_cluster(whole),
             tsc_frequency: developer["minimumClusterTSCFrequency"].as_u64().filter(|hertz| *hertz > 0),
-            // A word that is not known is told on the object.
+            // An unknown policy is reported in the status of the KubeVirt object.
             reference_policy: text(&said["instancetype"]["referencePolicy"])
                 .map(|text| ReferencePolicy::from(text.as_str()))
                 .filter(|policy| !matches!(policy, ReferencePolicy::Other(_)))
@@ -153,7 +157,7 @@ impl Config {
         }
     }
 
-    /// What is filled into VMIs.
+    /// Defaults for VMIs.
     pub fn given(&self, uuid: String) -> DefaultsContext {
         DefaultsContext {
             machine_type: self.machine_type.clone(),

@@ -1,4 +1,4 @@
-//! What the KubeVirt object says of nodes: what virt-handler offers of its own.
+//! Settings of the KubeVirt object for nodes: the resources that virt-handler offers.
 
 use api::machine::Gates;
 use api::machine::mediated::MediatedTypes;
@@ -6,27 +6,27 @@ use api::machine::permitted::Permitted;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// How many VMIs a node takes unless something else is said: more than a kubelet takes pods.
+/// Default number of VMIs per node: more than a kubelet takes pods.
 const VMIS: usize = 1000;
 
 /// The annotation of the KubeVirt object with the eviction thresholds of the kubelets, where virt-handler
 /// cannot read them.
 pub const EVICTION_HARD: &str = "kubevirt.io/eviction-hard";
 
-/// What is said of every node.
+/// Settings for every node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// How many VMIs may be on it: how often its devices are offered.
+    /// Maximum number of VMIs on the node: the number of times that each of its devices is offered.
     pub vmis: usize,
-    /// CPU models that it does not offer, whatever its processor can.
+    /// CPU models that are not offered, even if the processor supports them.
     pub obsolete_models: BTreeSet<String>,
-    /// Devices that it offers, where it has some.
+    /// Host devices to offer if the node has them.
     pub host_devices: Permitted,
-    /// Mediated devices that it makes of its cards; nothing where it leaves them alone.
+    /// Mediated devices to create on the node's cards; `None` leaves the cards alone.
     pub mediated: Option<MediatedTypes>,
-    /// Guests may speak VSOCK to it (the feature gate `VSOCK`): only then are pods given the device for it.
+    /// Guests may use VSOCK (feature gate `VSOCK`). Pods get its device only then.
     pub vsock: bool,
-    /// Eviction thresholds of the kubelets, in the words of their flag. Unset: virt-handler reads those of
+    /// Eviction thresholds of the kubelets, in the syntax of their flag. Unset: virt-handler reads those of
     /// its kubelet.
     pub eviction_hard: Option<String>,
 }
@@ -45,7 +45,8 @@ impl Default for NodeSettings {
 }
 
 impl NodeSettings {
-    /// What a KubeVirt object says. The kubelet is told of no more than 1000 devices: each is an entry of a list.
+    /// The settings in a KubeVirt object. The kubelet is offered no more than 1000 devices: each is an entry
+    /// of a list.
     pub fn of(object: &Value) -> NodeSettings {
         let said = &object["spec"]["configuration"];
         let vmis = said["virtualMachineInstancesPerNode"].as_u64().filter(|&vmis| vmis > 0);

@@ -1,4 +1,4 @@
-//! How much storage a disk needs, and how large a disk a file system takes.
+//! Storage size that a disk needs, and the largest disk for a file system.
 //!
 //! ```text
 //!  storage.resources (the disk)  ──claim_for──►  request of the PVC, with room for the file system itself
@@ -10,7 +10,7 @@ use crate::objects::World;
 
 const MIB: u64 = 1 << 20;
 
-/// The part of a file system that it keeps for itself, in thousandths of what it holds.
+/// Share of a file system that it needs for itself, in thousandths of its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overhead(pub u64);
 
@@ -21,18 +21,18 @@ impl Default for Overhead {
 }
 
 impl Overhead {
-    /// The overhead of a class, by the settings of the cluster.
+    /// The overhead for a StorageClass in the settings of the cluster, or the default.
     pub fn of(world: &World, class: Option<&str>) -> Overhead {
         Overhead::default().or_that_of(world, class)
     }
 
-    /// What the settings of the cluster say of a class; this, where they say nothing.
+    /// The overhead for a StorageClass in the settings of the cluster; `self` if they have none.
     pub fn or_that_of(self, world: &World, class: Option<&str>) -> Overhead {
         let said = imports::overhead(world, class);
         said.map_or(self, |said| Overhead(u64::from(said)))
     }
 
-    /// Bytes to ask for, so that a disk of this size fits.
+    /// Bytes to request so that a disk of this size fits.
     pub fn claim_for(self, disk: u64) -> Option<u64> {
         let whole = u128::from(disk.checked_next_multiple_of(MIB)?);
         u64::try_from((whole * u128::from(1000 + self.0)).div_ceil(1000)).ok()

@@ -1,27 +1,26 @@
-//! What the KubeVirt object says of our programs themselves: how they speak TLS, how much they log, how often they ask the
-//! API server. Each program follows it while it runs (package `serve`).
+//! Settings of the KubeVirt object for our own programs: TLS, verbosity of the logs, rate limits of requests
+//! to the API server. Each program follows them while it runs (package `serve`).
 
 use super::tls::Wanted;
 use crate::objects::Program;
 use serde_json::Value;
 
-/// The most that a rate may be: more is no limit.
+/// Maximum rate. A higher one is no limit in practice.
 const MOST: f64 = 1e6;
 
-/// What is said of one program.
+/// Settings of one program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramSettings {
-    /// How its servers speak TLS.
     pub tls: Wanted,
-    /// How much it logs, from 0 to 10; its own way where nothing is said.
+    /// Log verbosity, from 0 to 10. Unset: the program's default.
     pub verbosity: Option<i64>,
-    /// How often it asks the API server; nothing: as often as it has to.
+    /// Rate limit of requests to the API server; `None` for no limit.
     pub rate: Option<Rate>,
-    /// How often it asks on behalf of its webhooks.
+    /// Rate limit of the requests that its webhooks make.
     pub webhook_rate: Option<Rate>,
 }
 
-/// So many requests at once, and so many each second in the long run: [`Rate::LEAST`] or more.
+/// A token bucket: `burst` requests at once, and `qps` ([`Rate::LEAST`] or more) per second in the long run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     pub burst: u32,
@@ -29,7 +28,7 @@ pub struct Rate {
 }
 
 impl ProgramSettings {
-    /// What a KubeVirt object says of a program, on the node of this name.
+    /// The settings of a program on the node of this name, from a KubeVirt object.
     pub fn of(object: &Value, program: Program, node: &str) -> ProgramSettings {
         let said = &object["spec"]["configuration"];
         let logs = &said["developerConfiguration"]["logVerbosity"];
@@ -42,7 +41,7 @@ impl ProgramSettings {
                 let is_set = own.as_i64().is_some_and(|own| own > 0);
                 (if is_set { own } else { &logs["virtHandler"] }, rate("handlerConfiguration"), None)
             }
-            // Of CDI, which has settings of its own.
+            // cdi-uploadproxy belongs to CDI, which has settings of its own.
             Program::Proxy => (&Value::Null, None, None),
         };
         ProgramSettings { tls: Wanted::of(object), verbosity: verbosity.as_i64(), rate, webhook_rate }
@@ -50,10 +49,11 @@ impl ProgramSettings {
 }
 
 impl Rate {
-    /// The least that a rate may be: at a lower one a program would not see in time that another is set.
+    /// Minimum rate. With a lower one, a program would notice a new rate too late.
     pub const LEAST: f64 = 1.0;
 
-    /// A rate that lets nothing through is no rate, and next to nothing is the least; virt-api refuses both.
+    /// A rate of zero is ignored, and a lower one than [`Rate::LEAST`] is raised to it. virt-api refuses
+    /// both.
     fn of(limiter: &Value) -> Option<Rate> {
         let said = &limiter["tokenBucketRateLimiter"];
         let qps = said["qps"].as_f64().filter(|qps| *qps > 0.0)?;
@@ -62,7 +62,7 @@ impl Rate {
     }
 }
 
-/// Verbosity is a number from 0 to 10 in the settings, and a word in our programs.
+/// Log level for a verbosity from 0 to 10.
 pub fn log_level(verbosity: i64) -> &'static str {
     match verbosity {
         5.. => "trace",

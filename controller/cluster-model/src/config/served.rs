@@ -1,5 +1,5 @@
-//! The list of what becomes of the settings, held against the programs: a field that it calls served changes what they
-//! read, and a field that it calls without effect does not.
+//! Check of the list of settings against the programs: a field listed as served changes the settings that the
+//! programs read, and a field listed as without effect does not.
 
 use super::Config;
 use super::node::NodeSettings;
@@ -10,8 +10,8 @@ use api::kubevirt::served::{Served, entry};
 use api::machine::Settings;
 use serde_json::{Map, Value, json};
 
-/// Fields that are read where the installation is looked after: `virt_controller::kubevirt` and `virt_controller::certificates` have tests
-/// of their own for them.
+/// Fields that are read by the controllers of the installation. `virt_controller::kubevirt` and
+/// `virt_controller::certificates` have their own tests for them.
 const ELSEWHERE: [&str; 12] = [
     "productVersion",
     "productName",
@@ -26,11 +26,11 @@ const ELSEWHERE: [&str; 12] = [
     "workloadUpdateStrategy.batchEvictionSize",
     "workloadUpdateStrategy.batchEvictionInterval",
 ];
-/// Fields whose only value is what holds anyway.
+/// Fields whose only value equals the default.
 const ANYWAY: [&str; 2] =
     ["configuration.architectureConfiguration.defaultArchitecture", "configuration.hypervisors"];
 
-/// Values that differ from what holds without them, where a sample of the schema does not.
+/// Values that differ from the default, where a sample of the schema does not.
 const VALUES: [(&str, &str); 16] = [
     ("configuration.network.defaultNetworkInterface", r#""masquerade""#),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", "false"),
@@ -62,7 +62,7 @@ const VALUES: [(&str, &str); 16] = [
     ("configuration.mediatedDevicesConfiguration.enabled", "false"),
 ];
 
-/// Every field that holds no other, with a sample of what it holds.
+/// Every leaf field of the schema, with a sample value.
 fn leaves(schema: &Value, at: &str, found: &mut Vec<(String, Value)>) {
     match schema["properties"].as_object().filter(|fields| !fields.is_empty()) {
         Some(fields) => {
@@ -93,11 +93,11 @@ fn sample(schema: &Value) -> Value {
     }
 }
 
-/// What the programs read of a KubeVirt object whose spec has `value` at `path`.
+/// The settings that the programs read from a KubeVirt object whose spec has `value` at `path`.
 fn read(path: &str, value: Value) -> (Config, Settings, NodeSettings, Vec<ProgramSettings>) {
     let spec = path.rsplit('.').fold(value, |inner, name| json!({name: inner}));
     let object = json!({"metadata": {"name": "kubevirt"}, "spec": spec});
-    // One without the other is no rate.
+    // A rate needs both fields.
     let object = match path.rsplit_once("tokenBucketRateLimiter.") {
         Some((before, _)) => {
             let bucket = format!("{before}tokenBucketRateLimiter");

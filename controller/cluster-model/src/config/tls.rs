@@ -1,23 +1,23 @@
-//! Which versions and cipher suites of TLS the KubeVirt object asks for, and what of them our servers can do.
+//! TLS versions and cipher suites in the KubeVirt object, reduced to those that our servers support.
 //!
-//! The suites of TLS 1.3 are fixed, here as in KubeVirt: only those of TLS 1.2 can be chosen. TLS 1.0 and 1.1 are never
-//! spoken, and no suite without forward secrecy.
+//! The suites of TLS 1.3 are fixed, here as in KubeVirt: only those of TLS 1.2 can be chosen. TLS 1.0 and 1.1
+//! are never spoken, and no suite without forward secrecy.
 
 use api::kubevirt::CIPHERS;
 use serde_json::Value;
 
-/// How TLS is to be spoken.
+/// TLS settings of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// TLS 1.3 alone.
+    /// Only TLS 1.3.
     pub only_13: bool,
-    /// The suites of TLS 1.2, by their names in the registry; all, where nothing is said. None of them: TLS 1.3 alone.
+    /// Cipher suites of TLS 1.2, by their IANA names. `None` permits all. An empty list leaves TLS 1.3 only.
     pub suites: Option<Vec<&'static str>>,
 }
 
 impl Wanted {
-    /// What a KubeVirt object says. A name that is not known permits no suite: what is written past virt-api makes our
-    /// servers stricter, never laxer.
+    /// The settings in a KubeVirt object. An unknown name permits no suite, so a value that bypassed virt-api
+    /// makes our servers stricter, never laxer.
     pub fn of(object: &Value) -> Wanted {
         let said = &object["spec"]["configuration"]["tlsConfiguration"];
         let names = said["ciphers"].as_array().filter(|names| !names.is_empty());
@@ -28,12 +28,12 @@ impl Wanted {
     }
 }
 
-/// The suites of TLS 1.2 that can be spoken, by their names in the registry.
+/// The supported cipher suites of TLS 1.2, by their IANA names.
 pub fn suites() -> impl Iterator<Item = &'static str> {
     CIPHERS.into_iter().step_by(2)
 }
 
-/// The suite of this name, by its name in the registry.
+/// The IANA name of the suite with this name (IANA or OpenSSL).
 pub fn suite(name: &str) -> Option<&'static str> {
     let found = CIPHERS.into_iter().position(|known| known == name)?;
     suites().nth(found / 2)
