@@ -1,4 +1,5 @@
-//! Devices of ResourceClaims (dynamic resource allocation): which one a request has, and where it is on its node.
+//! Devices of ResourceClaims (dynamic resource allocation): the allocation of a request, and the device's
+//! address on its node.
 //!
 //! ```text
 //!  pod: status.resourceClaimStatuses ─► ResourceClaim: status.allocation.devices.results ─► driver, pool, device
@@ -6,9 +7,10 @@
 //!  status.deviceStatus of the VMI ◄── attributes of the device ◄── ResourceSlices of the node ┘
 //! ```
 //!
-//! **Guarantees.** A ResourceClaim counts only where it is reserved for the launcher pod itself. Of a pool the newest generation
-//! counts. What is written to the status is an address or a UUID: nothing else that a driver says reaches it. A driver may say
-//! any device of its node: the launcher asks its container whether the kubelet has given it that one.
+//! **Guarantees.** A ResourceClaim is used only if it is reserved for the launcher pod itself. The newest
+//! generation of a pool is used. Only an address or a UUID is written to the status, no other text of a
+//! driver. A driver may name any device of its node: the launcher checks in its container that the kubelet
+//! has given it that one.
 
 use crate::objects::Key;
 use api::machine::host_device::List;
@@ -20,41 +22,38 @@ use serde_json::Value;
 pub const PCI: &str = "resource.kubernetes.io/pciBusID";
 /// The attribute with the UUID of a mediated device, in the domain of the driver.
 pub const MEDIATED: &str = "mdevUUID";
-/// The longest name of a driver, and how much of a foreign word is shown.
+/// Maximum length of a driver's name, and of foreign text in a message.
 const NAME: usize = 63;
-/// The most results of a ResourceClaim, and devices of a ResourceSlice, that are looked at: the API server takes no more.
+/// Maximum number of results of a ResourceClaim and of devices in a ResourceSlice, as in the API server.
 const RESULTS: usize = 32;
 const DEVICES: usize = 128;
 
-/// What a launcher pod has of ResourceClaims is to be read, and said in the status of its VMI.
+/// Plan step: reads the devices of a launcher pod's ResourceClaims, and writes them to the status of its VMI.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TellDevices {
-    /// The VMI.
     pub key: Key,
-    /// The version that was looked at.
+    /// Resource version of the VMI that the decision was made on.
     pub version: String,
-    /// The uid of the pod.
+    /// UID of the pod.
     pub pod: String,
-    /// The node of the pod.
+    /// Node of the pod.
     pub node: String,
     /// The devices, in the order of the spec.
     pub devices: Vec<Wanted>,
 }
 
-/// A device of a VMI that is of a ResourceClaim.
+/// A device of a VMI that comes from a ResourceClaim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// The list of the spec that it stands in.
+    /// The list of the spec that contains it.
     pub list: List,
-    /// Its name.
     pub name: String,
-    /// Its ResourceClaim.
     pub claim: Key,
-    /// The request in that.
+    /// Name of the request in the ResourceClaim.
     pub request: String,
 }
 
-/// The device that a request has.
+/// The device allocated to a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Allocated {
     pub driver: String,
@@ -62,7 +61,8 @@ pub struct Allocated {
     pub device: String,
 }
 
-/// The device of a request of a ResourceClaim that is reserved for the pod of this uid, or why there is none.
+/// The device of a request in a ResourceClaim that is reserved for the pod of this uid. The error is the end
+/// of a sentence about the claim.
 pub fn allocated(claim: &Value, pod: &str, request: &str) -> Result<Allocated, String> {
     let status = claim.get("status").unwrap_or(&Value::Null);
     let Some(results) = status.pointer("/allocation/devices/results").and_then(Value::as_array) else {
@@ -72,7 +72,7 @@ pub fn allocated(claim: &Value, pod: &str, request: &str) -> Result<Allocated, S
     if pod.is_empty() || !reserved.any(|by| by["resource"] == "pods" && by["uid"] == pod) {
         return Err("is not reserved for the launcher pod".to_owned());
     }
-    // Of a request with alternatives the chosen one stands behind it.
+    // For a request with alternatives the result is named `REQUEST/ALTERNATIVE`.
     let is_its = |result: &&Value| {
         let said = result["request"].as_str().unwrap_or_default();
         said == request || said.split_once('/').is_some_and(|(main, _)| main == request)
@@ -103,14 +103,14 @@ pub fn allocated(claim: &Value, pod: &str, request: &str) -> Result<Allocated, S
     Ok(found)
 }
 
-/// It can be the name of a driver, and stands in a selector as it is.
+/// True for a valid name of a driver, which can be put into a selector unescaped.
 fn is_driver(name: &str) -> bool {
     let is_letter =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     (1..=NAME).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
-/// Looks for a device in ResourceSlices, one after the other.
+/// Search for a device in ResourceSlices, one slice at a time.
 #[derive(Debug)]
 pub struct Search<'a> {
     wanted: &'a Allocated,
@@ -120,12 +120,12 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Begins to look.
+    /// Starts a search.
     pub fn of(wanted: &'a Allocated) -> Search<'a> {
         Search { wanted, generation: i64::MIN, found: Vec::new(), fault: None }
     }
 
-    /// Looks at a slice.
+    /// Searches a slice.
     pub fn look(&mut self, slice: &Value) {
         let Some(spec) = slice.get("spec") else { return };
         if spec["driver"] != self.wanted.driver || spec["pool"]["name"] != self.wanted.pool {
@@ -152,7 +152,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Where the device is, or why nobody knows.
+    /// The attributes of the device, or the reason why it was not found.
     pub fn end(self) -> Result<DeviceAttribute, String> {
         let what = self.what();
         if let Some(fault) = self.fault {
@@ -175,10 +175,10 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Where a device is, by its attributes.
+/// Address of a device, from its attributes.
 fn attributes(device: &Value, driver: &str) -> Result<DeviceAttribute, String> {
     let said = |name: &str| device["attributes"][name]["string"].as_str();
-    // A name without a domain is one of the driver's own.
+    // An attribute name without a domain belongs to the driver's own domain.
     let mediated = said(MEDIATED).or_else(|| said(&format!("{driver}/{MEDIATED}")));
     let pci = said(PCI);
     if let Some(text) = pci.filter(|text| PciAddress::parse(text).is_none()) {
@@ -199,7 +199,7 @@ fn attributes(device: &Value, driver: &str) -> Result<DeviceAttribute, String> {
     })
 }
 
-/// The status of these devices.
+/// Device status of the VMI for these devices.
 pub fn status(devices: impl IntoIterator<Item = (Wanted, Allocated, DeviceAttribute)>) -> DeviceStatus {
     let mut all = DeviceStatus::default();
     for (wanted, allocated, attributes) in devices {
@@ -226,14 +226,14 @@ fn list<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     object.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A foreign word, as far as it is shown.
+/// Foreign text for a message, shortened and quoted.
 fn shown(text: &str) -> String {
     format!("{:?}", text.chars().take(NAME).collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
-    // A `json!` reads better where it is handed over than behind a `&`.
+    // A `json!` is passed by value, since that reads better than a reference.
 
     use super::*;
     use api::wire::Wire as _;

@@ -1,5 +1,6 @@
-//! The names by which clones are known: to virt-controller, which makes a source pod beside the PVC that is cloned; to virt-api,
-//! which signs for whoever may clone it; and to the admission policies of the installation.
+//! Names used for clones, shared by virt-controller, which creates a source pod in the namespace of the
+//! source PVC; virt-api, which signs a token for users who may clone it; and the admission policies of the
+//! installation.
 //!
 //! ```text
 //!  namespace of the source                                   namespace of the target
@@ -7,27 +8,28 @@
 //!                                                            Secret clone-client-UID, mounted in CLIENT_FOLDER
 //! ```
 //!
-//! UID is that of the target's PVC. No owner reference goes across namespaces: the source pod says by a label and an annotation
-//! whose it is ([`TARGET_LABEL`], [`TARGET`]), and virt-controller deletes it.
+//! UID is that of the target's PVC. Owner references do not cross namespaces: the source pod names its target
+//! in a label and an annotation ([`TARGET_LABEL`], [`TARGET`]), and virt-controller deletes it.
 
 /// The value of the label `cdi.kubevirt.io` of a source pod, of its Service, and of the Secrets of both ends.
 pub const WORK: &str = "cdi-clone-source";
 /// The container of a source pod.
 pub const CONTAINER: &str = "cdi-clone-source";
-/// How the names of source pods, their Services and their Secrets begin.
+/// Name prefix of source pods, their Services and their Secrets.
 pub const SOURCE: &str = "clone-source-";
-/// How the names of the Secrets begin by which importer pods show themselves to source pods.
+/// Name prefix of the Secrets with the client certificates that importer pods present to source pods.
 pub const CLIENT: &str = "clone-client-";
-/// The label that says which PVC is filled: its value is the uid of that PVC.
+/// The label with the uid of the PVC that is filled.
 pub const TARGET_LABEL: &str = "cdi.kubevirt.io/cloneTarget";
-/// The annotation of a source pod with the namespace and the name of the PVC that is filled, `NAMESPACE/NAME`.
+/// The annotation of a source pod with the namespace and the name of the PVC that is filled,
+/// `NAMESPACE/NAME`.
 pub const TARGET: &str = "cdi.kubevirt.io/clone-target";
-/// Where an importer pod finds its certificate, its key, and the authorities of the source pod.
+/// Mount path of an importer pod's certificate, its key, and the CA bundle of the source pod.
 pub const CLIENT_FOLDER: &str = "/etc/tls";
-/// The path of the disk at a source pod.
+/// HTTP path of the disk at a source pod.
 pub const PATH: &str = "/disk";
-/// The resource that whoever clones a PVC into another namespace must be permitted to create, in the namespace of the source:
-/// its group, its plural, and the subresource.
+/// The resource that a user must be permitted to create in the namespace of the source, to clone a PVC into
+/// another namespace: group, plural, subresource.
 pub const RIGHT: (&str, &str, &str) = ("cdi.kubevirt.io", "datavolumes", "source");
 
 pub use api::cdi::annotations::{

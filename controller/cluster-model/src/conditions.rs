@@ -1,34 +1,34 @@
-//! Lists of conditions: one of each type, and its time is that of the last change of its status.
+//! Lists of conditions: at most one of each type, with the time of the last change of its status.
 
 use api::vmi::{Condition, ConditionType};
 use api::{cdi, datavolume};
 use jiff::Timestamp;
 
-/// The reason of what is said while nothing is heard of a node, until its heartbeat is seen again.
+/// Reason while the heartbeat of a node is missing, until it is seen again.
 pub const UNHEARD: &str = "NodeUnresponsive";
-/// The reason of what is said while a pod of a VMI could not be deleted.
+/// Reason while a pod of a VMI could not be deleted.
 pub const KEPT: &str = "FailedDelete";
-/// The reason of what is said of a VMI that could not be handed to its launcher, or ended as it should not.
+/// Reason for a VMI that could not be handed to its launcher, or that ended with an error.
 pub const SYNC_FAILED: &str = "Synchronizing with the Domain failed.";
-/// Reasons why a VMI that was handed to its node is not synchronized, as virt-controller says and takes back.
+/// Reasons of a false `Synchronized` condition that virt-controller sets and clears for VMIs on a node.
 pub const OF_CONTROLLER: [&str; 2] = [UNHEARD, KEPT];
 
-/// A time as objects hold it: whole seconds.
+/// A time as in objects: whole seconds.
 pub fn stamp(now: Timestamp) -> String {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
-/// One condition of a VMI.
+/// The condition of this type.
 pub fn of<'a>(list: &'a [Condition], kind: &ConditionType) -> Option<&'a Condition> {
     list.iter().find(|condition| condition.r#type == *kind)
 }
 
-/// A condition is true.
+/// True if the status of the condition of this type is `True`.
 pub fn is(list: &[Condition], kind: &ConditionType) -> bool {
     of(list, kind).is_some_and(|condition| condition.status == "True")
 }
 
-/// Says a condition. What says so already stays as it is, with its time.
+/// Sets a condition. An equal condition is not changed, and keeps its time.
 pub fn say(
     list: &mut Vec<Condition>,
     kind: ConditionType,
@@ -59,16 +59,14 @@ pub fn say(
     }
 }
 
-/// A condition as the kinds of CDI have it: with the time of its latest change, and that of the latest word on it.
+/// A condition of a CDI kind: with the time of its last change, and of its last heartbeat.
 pub trait OfCdi: Default {
-    /// Its type.
     type Type: PartialEq;
 
-    /// Its fields.
     fn fields(&mut self) -> Fields<'_, Self::Type>;
 }
 
-/// The fields of a condition.
+/// Mutable fields of a condition.
 #[derive(Debug)]
 pub struct Fields<'a, T> {
     pub r#type: &'a mut T,
@@ -101,7 +99,7 @@ macro_rules! of_cdi {
 of_cdi!(cdi::Condition, String);
 of_cdi!(datavolume::Condition, datavolume::ConditionType);
 
-/// Says a condition of an object of CDI. What says so already stays as it is, with its times.
+/// Sets a condition of a CDI object. An equal condition is not changed, and keeps its times.
 pub fn say_of_cdi<C: OfCdi>(
     list: &mut Vec<C>,
     kind: C::Type,
@@ -133,13 +131,13 @@ pub fn say_of_cdi<C: OfCdi>(
     (*is.reason, *is.message, *is.said) = (reason, message, time);
 }
 
-/// A VMI is not synchronized, for one of these reasons.
+/// True if the VMI's `Synchronized` condition has one of these reasons.
 pub fn is_unsynchronized(list: &[Condition], reasons: &[&str]) -> bool {
     let reason = of(list, &ConditionType::Synchronized).and_then(|said| said.reason.as_deref());
     reason.is_some_and(|reason| reasons.contains(&reason))
 }
 
-/// Takes a condition away.
+/// Removes a condition.
 pub fn drop(list: &mut Vec<Condition>, kind: &ConditionType) {
     list.retain(|condition| condition.r#type != *kind);
 }

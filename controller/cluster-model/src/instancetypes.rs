@@ -1,4 +1,4 @@
-//! The instance type and the preference that a VM means: as they are now, or as they were when the VM first used them.
+//! Instance type and preference of a VM: the live objects, or the copies made when the VM first used them.
 //!
 //! ```text
 //!  matcher ─┬─ revisionName, or the revision of status ─► ControllerRevision ─ of_revision ─┐
@@ -6,9 +6,9 @@
 //!                                      └───────────────────────────────────────────────────┘
 //! ```
 //!
-//! Pure. virt-controller makes the revisions, so that an instance type that is changed changes no VM that uses it. Their names,
-//! labels and contents are upstream's. What a revision says is checked as if somebody had just written it: whoever may write
-//! ControllerRevisions of a namespace may have.
+//! Pure. virt-controller creates the revisions, so that a change of an instance type does not change VMs that
+//! use it. Their names, labels and contents are upstream's. The content of a revision is validated like a new
+//! object, since any user who may write ControllerRevisions in the namespace may have written it.
 
 use crate::objects::names::{label, revision as revision_name};
 use crate::objects::{Kind, Revision, World, object_labels as labels, owner};
@@ -24,14 +24,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The most letters of what is wrong with one.
+/// Maximum length of a message about an invalid spec.
 const LONGEST: usize = 500;
-/// The version whose first revisions kept bytes.
+/// The version whose first revisions stored bytes.
 const FIRST: &str = "instancetype.kubevirt.io/v1alpha1";
-/// The longest text of such bytes that is read: far more than any instance type or preference has.
+/// Maximum length of the Base64 text of such bytes: far more than any instance type or preference has.
 const LARGEST: usize = 256 << 10;
 
-/// What both give to a VM.
+/// Specs of a VM's instance type and preference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given {
     pub instancetype: Option<InstancetypeSpec>,
@@ -39,7 +39,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// Takes what an object or a revision says, or tells what is wrong with it.
+    /// Validates and stores the spec of an object or a revision. The error lists its faults.
     pub fn take(&mut self, role: Role, spec: Value) -> Result<(), String> {
         match role {
             Role::Instancetype => self.instancetype = Some(checked(spec, of_instancetype)?),
@@ -50,7 +50,7 @@ impl Given {
 }
 
 fn checked<T: Wire>(spec: Value, check: fn(&T) -> Vec<Fault>) -> Result<T, String> {
-    // It stands in the status of each VM that names it.
+    // The message is written to the status of each VM that references the object.
     let told = |faults: Vec<Fault>| {
         let all = faults.iter().take(3).map(ToString::to_string).collect::<Vec<_>>().join("; ");
         all.chars().take(LONGEST).collect::<String>()
@@ -60,14 +60,12 @@ fn checked<T: Wire>(spec: Value, check: fn(&T) -> Vec<Fault>) -> Result<T, Strin
     if faults.is_empty() { Ok(spec) } else { Err(told(faults)) }
 }
 
-/// An instance type or a preference as it is now.
+/// A live instance type or preference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Live {
-    /// Which of the four kinds it is.
+    /// One of the four kinds.
     pub kind: MatcherKind,
-    /// Its name and the like.
     pub meta: ObjectMeta,
-    /// What it says.
     pub spec: Value,
 }
 
@@ -90,13 +88,14 @@ pub fn live(world: &World, kind: MatcherKind, namespace: &str, name: &str) -> Op
     Some(Live { kind, meta: meta.clone(), spec })
 }
 
-/// The objects that a VM of a namespace names now, as far as they are there. What is inferred names none yet.
+/// The live objects that a VM of a namespace references, as far as they exist. Inferred references are not
+/// resolved here.
 pub fn named(world: &World, spec: &Spec, namespace: &str) -> Vec<Live> {
     let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(spec, role));
     matchers.filter_map(|matcher| live(world, matcher.matched().ok()?, namespace, matcher.name)).collect()
 }
 
-/// The kind of objects of one of the four.
+/// The kind of the object that a matcher references.
 pub fn kind_of(kind: MatcherKind) -> Kind {
     match (kind.role, kind.scope) {
         (Role::Instancetype, Scope::Namespace) => Kind::VirtualMachineInstancetype,
@@ -107,14 +106,14 @@ pub fn kind_of(kind: MatcherKind) -> Kind {
 }
 
 impl Live {
-    /// The name of the revision that keeps it for a VM.
+    /// Name of the revision that stores the object for a VM.
     pub fn revision_name(&self, vm: &str) -> String {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let generation = self.meta.generation.unwrap_or_default();
         revision_name(vm, &text(&self.meta.name), VERSION, &text(&self.meta.uid), generation)
     }
 
-    /// The revision that keeps it for a VM.
+    /// The revision that stores the object for a VM.
     pub fn revision(&self, vm: &ObjectMeta) -> Value {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let name = text(&self.meta.name);
@@ -143,7 +142,7 @@ impl Live {
     }
 }
 
-/// The status of a VM about one of the two.
+/// The status of a VM about its instance type or preference.
 pub fn status_of(vm: &VirtualMachine, role: Role) -> Option<&InstancetypeStatusRef> {
     let status = vm.status.as_ref()?;
     match role {
@@ -152,8 +151,8 @@ pub fn status_of(vm: &VirtualMachine, role: Role) -> Option<&InstancetypeStatusR
     }
 }
 
-/// The name of the revision that a VM uses: the one that somebody chose, else that of the status where it is of what is
-/// named now.
+/// The name of the revision that a VM uses: the one in its spec, or the one in its status if that is of the
+/// object referenced now.
 pub fn revision_in_use<'a>(vm: &'a VirtualMachine, matcher: &Matcher<'a>) -> Option<&'a str> {
     if !matcher.revision_name.is_empty() {
         return Some(matcher.revision_name);
@@ -165,7 +164,7 @@ pub fn revision_in_use<'a>(vm: &'a VirtualMachine, matcher: &Matcher<'a>) -> Opt
     named.filter(|named| is_same && !named.is_empty())
 }
 
-/// What a revision says, if it is one of this role; or why it cannot be used.
+/// The spec in a revision for this role, or the reason why it cannot be used.
 pub fn of_revision(revision: &Revision, role: Role) -> Result<Value, String> {
     let name = revision.meta.name.as_deref().unwrap_or_default();
     let data = &revision.data;
@@ -183,8 +182,8 @@ pub fn of_revision(revision: &Revision, role: Role) -> Result<Value, String> {
     Ok(data["spec"].clone())
 }
 
-/// The spec in a revision of the first v1alpha1, which kept its bytes and not of which kind it is (and, by a fault, at times no version
-/// either): whoever takes it reads it strictly. Nothing for any other revision.
+/// The spec in a revision of the first v1alpha1, which stored bytes without the kind (and, by a bug,
+/// sometimes without the version). Callers must parse it strictly. `None` for any other revision.
 fn of_bytes(data: &Value) -> Option<Result<Value, &'static str>> {
     let version = data["apiVersion"].as_str().unwrap_or_default();
     let text = data["spec"].as_str().filter(|_| data["kind"].is_null() && matches!(version, "" | FIRST))?;
@@ -258,7 +257,7 @@ mod tests {
         assert!(given.take(Role::Instancetype, json!({"cpu": {"guest": 0}})).is_err(), "and it is checked");
     }
 
-    /// As KubeVirt 0.57 wrote them.
+    /// Revisions as KubeVirt 0.57 wrote them.
     #[test]
     fn a_revision_of_the_first_version_is_read_from_its_bytes() {
         let of = |data: Value, role| {

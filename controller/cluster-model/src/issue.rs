@@ -1,4 +1,4 @@
-//! Certificates and keys that are to be made, as virt-controller decides them: steps of a [`Plan`](crate::plan::Plan).
+//! Steps of a [`Plan`](crate::plan::Plan) that issue certificates and keys, as virt-controller decides them.
 //!
 //! ```text
 //!  Issue     an authority, or a certificate that one of our authorities signs ──► a Secret of the installation
@@ -7,76 +7,75 @@
 //!  IssueKey  the key that signs upload tokens ──────────────────────────────► a Secret of the installation
 //! ```
 //!
-//! Whoever carries out such a step makes the key: no plan has one, and neither has the picture that a plan is decided on.
+//! The key is generated when the step is carried out: neither plans nor the cache that they are decided on
+//! contain private keys.
 
 use crate::objects::{Key, Kind};
 use crate::uploads::{CLIENT_SIGNER, SERVER_SIGNER};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// What is ours has this label.
+/// Label of all objects of the installation.
 pub const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "virt-controller");
 /// The type of the Secret of an upload pod.
 pub const OPAQUE: &str = "Opaque";
 
-/// A certificate that is to be made, with a new key.
+/// A certificate to issue, with a new key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// The secret that takes it.
+    /// Secret for the certificate.
     pub key: Key,
-    /// The version of the secret that was looked at; nothing where there is none yet.
+    /// Resource version of the secret that the decision was made on; `None` if it does not exist yet.
     pub version: Option<String>,
-    /// The name of what it is for.
+    /// Common name.
     pub name: String,
-    /// From when on it holds.
+    /// Start of the validity period.
     pub from: Timestamp,
-    /// Until when.
+    /// End of the validity period.
     pub until: Timestamp,
-    /// Who signs it; nothing for an authority, which signs itself.
+    /// The signer; `None` for a CA, which signs itself.
     pub signer: Option<Signer>,
-    /// The Secret has the segments of virt-api's webhook paths, too; they are exchanged with the certificate.
+    /// The Secret also has the segments of virt-api's webhook paths. They are rotated with the certificate.
     pub has_paths: bool,
 }
 
-/// Who signs a certificate.
+/// Signer and purpose of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
-    /// The secret with the authority.
+    /// Secret of the CA.
     pub key: Key,
-    /// The name of the authority that was looked at.
+    /// Common name of the CA that the decision was made on.
     pub name: String,
-    /// The names of the server.
+    /// DNS names of the server.
     pub hosts: Vec<String>,
-    /// Who may show the certificate.
+    /// Permitted usage of the certificate.
     pub usage: Usage,
 }
 
-/// Who may show a certificate.
+/// Extended key usage of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usage {
-    /// A server.
     Server,
-    /// A client.
     Client,
-    /// A server, and the same program as a client.
+    /// Server, and client in requests to our other programs.
     Both,
 }
 
 impl Usage {
-    /// A server may show it.
+    /// True for a server certificate.
     pub const fn is_server(self) -> bool {
         matches!(self, Usage::Server | Usage::Both)
     }
 
-    /// A client may show it.
+    /// True for a client certificate.
     pub const fn is_client(self) -> bool {
         matches!(self, Usage::Client | Usage::Both)
     }
 }
 
-/// The certificate of a worker pod, with a new key: that of a server is signed by [`SERVER_SIGNER`], that of a client by
-/// [`CLIENT_SIGNER`]. The Secret that takes it has the authorities of the other end beside. A Secret of that name that is there
-/// already gets new data, and nobody reads what it had.
+/// A certificate of a worker pod to issue, with a new key. [`SERVER_SIGNER`] signs that of a server,
+/// [`CLIENT_SIGNER`] that of a client. Its Secret also has the CA bundle of the other end. An existing Secret
+/// of that name gets new data, and its old data is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForPod {
     /// The Secret that takes the certificate, in the namespace of the PVC.
@@ -87,7 +86,7 @@ pub struct ForPod {
     pub owner: Value,
     /// The labels of the Secret.
     pub labels: Map<String, Value>,
-    /// Who shows the certificate.
+    /// Purpose and names of the certificate.
     pub holder: Holder,
     /// The time from which on the certificate is valid.
     pub from: Timestamp,
@@ -95,12 +94,12 @@ pub struct ForPod {
     pub until: Timestamp,
 }
 
-/// Who shows the certificate of a worker pod.
+/// Purpose and names of a worker pod's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// A server of these DNS names; the first one is the common name too.
+    /// A server with these DNS names. The first one is also the common name.
     Server(Vec<String>),
-    /// A client of this common name.
+    /// A client with this common name.
     Client(String),
 }
 
@@ -113,7 +112,7 @@ impl Holder {
         }
     }
 
-    /// The names of a server.
+    /// DNS names of a server.
     pub fn hosts(&self) -> Vec<String> {
         match self {
             Holder::Server(hosts) => hosts.clone(),
@@ -132,7 +131,7 @@ impl ForPod {
         Key::new(Kind::Secret, &*self.installation, name)
     }
 
-    /// The ConfigMap with the authorities of the other end.
+    /// The ConfigMap with the CA bundle of the other end.
     pub fn others(&self) -> Key {
         let name = match self.holder {
             Holder::Server(_) => CLIENT_SIGNER.1,
@@ -147,21 +146,21 @@ impl ForPod {
 pub struct IssueKey {
     /// The Secret that keeps the key pair.
     pub key: Key,
-    /// The version of the Secret that was looked at; nothing where there is none yet.
+    /// Resource version of the Secret that the decision was made on; `None` if it does not exist yet.
     pub version: Option<String>,
-    /// What is done.
+    /// The change to make.
     pub change: KeyChange,
-    /// The time that the Secret says of the change.
+    /// Time for the annotation of the Secret.
     pub at: Timestamp,
 }
 
 /// A change of the key pair that signs upload tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyChange {
-    /// A new key pair, which signs at once: there is none to go on with.
+    /// Creates the first key pair, which signs at once.
     First,
-    /// A new key pair beside the present one, which signs later.
+    /// Creates a key pair next to the present one, to sign later.
     Next,
-    /// The key pair that was made beside takes the place of the present one.
+    /// Replaces the present key pair by the one created with [`KeyChange::Next`].
     Promote,
 }

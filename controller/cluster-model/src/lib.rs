@@ -1,27 +1,28 @@
-//! What Kubernetes keeps for us, as values: the kinds, a picture of their objects, and what is to be done with them.
+//! Pure data model of the cluster: the kinds, a cache of their objects, and plans of changes.
 //!
 //! ```text
-//!  objects     a file for each kind: API name, selectors, rights, what is kept ─► World, the picture
-//!  plan        what is to be done for one object, as steps; issue: the step that makes a certificate
-//!  config      the settings that a KubeVirt object says             conditions   lists of conditions
-//!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
-//!  worker      the form of a worker pod, which moves a disk         polls        what a poll of an image comes to
-//!  uploads, clones   the names by which these are known          instancetypes   how they are found and kept for a VM
-//!  networks    what a launcher pod asks of Multus, and what Multus says
-//!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
-//!  claimed     devices of ResourceClaims: which one a request has, and where it is
-//!  versions    of which version an installed object is           components     what may be changed of a program
-//!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
+//!  objects     a file for each kind: API name, selectors, rights, fields kept ─► World, the cache
+//!  plan        changes for one object, as steps; issue: the steps that issue certificates
+//!  config      settings of the KubeVirt object                     conditions   lists of conditions
+//!  launcher    layout of launcher pods                              metadata     labels and annotations passed on
+//!  worker      layout of worker pods, which move a disk             polls        results of polling an image
+//!  uploads, clones   names of their objects                      instancetypes   lookup and revisions for a VM
+//!  networks    networks of a launcher pod in Multus, and their status
+//!  webhooks    webhooks of virt-api and their rules                 servers      address of each program
+//!  claimed     devices of ResourceClaims: allocation of a request, and its address
+//!  versions    version of an installed object                    components     customizable fields of a program
+//!  accounts    user of each program at the API server               subresources subresources of VMs and VMIs
 //!  metrics     the names, labels and types of all metrics
 //! ```
 //!
-//! A noun is here when two packages must mean the same by it: who makes a launcher pod and who looks into it, who writes a
-//! field and the policy that permits it, who answers a webhook and who leads the API server there.
+//! A definition is here if two packages must agree on it: the creator of a launcher pod and its reader, the
+//! writer of a field and the policy that permits it, the server of a webhook and its registration.
 //!
-//! **May be used** by every package of `controller/`. **Absent:** a client, a clock, files, threads (`cluster-client` speaks with
-//! the API server), and decisions: those are in `virt-controller`, `virt-handler` and `admission`.
+//! **May be used** by every package of `controller/`. **Absent:** a client, a clock, files, threads
+//! (`cluster-client` talks to the API server), and decisions: those are in `virt-controller`, `virt-handler`
+//! and `admission`.
 
-// Tests wait for nobody but themselves.
+// Tests wait for their own tasks only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod accounts;

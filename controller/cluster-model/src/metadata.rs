@@ -1,21 +1,24 @@
-//! The labels and annotations that go on from an object to what is made from it: from a VMI to its launcher pod, and from a
+//! Labels and annotations that are passed on to a created object: from a VMI to its launcher pod, and from a
 //! template to its DataVolume.
 //!
-//! Annotations go as in KubeVirt, since addresses (kube-ovn, Calico), sidecars and monitors hang on them, but for a closed list
-//! (`NEVER`): virt-controller makes the pod, and may more than whoever made the VMI. On the list are annotations that say
-//! what confines a pod, which networks of other namespaces it is on, what is in its sidecars and which commands run in it,
-//! and those that a container runtime reads.
+//! Annotations are passed on as in KubeVirt, since addresses (kube-ovn, Calico), sidecars and monitors depend
+//! on them, except a deny list (`NEVER`): virt-controller creates the pod, and has more rights than the
+//! author of the VMI. It has annotations that change the confinement of a pod, its networks in other
+//! namespaces, the content of its sidecars, the commands run in it, and those read by a container runtime.
 //!
-//! A cluster whose tenants may create VMIs and no pods has the strict policy ([`AnnotationPolicy::Strict`]): only an allow-list
-//! (`PASSED`) goes, since no closed list can know what a webhook or a plugin of that cluster makes of an annotation.
+//! A cluster whose tenants may create VMIs and no pods has the strict policy ([`AnnotationPolicy::Strict`]):
+//! only an allow-list (`PASSED`) is passed on, since a deny list cannot know the annotations of that
+//! cluster's webhooks and plugins.
 //!
-//! Labels go, since services and policies select pods by them; only those of Kubernetes' own domains do not, by which its
-//! programs know their own pods.
+//! Labels are passed on, since Services and policies select pods by them. Those of Kubernetes' own domains
+//! are not, because its programs identify their own pods by them.
 //!
-//! The same list is for the DataVolumes of a VM's templates: what is said of one reaches the pods that fill it.
+//! The same lists apply to the DataVolumes of a VM's templates: their annotations reach the pods that fill
+//! them.
 //!
-//! **Guarantees.** What is left out is told: by the webhook when the object is written, by an event when the pod is made
-//! ([`left_out`]). The hooks of backup programs are made by virt-controller itself, and run a program of the launcher's.
+//! **Guarantees.** Omitted keys are reported: by the webhook when the object is written, by an event when the
+//! pod is created ([`left_out`]). The hooks of backup programs are set by virt-controller itself, and run a
+//! program of the launcher image.
 
 use api::kubevirt::AnnotationPolicy;
 use api::meta::ObjectMeta;
@@ -31,33 +34,34 @@ pub const RESERVED: [&str; 6] = [
     "kubevirt.io/install-strategy",
 ];
 
-/// What ends the fencing of an object that says so, where who may end it changes the object. Nobody has it by way of another
-/// object: it would be written by who may not.
+/// Annotation that ends the fencing of a VMI, honoured because its writer may change the object. It is never
+/// passed on from another object, whose author may lack that right.
 pub const FENCING: &str = "kubevirt.io/fencing";
-/// Notes of tools about the object that they stand on, as in KubeVirt: they do not go on, and nobody has to know.
+/// Annotations that tools keep about the object itself, as in KubeVirt. They are not passed on, and their
+/// omission is not reported.
 const NOTES: [&str; 3] = [
     "kubectl.kubernetes.io/",
     "kubevirt.io/storage-observed-api-version",
     "kubevirt.io/latest-observed-api-version",
 ];
-/// Beginnings of annotations that never reach a pod, in letters of either case.
+/// Prefixes of annotations that never reach a pod, compared without case.
 const NEVER: [&str; 61] = [
-    // What confines a pod.
+    // Confinement of a pod.
     "container.apparmor.security.beta.kubernetes.io/",
     "container.seccomp.security.alpha.kubernetes.io/",
     "seccomp.security.alpha.kubernetes.io/",
     "security.alpha.kubernetes.io/",
     "openshift.io/scc",
     "openshift.io/required-scc",
-    // The kubelet's own, by which it knows static pods and their mirrors.
+    // Internal annotations of the kubelet for static pods and their mirrors.
     "kubernetes.io/config.",
-    // Networks, of any namespace, and what Multus tells of them, which is believed.
+    // Networks of any namespace, and the status by Multus, which is trusted.
     "k8s.v1.cni.cncf.io/",
     "kubernetes.v1.cni.cncf.io/",
     "v1.multus-cni.io/",
     "danm.k8s.io/",
     "networking.gke.io/",
-    // What is in sidecars: volumes, images, whole containers.
+    // Content of sidecars: volumes, images, whole containers.
     "sidecar.istio.io/userVolume",
     "sidecar.istio.io/proxyImage",
     "sidecar.istio.io/bootstrapOverride",
@@ -81,7 +85,7 @@ const NEVER: [&str; 61] = [
     "dapr.io/run-as-",
     "appmesh.k8s.aws/",
     "admission.datadoghq.com/",
-    // Commands that a backup program runs in the pod, or images that it puts there.
+    // Commands that a backup program runs in the pod, or images that it adds to it.
     "pre.hook.backup.velero.io/",
     "post.hook.backup.velero.io/",
     "init.hook.restore.velero.io/",
@@ -111,7 +115,7 @@ const NEVER: [&str; 61] = [
     "Virtlet",
     "coracle.",
 ];
-/// Domains whose annotations never reach a pod, nor those of domains below them: CRI-O, plugins of NRI, devices by CDI.
+/// Domains, including subdomains, whose annotations never reach a pod: CRI-O, NRI plugins, CDI devices.
 const NEVER_OF: [&str; 7] = [
     "crio.io",
     "cri-o.io",
@@ -121,31 +125,31 @@ const NEVER_OF: [&str; 7] = [
     "cdi.k8s.io",
     "cri-resource-manager.intel.com",
 ];
-/// Annotations that go to the pod with the strict policy, beside those of our own domains, by which nothing is done in a
-/// pod; those that end with a slash stand for all that begin like that.
+/// Annotations that the strict policy passes on to the pod, in addition to those of our own domains. They do
+/// nothing inside a pod. An entry that ends with a slash is a prefix.
 const PASSED: [&str; 14] = [
-    // Who moves pods, and when.
+    // Eviction and rescheduling of pods.
     "descheduler.alpha.kubernetes.io/evict",
     "descheduler.alpha.kubernetes.io/prefer-no-eviction",
     "descheduler.alpha.kubernetes.io/request-evict-only",
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes",
     "karpenter.sh/do-not-disrupt",
-    // Whether a sidecar comes, and which traffic it takes.
+    // Injection of a sidecar, and its traffic.
     "sidecar.istio.io/inject",
     "traffic.sidecar.istio.io/",
     "linkerd.io/inject",
-    // How much traffic.
+    // Bandwidth.
     "kubernetes.io/ingress-bandwidth",
     "kubernetes.io/egress-bandwidth",
-    // Which volumes are saved.
+    // Volumes to back up.
     "backup.velero.io/backup-volumes",
     "backup.velero.io/backup-volumes-excludes",
-    // What is measured.
+    // Metrics.
     "prometheus.io/",
 ];
 
-/// The labels and annotations of a VMI that its pod does not get, though somebody wrote them for it.
+/// The labels and annotations of a VMI that its pod does not get.
 pub fn left_out(meta: &ObjectMeta, policy: AnnotationPolicy) -> LeftOut<'_> {
     let labels = meta.labels.keys().map(String::as_str);
     let annotations = meta.annotations.keys().map(String::as_str);
@@ -155,7 +159,7 @@ pub fn left_out(meta: &ObjectMeta, policy: AnnotationPolicy) -> LeftOut<'_> {
     }
 }
 
-/// The labels and annotations of a template that its DataVolume gets; what fills a DataVolume are pods, which get them, too.
+/// The labels and annotations of a template that its DataVolume gets. The pods that fill it get them, too.
 pub fn of_disk(
     template: &ObjectMeta,
     policy: AnnotationPolicy,
@@ -176,21 +180,21 @@ pub fn left_out_of_disk(template: &ObjectMeta, policy: AnnotationPolicy) -> Left
     }
 }
 
-/// What a pod does not get of its VMI, or a DataVolume of its template.
+/// Keys that are not passed on from a VMI to its pod, or from a template to its DataVolume.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LeftOut<'a> {
     pub labels: Vec<&'a str>,
     pub annotations: Vec<&'a str>,
 }
 
-/// An annotation that goes on to the pod.
+/// True if an annotation is passed on to the pod.
 pub fn is_passed(key: &str, policy: AnnotationPolicy) -> bool {
     let is_listed =
         || PASSED.iter().any(|passed| key == *passed || passed.ends_with('/') && key.starts_with(passed));
     !is_never(key) && !is_note(key) && (policy == AnnotationPolicy::Pass || is_ours(key) || is_listed())
 }
 
-/// An annotation of the closed list. The API server takes annotations in letters of either case.
+/// True for an annotation on the deny list. The API server accepts annotation keys in either case.
 fn is_never(key: &str) -> bool {
     let begins = |start: &str| key.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
     let domain = key.split_once('/').map_or(key, |(domain, _)| domain);
@@ -211,19 +215,20 @@ fn is_disks_label(key: &str) -> bool {
     is_users(key) && !RESERVED.contains(&key)
 }
 
-/// CDI believes a token that somebody may clone: it is written by who was asked whether they may.
+/// True if a DataVolume gets the annotation of its template. A clone token is left out: CDI trusts it, and
+/// only virt-api may write it after an access review.
 fn is_disks_note(key: &str, policy: AnnotationPolicy) -> bool {
     is_passed(key, policy) && !(key.starts_with("cdi.kubevirt.io/") && key.ends_with("clone.token"))
 }
 
-/// A label that users give to what is theirs.
+/// True for a label that is not in a domain of Kubernetes.
 pub fn is_users(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let is_of = |of: &str| domain == of || domain.strip_suffix(of).is_some_and(|rest| rest.ends_with('.'));
     domain == "app.kubernetes.io" || !["kubernetes.io", "k8s.io"].into_iter().any(is_of)
 }
 
-/// One of our domains.
+/// True for a key in one of our domains.
 fn is_ours(key: &str) -> bool {
     key.split_once('/').is_some_and(|(domain, _)| domain == "kubevirt.io" || domain.ends_with(".kubevirt.io"))
 }

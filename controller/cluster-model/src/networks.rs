@@ -1,16 +1,17 @@
-//! Networks of Multus: what a launcher pod asks for, how its cards are called, and what Multus says of them.
+//! Networks of Multus: annotations of launcher pods, names of their network interfaces, and the status
+//! written by Multus.
 //!
-//! | annotation of the pod | written by | says |
+//! | annotation of the pod | written by | content |
 //! |---|---|---|
-//! | [`WANTED`] | virt-controller | which NetworkAttachmentDefinitions, and the name of the pod's card on each |
-//! | [`DEFAULT`] | virt-controller | which one takes the place of the cluster's network, as `eth0` |
-//! | [`ATTACHED`] | Multus | which cards there are |
+//! | [`WANTED`] | virt-controller | NetworkAttachmentDefinitions, and the name of the pod's interface on each |
+//! | [`DEFAULT`] | virt-controller | the one that replaces the cluster's network as `eth0` |
+//! | [`ATTACHED`] | Multus | the attached interfaces |
 //!
-//! What hook sidecars are told of the pod's networks ([`info`]) is made of [`ATTACHED`], too.
+//! The network info for hook sidecars ([`info`]) is derived from [`ATTACHED`], too.
 //!
-//! **Nothing is decided by [`ATTACHED`]**: whoever may edit the pod may write it. It is shown in the status of the VMI, and it is
-//! the reason that is given while a card lacks. virt-handler looks for the card itself, in the network of the pod's process,
-//! by the name that follows from the name of the network.
+//! **No decision depends on [`ATTACHED`]**: any user who may edit the pod may write it. It is shown in the
+//! status of the VMI, and as the reason while an interface is missing. virt-handler looks for the interface
+//! itself, in the pod's network namespace, by the name derived from the name of the network.
 
 use api::meta::ObjectMeta;
 use api::quantity::Quantity;
@@ -18,40 +19,42 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
-/// The annotation by which a pod asks for networks beside its own.
+/// The annotation that requests additional networks for a pod.
 pub const WANTED: &str = "k8s.v1.cni.cncf.io/networks";
-/// The annotation by which a pod asks for another network in place of its own.
+/// The annotation that requests another network in place of the cluster's.
 pub const DEFAULT: &str = "v1.multus-cni.io/default-network";
-/// The annotation in which Multus says what a pod has.
+/// The annotation in which Multus reports the networks of a pod.
 pub const ATTACHED: &str = "k8s.v1.cni.cncf.io/network-status";
 
 /// The annotation of a NetworkAttachmentDefinition that names the extended resource of its devices.
 pub const RESOURCE: &str = "k8s.v1.cni.cncf.io/resourceName";
-/// The variable that tells a launcher the resource of a network, before the network's name.
+/// Prefix of the environment variable that tells a launcher the resource of a network. The network's name
+/// follows.
 pub const RESOURCE_OF: &str = "KUBEVIRT_RESOURCE_NAME_";
 
-/// The source of an interface's entry in the status of a VMI: Multus says that the card is there.
+/// The source in an interface's status entry: Multus reports the interface.
 const SOURCE: &str = "multus-status";
-/// What stands between two sources.
+/// Separator between sources.
 const BETWEEN: &str = ", ";
-/// The pod's own card.
+/// The pod's interface on the cluster's network.
 pub const PRIMARY: &str = "eth0";
-/// The longest name of a link.
+/// Maximum length of an interface's name.
 const LONGEST: usize = 15;
 
-/// The pod's card on a network, by the network's name in the spec of the VMI.
+/// Name of the pod's interface on a network, derived from the network's name in the spec of the VMI.
 pub fn card(network: &str) -> String {
     let sum = Sha256::digest(network.as_bytes());
     let digits: String = sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     format!("pod{}", digits.chars().take(11).collect::<String>())
 }
 
-/// The namespace and the name of the NetworkAttachmentDefinition that `NAME` or `NAMESPACE/NAME` names in a VMI of a namespace.
+/// The namespace and the name of the NetworkAttachmentDefinition that `NAME` or `NAMESPACE/NAME` names in a
+/// VMI of a namespace.
 pub fn definition<'a>(name: &'a str, own: &'a str) -> (&'a str, &'a str) {
     name.split_once('/').unwrap_or((own, name))
 }
 
-/// The cards beside `eth0` that Multus says a pod has; nothing where it says none of it.
+/// The interfaces other than `eth0` that Multus reports for a pod; `None` without a readable annotation.
 pub fn attached(pod: &ObjectMeta) -> Option<BTreeSet<String>> {
     let list: Value = serde_json::from_str(pod.annotations.get(ATTACHED)?).ok()?;
     let is_default = |one: &&Value| one.get("default").and_then(Value::as_bool) == Some(true);
@@ -60,8 +63,8 @@ pub fn attached(pod: &ObjectMeta) -> Option<BTreeSet<String>> {
     Some(cards.map(str::to_owned).collect())
 }
 
-/// What Multus says of the devices behind these cards, as a hook sidecar reads it (`network-info`). `cards`: the names of
-/// networks and of the pod's cards on them.
+/// Status by Multus of the devices behind these interfaces, in the format for hook sidecars (`network-info`).
+/// `cards` has the names of networks and of the pod's interfaces on them.
 pub fn info<'a>(said: Option<&str>, cards: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let list: Value = said.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let each = cards.into_iter().filter_map(|(network, card)| {
@@ -75,7 +78,7 @@ pub fn info<'a>(said: Option<&str>, cards: impl IntoIterator<Item = (&'a str, St
     json!({"interfaces": each.collect::<Vec<_>>()}).to_string()
 }
 
-/// The entry of Multus about a card.
+/// The entry of an interface in the status by Multus.
 fn entry<'l>(list: &'l Value, card: &str) -> Option<&'l Value> {
     let is_default = |one: &Value| one.get("default").and_then(Value::as_bool) == Some(true);
     list.as_array().into_iter().flatten().find(|one| match card {
@@ -84,8 +87,9 @@ fn entry<'l>(list: &'l Value, card: &str) -> Option<&'l Value> {
     })
 }
 
-/// The PCI address of the device behind a card and the card's own address, as Multus says them. Whoever uses the device must have
-/// it of the kubelet: this says which of those a pod has is of which network, and no more.
+/// The PCI address of the device behind an interface, and the interface's MAC address, as Multus reports
+/// them. The caller must check that the kubelet has assigned the device: this only maps the pod's devices to
+/// networks.
 pub fn device(said: &str, card: &str) -> Option<(String, Option<String>)> {
     let list: Value = serde_json::from_str(said).ok()?;
     let entry = entry(&list, card)?;
@@ -95,8 +99,8 @@ pub fn device(said: &str, card: &str) -> Option<(String, Option<String>)> {
     Some((api::machine::PciAddress::parse(address)?.to_string(), mac.map(str::to_owned)))
 }
 
-/// The resource that a NetworkAttachmentDefinition names: one of a device plugin, and none of Kubernetes or of VMIs. An error is what it
-/// names in its place.
+/// The resource named in a NetworkAttachmentDefinition. It must be one of a device plugin, not of Kubernetes
+/// or of VMIs. The error is the invalid name.
 pub fn resource(definition: &Value) -> Result<Option<&str>, String> {
     let said = definition["metadata"]["annotations"][RESOURCE].as_str().filter(|said| !said.is_empty());
     match said {
@@ -107,14 +111,14 @@ pub fn resource(definition: &Value) -> Result<Option<&str>, String> {
     }
 }
 
-/// Gives the launcher of a pod, which is its first container, one more device of a resource, for a network.
+/// Adds one more device of a resource, for a network, to the launcher container, which is the first one.
 pub fn give(pod: &mut Value, network: &str, resource: &str) {
     let Some(launcher) = pod.pointer_mut("/spec/containers/0").and_then(Value::as_object_mut) else { return };
     let resources = launcher.entry("resources").or_insert_with(|| json!({}));
     let known =
         |list: &str| Quantity::parse(resources[list][resource].as_str()?).ok().map(|count| count.nanos());
     let known = u128::try_from(known("requests").max(known("limits")).unwrap_or(0)).unwrap_or(0);
-    // As many as it asks for: there is no other way for what is no CPU and no memory.
+    // Limits equal requests, as extended resources require.
     let all = known.div_ceil(1_000_000_000).saturating_add(1).to_string();
     for list in ["requests", "limits"] {
         resources[list][resource] = json!(all);
@@ -126,12 +130,12 @@ pub fn give(pod: &mut Value, network: &str, resource: &str) {
     }
 }
 
-/// Whether Multus is a source of an interface's entry.
+/// True if Multus is a source in an interface's status entry.
 pub fn is_source(sources: Option<&str>) -> bool {
     sources.is_some_and(|sources| sources.split(BETWEEN).any(|source| source == SOURCE))
 }
 
-/// The sources of an interface's entry, with Multus or without.
+/// The sources in an interface's status entry, with Multus or without.
 pub fn sources(known: Option<&str>, with: bool) -> Option<String> {
     let known = known.unwrap_or_default().split(BETWEEN);
     let mut all: Vec<&str> = known.filter(|source| !source.is_empty() && *source != SOURCE).collect();
@@ -149,7 +153,7 @@ mod tests {
         attached(&meta).map(|cards| cards.into_iter().collect())
     }
 
-    /// Others know these names: dashboards, manuals, a pod that an older program made.
+    /// Dashboards, manuals and running pods depend on these names.
     #[test]
     fn a_card_has_the_name_that_follows_from_its_network() {
         assert_eq!((card("blue"), card("red")), ("pod16477688c0e".into(), "podb1f51a511f1".into()));
@@ -212,7 +216,7 @@ mod tests {
             json!({"requests": {"cpu": "1", "intel.com/vf": "2"}, "limits": {"intel.com/vf": "2"}});
         let compute = json!({"name": "compute", "resources": resources, "env": [of("blue"), of("red")]});
         assert_eq!(pod, json!({"spec": {"containers": [compute, {}]}}));
-        // Beside those that the VMI asks for itself.
+        // The VMI may request such devices itself.
         for (said, all) in [("2", "3"), ("1k", "1001")] {
             let mut pod =
                 json!({"spec": {"containers": [{"resources": {"limits": {"intel.com/vf": said}}}]}});

@@ -1,14 +1,14 @@
-//! What is to be done, as a value.
+//! Plans: changes to objects, as values.
 //!
 //! ```text
 //! the object as it is ─┐
-//!                      ├─ difference ─► one merge patch, guarded by the version that was looked at
-//! as it should be ─────┘                (nothing differs: no step)
+//!                      ├─ difference ─► one merge patch, guarded by the version that was read
+//! as it should be ─────┘                (no difference: no step)
 //! ```
 //!
-//! A reconciler changes a copy of an object and hands both in; so it can neither forget a field nor write one that is
-//! as it should be. Steps are done in order, and the first that fails ends the plan: what was decided on the rest is
-//! decided again on the next picture.
+//! A reconciler changes a copy of an object and passes both, so it can neither forget a field nor write one
+//! that is already right. Steps are carried out in order, and the first failure ends the plan: the rest is
+//! decided again on the next state of the cache.
 
 use crate::claimed::TellDevices;
 use crate::issue::{ForPod, Issue, IssueKey};
@@ -17,147 +17,141 @@ use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// What is to be done.
+/// Changes for one object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// In this order.
+    /// Steps in this order.
     pub steps: Vec<Step>,
-    /// Decide again at this time, even if nothing changes.
+    /// Time of the next decision, even if nothing changes.
     pub again: Option<Timestamp>,
 }
 
-/// One request.
+/// A step of a plan: one request, or a few that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Make an object. That it is there already is as good.
+    /// Create an object. An existing object counts as success.
     Create {
-        /// Which.
         key: Key,
         /// The whole object.
         object: Value,
     },
-    /// Make a launcher pod that has devices of networks: their definitions say of which resource, and are read first.
+    /// Create a launcher pod with devices of networks. The NetworkAttachmentDefinitions, which name the
+    /// resources, are read first.
     CreateOnNetworks {
-        /// Which.
         key: Key,
         /// The whole object, without these resources.
         object: Value,
         /// The networks.
         networks: Vec<OnNetwork>,
     },
-    /// Read which devices a launcher pod has of ResourceClaims, and say so in the status of its VMI, if that still is what was
-    /// looked at.
+    /// Read the devices of a launcher pod's ResourceClaims, and write them to the status of its VMI if that
+    /// has not changed since the decision.
     TellDevices(TellDevices),
-    /// Change an object, if it still is what was looked at.
+    /// Change an object if it has not changed since the decision.
     Patch {
-        /// Which.
         key: Key,
-        /// The version that was looked at; empty where what is written is nobody else's.
+        /// Resource version at the decision; empty if no other program writes these fields.
         version: String,
-        /// A merge patch (RFC 7386); of a pod one that merges its conditions by their types.
+        /// A merge patch (RFC 7386). For a pod, conditions are merged by their type.
         change: Value,
-        /// `status` for what stands behind that.
+        /// The subresource, such as `status`.
         part: Option<&'static str>,
     },
-    /// Delete an object, if it still is the one that was looked at. That it is gone is as good.
+    /// Delete an object if its uid is still the same. A missing object counts as success.
     Delete {
-        /// Which.
         key: Key,
-        /// The uid that was looked at.
+        /// UID at the decision.
         uid: String,
     },
-    /// Delete an object of this name, if it is one of this owner. The picture does not have it: whose it is, is asked first.
+    /// Delete the object of this name if it has this owner. The cache does not contain it, so the API server
+    /// is asked for its owner first.
     DeleteOf {
-        /// Which.
         key: Key,
-        /// The uid of its first owner.
+        /// UID of its first owner.
         owner: String,
     },
-    /// Ask for the eviction of a pod, if it still is the one that was looked at. Where it may not be evicted now, it stays: that is
-    /// no failure.
+    /// Request the eviction of a pod if its uid is still the same. If it may not be evicted now, it stays,
+    /// and the step succeeds.
     Evict {
-        /// Which.
         key: Key,
-        /// The uid that was looked at.
+        /// UID at the decision.
         uid: String,
     },
-    /// Go on only if there is no such object: the picture of what is not there may lag behind.
+    /// Precondition: the object does not exist. Asked of the API server, since the cache may lag behind.
     Absent {
-        /// Which.
         key: Key,
-        /// The launcher pods that it would be of: a stranger's of that name does not count.
+        /// The launcher pods that it would belong to. A pod of the same name that is not one of them does not
+        /// count.
         of: Option<LauncherPods>,
     },
-    /// Go on only if this object is there, and nobody deletes it: the picture of what is being deleted may lag behind.
+    /// Precondition: the object exists and is not being deleted. Asked of the API server, since the cache may
+    /// lag behind.
     Present {
-        /// Which.
         key: Key,
-        /// The uid that was looked at.
+        /// UID at the decision.
         uid: String,
     },
-    /// Go on only if no pod that may run mounts this PVC: of the pods of others there is no picture.
+    /// Precondition: no running pod mounts the PVC. Asked of the API server, since the cache holds our pods
+    /// only.
     Unused {
-        /// The PVC.
         claim: Key,
         /// The mounts that count.
         by: Mounts,
     },
-    /// Make a certificate with a new key, and put both into a secret.
+    /// Issue a certificate with a new key, and put both into a Secret.
     Issue(Issue),
-    /// Make the certificate of a worker pod with a new key, and put both into a Secret that is not read.
+    /// Issue the certificate of a worker pod with a new key, and put both into a Secret whose data is not
+    /// read.
     IssueForPod(ForPod),
-    /// Make or promote a key that signs upload tokens.
+    /// Create or promote a key that signs upload tokens.
     IssueKey(IssueKey),
-    /// Tell what happened.
+    /// Record an event.
     Tell(Note),
 }
 
-/// A network of Multus that a launcher pod is on.
+/// A network of Multus for a launcher pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnNetwork {
-    /// Its name in the VMI.
+    /// Name of the network in the VMI.
     pub name: String,
-    /// Its NetworkAttachmentDefinition.
     pub definition: Key,
-    /// The pod is nothing without a device of it.
+    /// The pod cannot work without a device of the network.
     pub needs_device: bool,
 }
 
 /// Mounts of a PVC by pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mounts {
-    /// Those for writing.
     ToWrite,
-    /// All, those for reading alone too.
+    /// All mounts, read-only ones too.
     Any,
 }
 
-/// An event for people, about an object.
+/// An event about an object, for users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
-    /// What it is about.
+    /// The object that it is about.
     pub key: Key,
-    /// Its uid.
     pub uid: String,
-    /// Something is wrong.
+    /// The event has the type `Warning`.
     pub warning: bool,
-    /// A word.
+    /// CamelCase reason of the event.
     pub reason: &'static str,
-    /// A sentence.
+    /// Human-readable message.
     pub message: String,
 }
 
 impl Step {
-    /// What it tries for the object that is decided on: that it cannot be is said there.
+    /// The operation that a failure of the step is recorded as, on the object of the decision.
     pub fn attempt(&self) -> Option<Attempt> {
         let made = match self {
-            // A guest ends with it, for which people wait.
+            // The deletion ends a guest, and users wait for that.
             Step::Delete { key, .. } if matches!(key.kind, Kind::VirtualMachineInstance | Kind::Pod) => {
                 return Some(Attempt::Delete(key.kind));
             }
-            // It becomes larger, or is placed elsewhere.
+            // The patch changes the size of the object.
             Step::Patch { key, change, .. } if !change["spec"]["resources"].is_null() => key.kind,
-            // What the KubeVirt object says of a program of the installation.
+            // The patch applies settings of the KubeVirt object to a component of the installation.
             Step::Patch { key, .. } if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) => key.kind,
             Step::Create { key, .. }
             | Step::CreateOnNetworks { key, .. }
@@ -171,44 +165,44 @@ impl Step {
 }
 
 impl Plan {
-    /// Nothing is to be done now (something may be later).
+    /// True if there are no steps now. A time for the next decision may be set.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub fn create(&mut self, key: Key, object: Value) {
         self.steps.push(Step::Create { key, object });
     }
 
-    /// Makes a certificate.
+    /// Issues a certificate.
     pub fn issue(&mut self, issue: Issue) {
         self.steps.push(Step::Issue(issue));
     }
 
-    /// Makes the certificate of a worker pod.
+    /// Issues the certificate of a worker pod.
     pub fn issue_for_pod(&mut self, issue: ForPod) {
         self.steps.push(Step::IssueForPod(issue));
     }
 
-    /// Goes on only if an object is still there, and nobody deletes it.
+    /// Requires that an object still exists and is not being deleted.
     pub fn present(&mut self, kind: Kind, meta: &ObjectMeta) {
         self.steps.push(Step::Present { key: key(kind, meta), uid: meta.uid.clone().unwrap_or_default() });
     }
 
-    /// Goes on only if nobody writes to a PVC.
+    /// Requires that no running pod writes to a PVC.
     pub fn unused(&mut self, claim: &ObjectMeta) {
         let claim = key(Kind::PersistentVolumeClaim, claim);
         self.steps.push(Step::Unused { claim, by: Mounts::ToWrite });
     }
 
-    /// Goes on only if no pod mounts a PVC, for reading either.
+    /// Requires that no running pod mounts a PVC, read-only mounts included.
     pub fn unmounted(&mut self, claim: &ObjectMeta) {
         let claim = key(Kind::PersistentVolumeClaim, claim);
         self.steps.push(Step::Unused { claim, by: Mounts::Any });
     }
 
-    /// Makes or promotes a key that signs upload tokens.
+    /// Creates or promotes a key that signs upload tokens.
     pub fn issue_key(&mut self, issue: IssueKey) {
         self.steps.push(Step::IssueKey(issue));
     }
@@ -218,18 +212,18 @@ impl Plan {
         self.steps.push(Step::Delete { key, uid: meta.uid.clone().unwrap_or_default() });
     }
 
-    /// Asks for the eviction of a pod.
+    /// Requests the eviction of a pod.
     pub fn evict(&mut self, meta: &ObjectMeta) {
         let uid = meta.uid.clone().unwrap_or_default();
         self.steps.push(Step::Evict { key: key(Kind::Pod, meta), uid });
     }
 
-    /// Deletes what this owner has under a name, and nobody else's.
+    /// Deletes the object of this name if it has this owner.
     pub fn delete_of(&mut self, key: Key, owner: &ObjectMeta) {
         self.steps.push(Step::DeleteOf { key, owner: owner.uid.clone().unwrap_or_default() });
     }
 
-    /// Tells something.
+    /// Records an event.
     pub fn tell(
         &mut self,
         kind: Kind,
@@ -248,7 +242,7 @@ impl Plan {
         }));
     }
 
-    /// Makes an object what it should be. `split`: its status stands behind a path of its own.
+    /// Patches an object from `is` to `should`. `split`: its status is a subresource.
     pub fn update(&mut self, kind: Kind, meta: &ObjectMeta, is: &Value, should: &Value, split: bool) {
         let Some(mut change) = difference(is, should) else { return };
         let version = meta.resource_version.clone().unwrap_or_default();
@@ -265,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// This, and then another plan.
+    /// The steps of this plan, followed by those of another.
     #[must_use]
     pub fn and(mut self, other: Plan) -> Plan {
         self.steps.extend(other.steps);
@@ -273,13 +267,13 @@ impl Plan {
         self
     }
 
-    /// Decide again at `time`, or earlier if that was wanted.
+    /// Sets the time of the next decision, unless an earlier one is set.
     pub fn look_again(&mut self, time: Timestamp) {
         self.again = Some(self.again.map_or(time, |other| other.min(time)));
     }
 }
 
-/// The merge patch that makes `should` of `is`; nothing, where they are the same.
+/// The merge patch from `is` to `should`; `None` if they are equal.
 pub fn difference(is: &Value, should: &Value) -> Option<Value> {
     match (is, should) {
         (Value::Object(is), Value::Object(should)) => {
@@ -300,7 +294,7 @@ pub fn difference(is: &Value, should: &Value) -> Option<Value> {
     }
 }
 
-/// What a merge patch makes of a value.
+/// Applies a merge patch to a value.
 pub fn merge(target: &mut Value, change: &Value) {
     let Value::Object(fields) = change else {
         *target = change.clone();

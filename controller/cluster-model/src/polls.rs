@@ -1,50 +1,51 @@
-//! What a poll of the image of a DataImportCron comes to: a digest, or one of few reasons why there is none.
+//! Result of polling the image of a DataImportCron: a digest, or one of a few reasons for its absence.
 //!
-//! The words of a server stand in neither: whoever may write a DataImportCron chooses the server, and would read through ours
-//! what the server says. A poll pod asks from that namespace, and its words are kept, but no more of them than fit a condition.
+//! Texts of a server are in neither: the author of a DataImportCron chooses the server, and could otherwise
+//! read through our program what the server answers. A poll pod runs in the author's namespace: its message
+//! is kept, shortened for a condition.
 
 use crate::worker;
 use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
 
-/// How the names of poll pods begin.
+/// Name prefix of poll pods.
 pub const POLLER: &str = "poller-";
 /// The value of the label `cdi.kubevirt.io` of a poll pod.
 pub const WORK: &str = "poller";
 /// The container of a poll pod.
 pub const CONTAINER: &str = "poller";
 
-/// A worker pod polls the image of a DataImportCron, by its labels.
+/// True for a worker pod that polls the image of a DataImportCron, by its labels.
 pub fn is_poller(pod: &ObjectMeta) -> bool {
     let has = |(label, value): (&str, &str)| pod.labels.get(label).is_some_and(|said| said == value);
     has(worker::WORKER) && has((worker::WORK.0, WORK))
 }
 
-/// What came of a poll.
+/// Result of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Polled {
-    /// When it ended.
+    /// End of the poll.
     pub at: Timestamp,
-    /// The digest of the image.
+    /// The digest of the image, or the reason for its absence.
     pub answer: Result<String, NoAnswer>,
-    /// Polls in a row that had no answer, this one included.
+    /// Number of failed polls in a row, this one included.
     pub failures: u32,
-    /// The pause that the server asked for.
+    /// Pause requested by the server.
     pub pause: Option<SignedDuration>,
 }
 
-/// Why a poll has no answer.
+/// Reason why a poll has no digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
-    /// The address is none that is asked for tenants.
+    /// The address is one that is not contacted on behalf of tenants.
     Barred,
-    /// No connection, or one that ended without an answer.
+    /// No connection, or the connection ended without an answer.
     Unreachable,
-    /// No answer in time.
+    /// Time-out.
     Silent,
-    /// The server's certificate is not believed.
+    /// The server's certificate is not trusted.
     Tls,
-    /// The server speaks plain HTTP, and is asked by TLS.
+    /// The server speaks plain HTTP, and was contacted with TLS.
     Plain,
     /// 401, 403 and 407.
     Denied,
@@ -54,16 +55,16 @@ pub enum NoAnswer {
     Busy,
     /// 5xx and 408.
     Broken,
-    /// Neither a strong ETag nor a date with a size; no digest.
+    /// The response has no digest: neither a strong ETag nor a date with a size.
     Nameless,
-    /// The answer makes no sense: another status, a redirect that is not followed.
+    /// Unexpected response: another status, or a redirect that is not followed.
     Odd,
-    /// A pod asked, and its own words say why.
+    /// A poll pod failed. Its own message has the reason.
     Pod,
 }
 
 impl NoAnswer {
-    /// Why, and what to do about it, as the end of a sentence.
+    /// Reason and remedy, as the end of a sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
             NoAnswer::Barred => {
@@ -91,7 +92,7 @@ impl NoAnswer {
         }
     }
 
-    /// Whether another try may do, without a change of the DataImportCron.
+    /// True if another attempt may succeed without a change of the DataImportCron.
     pub const fn passes(self) -> bool {
         matches!(self, NoAnswer::Unreachable | NoAnswer::Silent | NoAnswer::Busy | NoAnswer::Broken)
     }

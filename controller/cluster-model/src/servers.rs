@@ -1,33 +1,34 @@
-//! How our programs are reached: the services, the port, and the secret with the certificate that each shows.
+//! Servers of our programs: Services, the port, and the Secrets with their certificates.
 //!
-//! virt-controller makes the certificates and leads the API server to virt-api ([`api_service`], and
-//! [`webhooks`](crate::webhooks)), each program shows its own certificate, and what is installed leads to them.
+//! virt-controller issues the certificates and registers virt-api with the API server ([`api_service`], and
+//! [`webhooks`](crate::webhooks)), each program presents its own certificate, and the installed Services
+//! point to them.
 
 use crate::objects::{API_CERTIFICATE, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE};
 use crate::uploads;
 use serde_json::{Value, json};
 
-/// Where each program listens: one port for whoever asks, the API server, the kubelet and monitors.
+/// Port of each program, for clients, the API server, the kubelet and Prometheus.
 pub const PORT: u16 = 8443;
-/// The service that leads the API server to virt-api, and its port.
+/// The Service of virt-api, and its port.
 pub const SERVICE: (&str, u16) = ("virt-api", 443);
-/// The headless service of virt-handler: by its EndpointSlices virt-api finds the virt-handler of a node.
+/// The headless Service of virt-handler. virt-api finds the virt-handler of a node in its EndpointSlices.
 pub const HANDLERS: &str = "virt-handler";
 
-/// A program that shows a certificate.
+/// A program with a server certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Server {
-    /// Its name, which its certificate has too: for virt-api that is the name of its service.
+    /// Name in the certificate, which for virt-api is the name of its Service.
     pub program: &'static str,
-    /// The secret with its certificate and the key: one for each, so that none has another's.
+    /// Secret with the certificate and its key. Each program has its own, so that none can use another's key.
     pub secret: &'static str,
-    /// Whether its certificate is one for clients too: it asks other programs of ours.
+    /// The certificate is also a client certificate, for requests to our other programs.
     pub is_client: bool,
-    /// Whether other programs of ours ask it, and show their certificate.
+    /// Our other programs connect to it, and present their client certificate.
     pub is_asked_by_us: bool,
 }
 
-/// virt-api, which the API server asks.
+/// virt-api, which the API server connects to.
 pub const API: Server =
     Server { program: SERVICE.0, secret: API_CERTIFICATE, is_client: true, is_asked_by_us: false };
 /// virt-controller.
@@ -37,23 +38,24 @@ pub const CONTROLLER: Server = Server {
     is_client: false,
     is_asked_by_us: false,
 };
-/// virt-handler: the same on every node, so that its certificate must open no door to another node's.
+/// virt-handler. All nodes share one certificate, so it must not grant access to the virt-handler of another
+/// node.
 pub const HANDLER: Server =
     Server { program: "virt-handler", secret: HANDLER_CERTIFICATE, is_client: false, is_asked_by_us: true };
-/// cdi-uploadproxy. As a client of upload pods it shows another certificate, of another authority.
+/// cdi-uploadproxy. As a client of upload pods it presents another certificate, of another CA.
 pub const PROXY: Server = Server {
     program: uploads::PROXY,
     secret: uploads::PROXY_CERTIFICATE,
     is_client: false,
     is_asked_by_us: false,
 };
-/// All of them.
+/// All servers.
 pub const SERVERS: [Server; 4] = [API, CONTROLLER, HANDLER, PROXY];
-/// The service by which monitors find all programs.
+/// The Service by which Prometheus finds all programs.
 pub const MEASURES: &str = "kubevirt-prometheus-metrics";
 
-/// The spec of the APIService for a version of a group, of an installation in `namespace` whose certificate `bundle`
-/// vouches for. What the API server would fill in is written out, so that what it keeps is what was written.
+/// The spec of the APIService for a version of a group. `namespace` is that of the installation, and `bundle`
+/// the CA bundle of virt-api. Defaults are written out, so that the API server stores the spec unchanged.
 pub fn api_service(group: &str, version: &str, namespace: &str, bundle: &str) -> Value {
     json!({
         "group": group,

@@ -1,15 +1,15 @@
-//! The PVC in which EFI variables and the TPM of a VM outlive its VMIs: how it is called and found, as upstream has it
-//! ("backend storage").
+//! The PVC that keeps EFI variables and the TPM of a VM beyond its VMIs ("backend storage" upstream). Names
+//! and label are upstream's.
 
-/// How its name begins, and the label that says whose it is.
+/// Name prefix of the PVC, and its label with the name of the VM.
 pub const STATE_FOR: &str = "persistent-state-for";
-/// What it asks for.
+/// Requested size.
 pub const SIZE: &str = "10Mi";
 
-/// Where a launcher sees it, and what is where in it: the variables as `nvram/DOMAIN_VARS.fd`, the TPM as
+/// Mount path in the launcher. The variables are at `nvram/DOMAIN_VARS.fd` in it, the TPM at
 /// `swtpm/UUID/tpm2`.
 pub const MOUNT: &str = "/var/run/kubevirt-private/vm-state";
-/// The folder of the variables in it.
+/// Folder of the variables.
 pub const VARIABLES: &str = "nvram";
-/// The folder of TPMs in it.
+/// Folder of TPMs.
 pub const TPM: &str = "swtpm";

@@ -1,28 +1,29 @@
-//! The aggregated API `subresources.kubevirt.io`: the table of what may be asked of a VM or a VMI beside reading and
-//! writing it.
+//! The aggregated API `subresources.kubevirt.io`: the table of the subresources of VMs and
+//! VMIs.
 //!
 //! ```text
-//!  SUBRESOURCES ─┬─► virt-api: by the path, the action ([`find`]); by `is_listed`, the APIResourceList
+//!  SUBRESOURCES ─┬─► virt-api: the action of a path ([`find`]); the APIResourceList from `is_listed`
 //!                └─► install: the rules of the roles view, edit, admin, migrate and default
 //! ```
 //!
-//! **Who may** is said here as upstream's ClusterRoles say it (`pkg/virt-operator/resource/generate/rbac/cluster.go`,
-//! v1.9):
+//! **Permissions** are those of upstream's ClusterRoles
+//! (`pkg/virt-operator/resource/generate/rbac/cluster.go`, v1.9):
 //!
 //! | role | subresources |
 //! |---|---|
 //! | `kubevirt.io:view` | `is_for_viewers`: reads of the object and of the guest agent; `expand-vm-spec`, which stores nothing |
-//! | `kubevirt.io:edit` | `is_for_editors`: these, consoles, ports, and all that acts on a VM; `evacuate/cancel` too |
+//! | `kubevirt.io:edit` | `is_for_editors`: these, consoles, ports, and actions on a VM; `evacuate/cancel` too |
 //! | `kubevirt.io:admin` | `is_for_admins`: these, and `vnc/screenshot` |
 //! | `kubevirt.io:migrate` | `migrate` alone, which neither `edit` nor `admin` has |
 //! | `kubevirt.io:default` | `version` and `guestfs`, for all users who are authenticated |
 //! | none | `vsock`, `backup`, `redefine-checkpoint`, `healthz`, profilers: an administrator of the cluster has them by `*` |
 //!
-//! Two things differ. `virtualmachineinstances/stats` is ours: the numbers that upstream shows to monitors alone, for
-//! whoever may see the VMI. And a role names the first word of a longer path too ([`Subresource::granted`]): without
-//! `virtualmachineinstances/sev`, the API server refuses `sev/fetchcertchain` before virt-api is asked.
+//! Two things differ. `virtualmachineinstances/stats` is ours: the numbers that upstream exports to
+//! Prometheus only, for users who may view the VMI. And a role names the first word of a longer path too
+//! ([`Subresource::granted`]): without `virtualmachineinstances/sev`, the API server refuses
+//! `sev/fetchcertchain` before it reaches virt-api.
 //!
-//! **Absent:** what is answered, which is virt-api's.
+//! **Absent:** the handlers, which are in virt-api.
 
 use crate::objects::Kind;
 
@@ -32,23 +33,25 @@ pub const GROUP: &str = "subresources.kubevirt.io";
 pub const VERSIONS: [&str; 2] = ["v1", "v1alpha3"];
 /// The fields of a VM's spec that virt-api changes for a user: to start a VM and to stop it.
 pub const VM_SPEC_FIELDS: [&str; 2] = ["runStrategy", "running"];
-/// The fields of a VM's status that virt-api changes for a user: requests to virt-controller, and the pause after starts
-/// that failed, which ends with a request.
+/// The fields of a VM's status that virt-api changes for a user: requests to virt-controller, and the pause
+/// after starts that failed, which ends with a request.
 pub const VM_STATUS_FIELDS: [&str; 2] = ["stateChangeRequests", "startFailure"];
-/// The fields of a VMI's spec that virt-api changes for a user: a stop or a restart may leave the guest less time.
+/// The fields of a VMI's spec that virt-api changes for a user: a stop or a restart may leave the guest less
+/// time.
 pub const VMI_SPEC_FIELDS: [&str; 1] = ["terminationGracePeriodSeconds"];
-/// The field of a VMI's status that virt-api changes: the node that the VMI must leave. An eviction of the launcher pod sets
-/// it (`evictionStrategy: External`), and `evacuate/cancel` clears it.
+/// The field of a VMI's status that virt-api changes: the node that the VMI must leave. An eviction of the
+/// launcher pod sets it (`evictionStrategy: External`), and `evacuate/cancel` clears it.
 pub const EVACUATION: &str = "evacuationNodeName";
 /// The fields of a VMI's status that virt-api changes.
 pub const VMI_STATUS_FIELDS: [&str; 1] = [EVACUATION];
 
-/// One subresource.
+/// An entry of the table of subresources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subresource {
-    /// The object in whose path the subresource stands.
+    /// The kind whose path the subresource is in.
     pub of: Of,
-    /// The path behind the name of the object; behind the version, or the namespace, where it stands in no object's path.
+    /// The path behind the name of the object; behind the version, or the namespace, where it stands in no
+    /// object's path.
     pub path: &'static str,
     /// The method of a request.
     pub method: Method,
@@ -60,11 +63,11 @@ pub struct Subresource {
     pub is_for_editors: bool,
     /// Permitted by the role `kubevirt.io:admin`.
     pub is_for_admins: bool,
-    /// The thing to do.
+    /// The action of a request.
     pub action: Action,
 }
 
-/// The object in whose path a subresource stands.
+/// The kind whose path a subresource is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A VirtualMachine.
@@ -82,7 +85,7 @@ pub enum Method {
     Put,
 }
 
-/// The thing to do.
+/// The action of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Start,
@@ -130,7 +133,7 @@ pub enum Action {
 const VM: Of = Of::VirtualMachine;
 const VMI: Of = Of::VirtualMachineInstance;
 
-/// All of them.
+/// All subresources.
 pub const SUBRESOURCES: &[Subresource] = &[
     put(VM, "start", Action::Start).listed().for_editors(),
     put(VM, "stop", Action::Stop).listed().for_editors(),
@@ -179,13 +182,14 @@ pub const SUBRESOURCES: &[Subresource] = &[
     get(Of::Group, "dump-cluster-profiler", Action::DumpProfiler),
 ];
 
-/// The subresource of a path, and the rest of the path: `8080/tcp` of `portforward/8080/tcp`; empty for all others.
+/// The subresource of a path, and the rest of the path: `8080/tcp` of `portforward/8080/tcp`. The rest is
+/// empty for all others.
 pub fn find(of: Of, path: &str) -> Option<(&'static Subresource, &str)> {
     SUBRESOURCES.iter().filter(|one| one.of == of).find_map(|one| Some((one, one.rest(path)?)))
 }
 
 impl Of {
-    /// The plural of the object in paths and roles; nothing, where there is no object.
+    /// The plural in paths and roles; `None` without an object.
     pub const fn plural(self) -> Option<&'static str> {
         match self {
             Of::VirtualMachine => Some(Kind::VirtualMachine.plural()),
@@ -219,15 +223,15 @@ impl Subresource {
         self.named(self.path)
     }
 
-    /// The resources that a role must name to permit the subresource. The API server, which authorizes each request before
-    /// it leads the request to virt-api, takes the first word behind the name of the object for the subresource; virt-api
-    /// takes all of the path.
+    /// The resources that a role must name to permit the subresource. The API server authorizes each request
+    /// before it forwards it to virt-api, and takes only the first path segment after the object's name as
+    /// the subresource. virt-api takes the whole path.
     pub fn granted(&self) -> impl Iterator<Item = String> + use<> {
         let first = self.path.split_once('/').map(|(first, _)| self.named(first));
         first.into_iter().chain([self.resource()])
     }
 
-    /// The path is in a namespace. Outside of one are the paths of the group's own, but `expand-vm-spec`.
+    /// True if the path is in a namespace. Paths of the group itself are not, except `expand-vm-spec`.
     pub const fn is_namespaced(&self) -> bool {
         !matches!(self.of, Of::Group) || matches!(self.action, Action::ExpandVmSpec)
     }
@@ -239,7 +243,8 @@ impl Subresource {
         }
     }
 
-    /// The rest of a path that leads here: the port to forward, and the protocol if there is one.
+    /// The rest of a path that starts with this subresource: the port to forward, and the protocol if there
+    /// is one.
     fn rest<'a>(&self, path: &'a str) -> Option<&'a str> {
         let rest = path.strip_prefix(self.path)?;
         if self.action != Action::PortForward {
@@ -258,12 +263,12 @@ impl Subresource {
         Subresource { is_for_admins: true, ..self }
     }
 
-    /// Whoever administers may do whatever an editor may.
+    /// Administrators have all subresources of editors.
     const fn for_editors(self) -> Subresource {
         Subresource { is_for_editors: true, ..self.for_admins() }
     }
 
-    /// Whoever edits may do whatever a viewer may.
+    /// Editors have all subresources of viewers.
     const fn for_viewers(self) -> Subresource {
         Subresource { is_for_viewers: true, ..self.for_editors() }
     }
@@ -295,7 +300,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The names in the APIResourceList of upstream.
+    /// Names in upstream's APIResourceList.
     const LISTED: [&str; 31] = [
         "expand-vm-spec",
         "virtualmachineinstances/addvolume",
@@ -329,7 +334,7 @@ mod tests {
         "virtualmachines/start",
         "virtualmachines/stop",
     ];
-    /// Upstream serves these beside.
+    /// Names that upstream serves and does not list.
     const SERVED: [&str; 13] = [
         "dump-cluster-profiler",
         "guestfs",
@@ -346,7 +351,7 @@ mod tests {
         "virtualmachines/removevolume",
     ];
 
-    /// Ours alone.
+    /// Names that only this project has.
     const OURS: [&str; 1] = ["virtualmachineinstances/stats"];
 
     fn names(is: impl Fn(&Subresource) -> bool) -> BTreeSet<String> {
@@ -410,7 +415,7 @@ mod tests {
         assert_eq!(find(VMI, "sev"), None);
     }
 
-    /// As upstream's roles have it; the first word of a longer path gives nobody more than the path.
+    /// As in upstream's roles. The first segment of a longer path grants no more than the path.
     #[test]
     fn a_viewer_reads_an_editor_acts_and_neither_migrates() {
         let viewers = texts(&[

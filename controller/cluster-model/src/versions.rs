@@ -1,19 +1,21 @@
-//! Which version of the manifests an installed object is of, and which of two versions is older.
+//! Versions of the manifests of installed objects, and their order.
 //!
-//! `install` writes the annotations on every object and on the pods of the programs; virt-controller reads them of its own
-//! Deployments and DaemonSets, and an admission policy compares them before an object is replaced.
+//! `install` writes the annotations on every object and on the pods of the programs; virt-controller reads
+//! them of its own Deployments and DaemonSets, and an admission policy compares them before an object is
+//! replaced.
 
-/// The annotation of an installed object: the version of its manifests, which is the tag of the images. The name is upstream's.
+/// The annotation of an installed object with the version of its manifests, which is the tag of the images.
+/// The name is upstream's.
 pub const VERSION: &str = "kubevirt.io/install-strategy-version";
-/// The annotation of an installed object: where its images are.
+/// The annotation of an installed object with the registry of its images.
 pub const REGISTRY: &str = "kubevirt.io/install-strategy-registry";
-/// The annotation of a program of the installation: the images of its containers, separated by commas, as the manifest names them.
+/// The annotation of a component with the images of its containers, separated by commas, as in the manifest.
 pub const IMAGES: &str = "kubevirt.io/install-strategy-images";
-/// The form of a version that can be compared, as a regular expression: what follows the three numbers is not looked at.
+/// Regular expression for a comparable version. Text after the three numbers is ignored.
 pub const COMPARABLE: &str = "^v?[0-9]{1,9}[.][0-9]{1,9}[.][0-9]{1,9}";
 
-/// One version is older than another. Of what is no version (`latest`), and of two that differ only behind their three
-/// numbers, nothing is known: neither is older.
+/// True if one version is older than another. A text that is not a version (`latest`), and two versions that
+/// differ only after the three numbers, do not compare: neither is older.
 pub fn is_older(one: &str, other: &str) -> bool {
     numbers(one).zip(numbers(other)).is_some_and(|(one, other)| one < other)
 }
@@ -26,7 +28,7 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
     for (place, number) in numbers.iter_mut().enumerate() {
         let part = parts.next()?;
         let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
-        // Only behind the last one something may follow.
+        // Only the last number may have a suffix.
         if place < 2 && end < part.len() || end > 9 {
             return None;
         }

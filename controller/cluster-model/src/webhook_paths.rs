@@ -6,43 +6,47 @@
 //!       └ virt-api: answers webhooks below each of the three, and nowhere else
 //! ```
 //!
-//! A segment stands in the configurations one certificate after it was made: by then every replica of virt-api has read it. The one
-//! before is answered until the next certificate, since an API server learns of a change late.
-//! **An installation of a version before** has no segments, and its virt-api answers paths without one. The first segments come when
-//! that virt-api is gone; for a minute both kinds of paths are answered ([`PathSegments::has_plain`]).
-//! **Caveats.** A bearer secret: it is known to all who may read webhook configurations, and the API server repeats the whole path in
-//! the error of a request whose webhook did not answer. Nothing is signed or written for a caller because of it alone.
+//! A segment is used in the configurations one rotation after it was created: by then every replica of
+//! virt-api has read it. The one before is served until the next rotation, since an API server notices a
+//! change late.
+//! **An installation of an older version** has no segments, and its virt-api serves paths without one. The
+//! first segments come when that virt-api is gone; for a minute both kinds of paths are served
+//! ([`PathSegments::has_plain`]).
+//! **Caveats.** A bearer secret: it is known to all users who may read webhook configurations, and the API
+//! server repeats the whole path in the error of a request whose webhook failed. Nothing is signed or written
+//! for a caller because of it alone.
 
 use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The entry of the Secret.
+/// The key of the Secret's data.
 pub const FIELD: &str = "webhook-paths";
-/// The letters of a segment: 128 bits in hexadecimal.
+/// Length of a segment: 128 bits in hexadecimal.
 const LENGTH: usize = 32;
-/// A line that stands for paths without a segment.
+/// Line for paths without a segment.
 const PLAIN: &str = "-";
-/// The most segments of a Secret.
+/// Maximum number of segments in a Secret.
 const MOST: usize = 3;
 
-/// The segments of a Secret, the newest first. They are never printed.
+/// The segments in a Secret, the newest first. They are never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PathSegments(Vec<String>);
 
 impl PathSegments {
-    /// The segments that an entry of the Secret lists. A line of another form is left out.
+    /// The valid segments in a Secret's entry. Other lines are skipped.
     pub fn read(text: &str) -> PathSegments {
         let lines = text.lines().filter(|line| is_segment(line) || *line == PLAIN);
         PathSegments(lines.take(MOST).map(str::to_owned).collect())
     }
 
-    /// The entry of the Secret.
+    /// The entry for the Secret.
     pub fn text(&self) -> String {
         self.0.join("\n")
     }
 
-    /// The segments after these, with 2 new ones at hand. `is_upgrade`: the Secret is of a version that had no segments.
+    /// The segments after a rotation, with two new ones available. `is_upgrade`: the Secret is from a version
+    /// without segments.
     pub fn rotated(&self, [new, other]: [[u8; LENGTH / 2]; 2], is_upgrade: bool) -> PathSegments {
         let [new, other] = [new, other].map(|bytes| hexadecimal(&bytes));
         PathSegments(match self.0.as_slice() {
@@ -52,20 +56,20 @@ impl PathSegments {
         })
     }
 
-    /// The segment that the webhook configurations have.
+    /// The segment in the webhook configurations.
     pub fn used(&self) -> Option<&str> {
         self.0.get(1).map(String::as_str).filter(|used| *used != PLAIN)
     }
 
-    /// Paths without a segment are answered, too: the API server may still ask there.
+    /// True if paths without a segment are served too, because the API server may still use them.
     pub fn has_plain(&self) -> bool {
         self.0.iter().any(|segment| segment == PLAIN)
     }
 
-    /// The path behind the segment of a path, where that is answered.
+    /// The path after its segment, if that is valid.
     pub fn answered<'a>(&self, path: &'a str) -> Option<&'a str> {
         let (segment, rest) = path.strip_prefix('/')?.split_once('/').unwrap_or_default();
-        // Of sums the time of a comparison tells nothing.
+        // Hashes are compared, so the time of a comparison reveals nothing about a segment.
         let sum = |text: &str| Sha256::digest(text.as_bytes());
         let shown = sum(segment);
         let is_known = self.0.iter().fold(false, |known, one| known | (sum(one) == shown));
@@ -82,7 +86,7 @@ impl fmt::Debug for PathSegments {
     }
 }
 
-/// A text without the segments in it: the API server repeats the path of a webhook that did not answer.
+/// A text with the segments removed: the API server repeats the path of a failed webhook.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let has_one = text.split('/').any(is_segment);
     match has_one {
@@ -117,7 +121,8 @@ mod tests {
         segments.answered(path) == Some(PATH)
     }
 
-    /// Every replica of virt-api knows a segment before the API server asks there, and the one before for as long.
+    /// Every replica of virt-api serves a segment before the API server uses it, and serves the previous one
+    /// for as long.
     #[test]
     fn a_segment_is_answered_before_and_after_it_is_used() {
         let mut segments = PathSegments::default().rotated(bytes(1), false);
@@ -155,7 +160,8 @@ mod tests {
         }
     }
 
-    /// Its virt-api answers plain paths, and is replaced by one that answers both until the API server has learnt the new ones.
+    /// The old virt-api serves plain paths. Its successor serves both kinds until the API server has the new
+    /// ones.
     #[test]
     fn an_installation_without_segments_gets_them_in_two_steps() {
         let none = PathSegments::read("");

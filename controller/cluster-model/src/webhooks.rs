@@ -1,12 +1,12 @@
-//! The webhooks of virt-api: what each is asked about, where, and when it is not asked.
+//! The webhooks of virt-api: resources, paths, and the conditions under which the API server skips them.
 //!
 //! ```text
-//!  WEBHOOKS ─┬─► virt-api: by the path, who judges
-//!            └─► virt-controller: by the kind, the webhook configuration ([`configuration`])
+//!  WEBHOOKS ─┬─► virt-api: the rules of a path
+//!            └─► virt-controller: the webhook configurations ([`configuration`])
 //! ```
 //!
-//! The webhooks about kinds of CDI have configurations of their own: in a cluster where another CDI operator works they are deleted, and
-//! their age says since when DataVolumes have been shown to virt-api ([`asks`]).
+//! The webhooks about kinds of CDI have configurations of their own: in a cluster with another CDI operator
+//! they are deleted, and their age tells since when virt-api has seen all new DataVolumes ([`asks`]).
 
 use api::crd::KINDS;
 use serde_json::Value;
@@ -15,114 +15,114 @@ mod configuration;
 
 pub use configuration::{WebhookTarget, asks, configuration};
 
-/// One webhook.
+/// A webhook of virt-api.
 pub struct Webhook {
-    /// What virt-api has to answer.
+    /// The check or change that virt-api makes.
     pub question: Question,
-    /// Its name, which people see when it says no.
+    /// Name in the error message of a refused request.
     pub name: &'static str,
-    /// Where it answers, below the segment of [`webhook_paths`](crate::webhook_paths).
+    /// Path below the segment of [`webhook_paths`](crate::webhook_paths).
     pub path: &'static str,
-    /// It may change what it is asked about.
+    /// The webhook may change the object.
     pub mutates: bool,
-    /// virt-api may write to another object before it answers; it writes nothing for a dry run.
+    /// virt-api may write to another object before it answers. It writes nothing for a dry run.
     pub writes: bool,
-    /// The group of the resources; empty for the core group.
+    /// API group of the resources; empty for the core group.
     group: &'static str,
-    /// The resources, and the subresource where it is one, as a path of the API server has them.
+    /// The resources, with the subresource if any, as in a path of the API server.
     resources: &'static [&'static str],
     operations: &'static [&'static str],
-    /// When it is not asked.
+    /// Conditions under which it is skipped.
     unless: &'static [Unless],
-    /// Without an answer of ours, nothing is done; else it is done without one.
+    /// `failurePolicy: Fail`: requests are refused while the webhook does not answer.
     strict: bool,
-    /// It must know whether anything is left that the installation is there for.
+    /// The check needs to know whether workloads of the installation are left.
     pub counts: bool,
 }
 
-/// What virt-api has to answer.
+/// Check or change that virt-api makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// What a VM lacks.
+    /// Defaults of a VM.
     FillVm,
-    /// What a VMI lacks.
+    /// Defaults of a VMI.
     FillVmi,
-    /// Whether a VM may be written.
+    /// Validity of a VM.
     Vm,
-    /// Whether a VMI may be made.
+    /// Validity of a new VMI.
     NewVmi,
-    /// Whether a VMI may be changed.
+    /// Validity of a change of a VMI.
     ChangedVmi,
-    /// Whether a VirtualMachineInstanceReplicaSet may be written.
+    /// Validity of a VirtualMachineInstanceReplicaSet.
     ReplicaSet,
-    /// Whether a VirtualMachineInstancePreset may be written.
+    /// Validity of a VirtualMachineInstancePreset.
     Preset,
-    /// Whether a VirtualMachinePool may be written.
+    /// Validity of a VirtualMachinePool.
     Pool,
-    /// Whether an instance type may be written.
+    /// Validity of an instance type.
     Instancetype,
-    /// Whether a preference may be written.
+    /// Validity of a preference.
     Preference,
-    /// Whether a KubeVirt object may be written.
+    /// Validity of a KubeVirt object.
     KubeVirt,
-    /// Whether a KubeVirt object may be deleted.
+    /// Deletion of a KubeVirt object.
     KubeVirtRemoval,
-    /// Whether a launcher pod may be evicted.
+    /// Eviction of a launcher pod.
     Eviction,
-    /// Whether a DataVolume may clone its source, and the token that says so.
+    /// Permission of a DataVolume to clone its source, and the token that proves it.
     FillDataVolume,
-    /// What a PVC lacks that asks for it.
+    /// Defaults of a PVC that requests them by its label.
     FillClaim,
-    /// Whether a PVC may be written that asks for an export.
+    /// Validity of a PVC that requests an export.
     Claim,
-    /// Whether a DataVolume may be written.
+    /// Validity of a DataVolume.
     DataVolume,
-    /// Whether a DataImportCron may be written.
+    /// Validity of a DataImportCron.
     DataImportCron,
-    /// Whether a VolumeImportSource, a VolumeUploadSource or a VolumeCloneSource may be written.
+    /// Validity of a VolumeImportSource, a VolumeUploadSource or a VolumeCloneSource.
     Populator,
-    /// Whether an ObjectTransfer may be written.
+    /// Validity of an ObjectTransfer.
     ObjectTransfer,
-    /// Which settings of a CDI object or of a CDIConfig have no effect.
+    /// Settings of a CDI object or a CDIConfig that have no effect.
     CdiSettings,
-    /// Whether a CDI object may be deleted.
+    /// Deletion of a CDI object.
     CdiRemoval,
 }
 
-/// When a webhook is not asked. What virt-controller writes of objects that are there, it has judged; so VMIs run on
-/// when no virt-api is there, and only what people write has to wait for it.
+/// Condition under which a webhook is skipped. virt-controller validates its own changes of existing objects.
+/// So VMIs keep running while no virt-api is there, and only writes by users have to wait for it.
 #[derive(Clone, Copy)]
 enum Unless {
-    /// virt-controller changes something that is there.
+    /// Changes of existing objects by virt-controller.
     Controller,
-    /// virt-controller writes it, whatever it is.
+    /// All writes by virt-controller.
     ControllerAlways,
-    /// virt-handler writes it.
+    /// Writes by virt-handler.
     Handler,
-    /// virt-handler writes of a VMI on its own node, as its token says.
+    /// Writes by virt-handler to VMIs on its own node, as its token proves.
     HandlerAtHome,
-    /// virt-api itself changes a few fields for a user. To fill in more would be refused: the policies of the installation
-    /// hold virt-api's account to those fields.
+    /// Changes of a few fields that virt-api makes for a user. Filling in more would be refused: the policies
+    /// of the installation restrict virt-api's account to those fields.
     Api,
-    /// The object is being deleted, and its spec stays as it is. Whoever holds one by a finalizer of his own could write anything into it
-    /// otherwise.
+    /// The object is being deleted and its spec does not change. Without the second condition, a user who
+    /// holds an object by a finalizer could write anything into it.
     Leaving,
-    /// The PVC asks for no export.
+    /// The PVC requests no export.
     NoExport,
-    /// By its name the pod is none of a launcher: whether virt-api answers is nothing to it.
+    /// The pod's name is not that of a launcher pod. Evictions of other pods must not depend on virt-api.
     OtherPod,
 }
 
-/// The group of all kinds of KubeVirt.
+/// API group of all kinds of KubeVirt.
 const KUBEVIRT: &str = "kubevirt.io";
-/// The group of all kinds of CDI.
+/// API group of all kinds of CDI.
 const CDI: &str = api::cdi::GROUP;
-/// The group of instance types and preferences.
+/// API group of instance types and preferences.
 const SIZES: &str = api::instancetype::GROUP;
 const VMS: &str = "virtualmachines";
 const VMIS: &str = "virtualmachineinstances";
 const SETS: &str = "virtualmachineinstancereplicasets";
-/// The group of pools.
+/// API group of pools.
 const POOLS: &str = api::pool::GROUP;
 const INSTALLATIONS: &str = "kubevirts";
 const EVICTIONS: &str = "pods/eviction";
@@ -130,7 +130,7 @@ const CREATE: &[&str] = &["CREATE"];
 const UPDATE: &[&str] = &["UPDATE"];
 const BOTH: &[&str] = &["CREATE", "UPDATE"];
 
-/// All of them.
+/// All webhooks.
 pub const WEBHOOKS: &[Webhook] = &[
     Webhook {
         question: Question::FillVm,
@@ -324,7 +324,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &[INSTALLATIONS],
         operations: &["DELETE"],
         unless: &[],
-        // An installation whose virt-api is gone must be able to go too; its finalizer looks once more.
+        // An installation whose virt-api is gone must be removable. Its finalizer makes the same check again.
         strict: false,
         counts: true,
     },
@@ -350,7 +350,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         group: CDI,
         resources: &["datavolumes"],
         operations: CREATE,
-        // virt-controller makes those of VMs: for them the VM's service account is asked about.
+        // virt-controller creates the DataVolumes of VMs: for them, the VM's service account is checked.
         unless: &[Unless::Api],
         strict: true,
         counts: false,
@@ -365,7 +365,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &["persistentvolumeclaims"],
         operations: CREATE,
         unless: &[Unless::Api],
-        // Other PVCs are none of its business; and where no virt-api answers, the API server says what is missing.
+        // Other PVCs are not affected, and without virt-api the API server reports missing fields itself.
         strict: false,
         counts: false,
     },
@@ -379,7 +379,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &["persistentvolumeclaims"],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving, Unless::NoExport],
-        // PVCs do not wait for virt-api: what it was not asked about, virt-controller refuses by a reason.
+        // PVCs do not wait for virt-api: virt-controller refuses an unchecked one later, with a reason.
         strict: false,
         counts: false,
     },
@@ -445,7 +445,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &["cdis", "cdiconfigs"],
         operations: BOTH,
         unless: &[Unless::ControllerAlways, Unless::Leaving],
-        // It warns, and refuses nothing: virt-controller says the same on the CDI object.
+        // The webhook warns and refuses nothing: virt-controller reports the same on the CDI object.
         strict: false,
         counts: false,
     },
@@ -459,19 +459,19 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &["cdis"],
         operations: &["DELETE"],
         unless: &[],
-        // As with the KubeVirt object.
+        // As for the KubeVirt object.
         strict: false,
         counts: true,
     },
 ];
 
 impl Webhook {
-    /// The one that answers at a path.
+    /// The webhook at a path.
     pub fn at(path: &str) -> Option<&'static Webhook> {
         WEBHOOKS.iter().find(|webhook| webhook.path == path)
     }
 
-    /// It is asked when this object is made.
+    /// True if the API server calls the webhook when this object is created.
     pub fn is_about_new(&self, object: &Value) -> bool {
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
         let group = api_version.split_once('/').map_or("", |(group, _)| group);

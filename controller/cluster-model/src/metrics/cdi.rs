@@ -1,10 +1,10 @@
-//! What is told of DataVolumes, uploads and exports.
+//! Metrics of DataVolumes, uploads and exports.
 
 use super::{Metric, counter, gauge};
 
 const OWNER: &[&str] = &["ownerUID"];
 
-/// virt-controller.
+/// Metrics of virt-controller.
 pub(super) const CONTROLLER: &[Metric] = &[
     counter(
         "kubevirt_cdi_import_progress_total",
@@ -45,7 +45,7 @@ pub(super) const CONTROLLER: &[Metric] = &[
     ),
 ];
 
-/// cdi-uploadproxy.
+/// Metrics of cdi-uploadproxy.
 pub(super) const UPLOAD_PROXY: &[Metric] = &[
     gauge("kubevirt_cdi_upload_proxy_ready", &[], "1 if this replica answers."),
     gauge("kubevirt_cdi_upload_proxy_requests", &[], "Uploads with a good token that are under way."),
@@ -63,7 +63,7 @@ pub(super) const UPLOAD_PROXY: &[Metric] = &[
     ),
 ];
 
-/// Workers; those of exports have `export` in place of `import`.
+/// Metrics of worker pods. Those of exports have `export` in place of `import`.
 pub(super) const WORKERS: &[Metric] = &[
     counter("kubevirt_cdi_import_progress_total", OWNER, "Progress of the import of this pod, in percent."),
     counter("kubevirt_cdi_clone_progress_total", OWNER, "Progress of the clone of this pod, in percent."),

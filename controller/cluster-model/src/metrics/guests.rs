@@ -1,4 +1,4 @@
-//! What virt-handler tells of the VMIs of its node.
+//! Metrics of virt-handler about the VMIs of its node.
 
 use super::{Metric, counter, gauge};
 
@@ -8,7 +8,7 @@ const DISK: &[&str] = &["node", "namespace", "name", "drive"];
 const INTERFACE: &[&str] = &["node", "namespace", "name", "interface"];
 const FILESYSTEM: &[&str] = &["node", "namespace", "name", "disk_name", "mount_point", "file_system_type"];
 
-/// Running VMIs.
+/// Metrics of running VMIs.
 pub(super) const GUESTS: &[Metric] = &[
     counter("kubevirt_vmi_cpu_usage_seconds_total", VMI, "CPU time of the QEMU process of a VMI."),
     counter("kubevirt_vmi_cpu_user_usage_seconds_total", VMI, "The part of it in user mode."),

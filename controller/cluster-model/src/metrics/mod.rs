@@ -1,12 +1,13 @@
-//! Every metric that our programs serve: name, type, labels and help, once.
+//! Table of all metrics that our programs serve: name, type, labels and help.
 //!
 //! ```text
-//!  TABLE ─┬─► a page of metrics: its HELP and TYPE, and in debug builds that each label is one of the table's
+//!  TABLE ─┬─► pages of metrics: HELP and TYPE; debug builds check that each label is in the table
 //!         ├─► docs/reference/metrics.md
-//!         └─► rules and dashboards (package `install`): whatever they ask for is here
+//!         └─► rules and dashboards (package `install`): they query only metrics listed here
 //! ```
 //!
-//! Names are upstream's where it has one. Labels that Prometheus adds (`job`, `instance`, `pod`, …) are not listed.
+//! Names are upstream's where it has one. Labels that Prometheus adds (`job`, `instance`, `pod`, …) are not
+//! listed.
 
 mod cdi;
 mod guests;
@@ -14,19 +15,17 @@ mod programs;
 mod vmis;
 mod vms;
 
-/// What a number is.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Is {
-    /// It goes up and down.
     Gauge,
-    /// It only rises, while the program runs.
     Counter,
-    /// Times, by their upper ends.
+    /// Durations, in buckets.
     Histogram,
 }
 
 impl Is {
-    /// As Prometheus writes it.
+    /// The type's name in the text format of Prometheus.
     pub fn word(self) -> &'static str {
         match self {
             Is::Gauge => "gauge",
@@ -36,21 +35,17 @@ impl Is {
     }
 }
 
-/// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name.
     pub name: &'static str,
-    /// What its numbers are.
     pub is: Is,
-    /// The labels that it may have; `label_*` stands for all that begin so.
+    /// Permitted labels; `label_*` permits all with that prefix.
     pub labels: &'static [&'static str],
-    /// What it counts.
     pub help: &'static str,
 }
 
 impl Metric {
-    /// It may have this label.
+    /// True if the metric may have this label.
     pub fn has(&self, label: &str) -> bool {
         let bucket = self.is == Is::Histogram && label == "le";
         let is =
@@ -59,7 +54,7 @@ impl Metric {
     }
 }
 
-/// All of them: who serves them, and they.
+/// All metrics, by the program that serves them.
 pub const TABLE: &[(&str, &[Metric])] = &[
     ("all programs", programs::ALL),
     ("virt-api", programs::API),
@@ -73,10 +68,11 @@ pub const TABLE: &[(&str, &[Metric])] = &[
     ("pods that fill, clone or export a PVC", cdi::WORKERS),
 ];
 
-/// Characters of a label's value that a user writes. A page with a label of more than 1024 bytes is not taken.
+/// Maximum characters of a label value written by a user. Prometheus drops a page with a label of more than
+/// 1024 bytes.
 pub const LONGEST: usize = 128;
 
-/// What a user wrote, as a label.
+/// A user's text, shortened for a label.
 pub fn cut(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }
@@ -106,7 +102,7 @@ mod tests {
 
     #[test]
     fn names_and_labels_are_ones_that_prometheus_takes() {
-        // A pod serves what it moved by the name that virt-controller has for the same.
+        // A worker pod serves its progress under the same name as virt-controller.
         let shared = |name: &str| name.ends_with("_progress_total");
         let mut seen = BTreeSet::new();
         let plain =

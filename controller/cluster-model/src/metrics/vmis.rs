@@ -1,8 +1,8 @@
-//! What virt-controller tells of VMIs.
+//! Metrics of virt-controller about VMIs.
 
 use super::{Metric, gauge, histogram};
 
-/// VMIs.
+/// Metrics of VMIs.
 pub(super) const VMIS: &[Metric] = &[
     gauge(
         "kubevirt_vmi_phase_count",

@@ -1,10 +1,10 @@
-//! What virt-controller tells of VMs.
+//! Metrics of virt-controller about VMs.
 
 use super::{Metric, counter, gauge};
 
 const VM: &[&str] = &["namespace", "name"];
 
-/// VMs.
+/// Metrics of VMs.
 pub(super) const VMS: &[Metric] = &[
     gauge("kubevirt_number_of_vms", &["namespace"], "VMs of each namespace."),
     gauge(

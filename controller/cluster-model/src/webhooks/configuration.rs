@@ -1,4 +1,4 @@
-//! The webhook configurations: what the API server is told to ask virt-api, and where.
+//! The webhook configurations that register virt-api with the API server.
 
 use super::{CDI, POOLS, Question, SIZES, Unless, WEBHOOKS, Webhook};
 use crate::accounts::{Accounts, NODE_CLAIM};
@@ -7,7 +7,7 @@ use crate::servers::SERVICE;
 use api::cdi::annotations::{APPLY_PROFILE, EXPORT};
 use serde_json::{Value, json};
 
-/// How long the API server waits for an answer, in seconds.
+/// Time-out of a webhook in the API server, in seconds.
 const PATIENCE: u32 = 10;
 
 /// Service, CA bundle and path of the webhooks of an installation.
@@ -15,14 +15,14 @@ const PATIENCE: u32 = 10;
 pub struct WebhookTarget<'a> {
     /// The namespace of the installation.
     pub namespace: &'a str,
-    /// The authorities of virt-api's certificate.
+    /// CA bundle of virt-api's certificate.
     pub bundle: &'a str,
-    /// The first segment of each path; none in an installation that has none yet.
+    /// First segment of each path; `None` in an installation that has none yet.
     pub segment: Option<&'a str>,
 }
 
-/// The webhooks of one configuration. `of_cdi`: those about the kinds of CDI, which another CDI operator of the cluster may have
-/// itself; or all others.
+/// The webhooks of one configuration. With `of_cdi`: those for the kinds of CDI, which another CDI operator
+/// of the cluster may have too. Otherwise all others.
 pub fn configuration(mutates: bool, of_cdi: bool, target: &WebhookTarget<'_>) -> Value {
     let is_of_cdi = |webhook: &Webhook| webhook.group == CDI || webhook.question == Question::FillClaim;
     let webhooks =
@@ -30,7 +30,7 @@ pub fn configuration(mutates: bool, of_cdi: bool, target: &WebhookTarget<'_>) ->
     webhooks.map(|webhook| webhook.configuration(target)).collect()
 }
 
-/// A webhook configuration of the cluster has the webhook for this question, and nothing that it is to be asked about is left out.
+/// True if a webhook configuration of the cluster has the webhook for this question, unrestricted.
 pub fn asks(configuration: &Value, question: Question, namespace: &str) -> bool {
     let target = WebhookTarget { namespace, bundle: "", segment: None };
     let wanted = WEBHOOKS.iter().filter(|webhook| webhook.question == question);
@@ -50,7 +50,7 @@ pub fn asks(configuration: &Value, question: Question, namespace: &str) -> bool 
 }
 
 impl Webhook {
-    /// The labels of the objects that it is asked about.
+    /// Label selector for the objects.
     fn selector(&self) -> Value {
         match self.question {
             Question::FillClaim => json!({"matchLabels": {APPLY_PROFILE: "true"}}),
@@ -58,7 +58,7 @@ impl Webhook {
         }
     }
 
-    /// The version of the resources, in which they are shown to it.
+    /// Version in which the API server sends the resources.
     fn version(&self) -> &'static str {
         match self.group {
             CDI => api::cdi::VERSION,
@@ -68,8 +68,8 @@ impl Webhook {
         }
     }
 
-    /// As it stands in a webhook configuration. What the API server would fill in is written out, so that what it keeps
-    /// is what was written.
+    /// The webhook's entry in a webhook configuration. Defaults are written out, so that the API server
+    /// stores the entry unchanged.
     fn configuration(&self, target: &WebhookTarget<'_>) -> Value {
         let WebhookTarget { namespace, bundle, segment } = *target;
         let accounts = Accounts::of(namespace);
@@ -96,7 +96,7 @@ impl Webhook {
             "timeoutSeconds": PATIENCE,
         });
         if self.mutates {
-            // Another webhook may have added a volume, which needs its disk.
+            // Another webhook may have added a volume, which needs a disk.
             webhook["reinvocationPolicy"] = json!("IfNeeded");
         }
         if !self.unless.is_empty() {
@@ -108,7 +108,7 @@ impl Webhook {
 }
 
 impl Unless {
-    /// As an expression that the API server evaluates; the webhook is asked where it is true.
+    /// The condition as a CEL expression. The webhook is called if it is true.
     fn condition(self, accounts: &Accounts) -> Value {
         let is = |program| format!("request.userInfo.username == '{}'", accounts.user(program));
         let (name, unless) = match self {
@@ -143,7 +143,7 @@ impl Unless {
                 );
                 return json!({"name": "asks-for-an-export", "expression": is_asked});
             }
-            // What is asked about is the eviction: of the pod it says the name alone.
+            // The object of the request is the eviction, which has only the name of the pod.
             Unless::OtherPod => {
                 let is_launcher = format!("request.?name.orValue('').startsWith('{}')", names::LAUNCHER);
                 return json!({"name": "launcher-pods", "expression": is_launcher});

@@ -49,7 +49,8 @@ fn pvcs_are_asked_about_where_they_ask_for_it_and_never_wait() {
     assert_eq!(hook["rules"][0]["operations"], json!(["CREATE"]));
 }
 
-/// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does not.
+/// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does
+/// not.
 #[test]
 fn kinds_of_cdi_are_asked_about_in_their_own_version() {
     let all = all(false);
@@ -106,7 +107,8 @@ fn a_path_begins_with_the_segment() {
     }
 }
 
-/// A configuration without the webhook, or with one that is asked about less, leaves DataVolumes that virt-api has never seen.
+/// A configuration without the webhook, or with one that is asked about less, leaves DataVolumes that
+/// virt-api has never seen.
 #[test]
 fn a_configuration_asks_a_question_where_its_webhook_is_whole() {
     let asked = |change: &dyn Fn(&mut Value)| {
