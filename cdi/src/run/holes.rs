@@ -118,4 +118,27 @@ mod tests {
             assert_eq!(at, size);
         }
     }
+
+    #[test]
+    fn a_map_that_reaches_past_the_disk_or_begins_again_gives_no_empty_extent() {
+        // Empty ranges, one range twice, and one that ends behind the disk.
+        let ranges = [0..0, 100..200, 100..200, 150..180, 300..300, 400..900];
+        let image = Sparse::new(Format::Raw, 500, move || Box::new(ranges.clone().into_iter()));
+        let zero = |guest, len| Extent { guest, len, data: Data::Zero };
+        let raw = |guest, len| Extent { guest, len, data: Data::Raw { at: guest } };
+        assert_eq!(all(&image), [zero(0, 100), raw(100, 100), zero(200, 200), raw(400, 100)]);
+        // The first window once more, though the second one is next.
+        assert_eq!(all(&image), all(&image));
+        let whole = Sparse::new(Format::Raw, 200 * RANGES as u64, || {
+            Box::new((0..RANGES as u64).map(|i| i * 200 + 100..i * 200 + 200))
+        });
+        let first = whole.window(0).unwrap();
+        assert_eq!(whole.window(0).unwrap(), first, "the rest of the map is that of another window");
+        // The disk ends where a window is full.
+        let full = Sparse::new(Format::Raw, 100 * RANGES as u64, || {
+            Box::new((0..RANGES as u64 / 2).map(|i| i * 200 + 100..i * 200 + 200))
+        });
+        let window = full.window(0).unwrap();
+        assert_eq!((window.extents.len(), window.next), (RANGES, None));
+    }
 }

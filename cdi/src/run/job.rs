@@ -231,4 +231,24 @@ mod tests {
         assert_eq!(job.slice(14..16), None);
         assert_eq!(job.slice(0..1), None);
     }
+
+    #[test]
+    fn a_read_is_as_long_as_a_piece_and_bridges_as_much_as_a_gap() {
+        let reads = |extents, how| cut(extents, how).map(|(range, _)| range).collect::<Vec<_>>();
+        let how = Cut { piece: 1000, gap: 10 };
+        // Exactly a piece, then one byte more; exactly a gap, then one byte more.
+        assert_eq!(reads(vec![raw(0, 500, 0), raw(500, 490, 510)], how), [0..1000]);
+        assert_eq!(reads(vec![raw(0, 500, 0), raw(500, 491, 510)], how), [0..500, 510..1001]);
+        assert_eq!(reads(vec![raw(0, 500, 0), raw(500, 400, 511)], how), [0..500, 511..911]);
+        // The same far behind in the file.
+        let far = 1 << 40;
+        assert_eq!(reads(vec![raw(0, 500, far), raw(500, 490, far + 510)], how), [far..far + 1000]);
+        let halves: Vec<_> = split(raw(300, 2000, 7), 1000).map(|e| (e.guest, e.len, e.data)).collect();
+        let at = |at| Data::Raw { at };
+        assert_eq!(halves, [(300, 700, at(7)), (1000, 1000, at(707)), (2000, 300, at(1707))]);
+        // Up to the boundary, and no empty rest behind it.
+        assert_eq!(split(raw(300, 700, 7), 1000).count(), 1);
+        let data = Data::Packed { at: 3, size: 5000, codec: Codec::Deflate, unpacked: 9000 };
+        assert_eq!(split(Extent { guest: 0, len: 9000, data }, 1000).count(), 1);
+    }
 }

@@ -24,7 +24,11 @@ pub(crate) mod job;
 #[cfg(test)]
 mod mark_tests;
 #[cfg(test)]
+mod memory_targets;
+#[cfg(test)]
 mod on_write;
+#[cfg(test)]
+mod order_tests;
 pub mod pace;
 pub(crate) mod packed_qcow2;
 mod pool;

@@ -102,3 +102,63 @@ impl std::fmt::Debug for Scratch {
         f.debug_struct("Scratch").field("folder", &self.folder).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::memory_targets::{AnyOrder, InOrder};
+    use disk_format::{Data, Image as _, ReadAt as _};
+
+    const MIB: usize = 1 << 20;
+
+    /// A disk of 2.5 MiB and a rest, with a hole in its middle and one at its end.
+    fn disk() -> (tempfile::TempDir, Scratch, Vec<u8>) {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::beside(folder.path()).unwrap();
+        let mut disk = vec![0; 2 * MIB + MIB / 2 + 512];
+        for (at, byte, len) in [(2 * MIB - 4096, 2, 8192), (0, 1, 4096)] {
+            disk[at..at + len].fill(byte);
+            scratch.write(at as u64, &disk[at..at + len]).unwrap();
+        }
+        scratch.zero(MIB as u64, 4096).unwrap();
+        assert_eq!(scratch.written(), 12288);
+        (folder, scratch, disk)
+    }
+
+    #[test]
+    fn a_disk_that_was_written_in_any_order_is_copied_in_guest_order() {
+        let (_folder, scratch, disk) = disk();
+        let target = InOrder::default();
+        scratch.copy_to(disk.len() as u64, &target).unwrap();
+        assert!(*target.bytes.lock().unwrap() == disk);
+        assert_eq!(*target.announced.lock().unwrap(), Some(disk.len() as u64));
+    }
+
+    #[test]
+    fn a_target_that_fails_ends_the_copy() {
+        let (_folder, scratch, disk) = disk();
+        let mut taken = vec![];
+        let failed = scratch.copy_with(disk.len() as u64, |at, part| {
+            taken.push((at, part.len()));
+            if at > 0 { Err(Error::failed("the target is full")) } else { Ok(()) }
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "the target is full");
+        assert_eq!(taken, [(0, MIB), (MIB as u64, MIB)]);
+    }
+
+    #[test]
+    fn the_image_of_a_disk_knows_its_data_and_holds_its_bytes() {
+        let (_folder, scratch, disk) = disk();
+        let (image, bytes) = scratch.image(disk.len() as u64).unwrap();
+        assert_eq!((image.virtual_size(), bytes.size()), (disk.len() as u64, disk.len() as u64));
+        let read = AnyOrder::of_size(disk.len());
+        for extent in image.window(0).unwrap().extents {
+            let mut part = vec![0; extent.len as usize];
+            if let Data::Raw { at } = extent.data {
+                bytes.read_exact_at(&mut part, at).unwrap();
+            }
+            read.write(extent.guest, &part).unwrap();
+        }
+        assert!(*read.0.lock().unwrap() == disk);
+    }
+}

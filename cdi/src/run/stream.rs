@@ -229,6 +229,183 @@ fn part<'b>(bytes: &'b [u8], base: u64, range: &std::ops::Range<u64>) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::holes::Dense;
+    use crate::run::engine::{Engine, Size};
+    use crate::run::memory_targets::AnyOrder;
+    use crate::run::sink::EngineSink;
+    use crate::run::watch::Watch;
+    use disk_format::image::Pushed;
+    use disk_format::{Extent, Format};
+
+    /// A reader that knows no extent before the end of its file. The test sets its position.
+    #[derive(Default)]
+    struct Late {
+        at: u64,
+        /// Extents that are known at the end of the file, window by window.
+        leftover: VecDeque<Vec<Extent>>,
+    }
+
+    impl StreamImage for Late {
+        fn format(&self) -> Format {
+            Format::Qcow2
+        }
+
+        fn virtual_size(&self) -> Option<u64> {
+            None
+        }
+
+        fn front(&self) -> Option<u64> {
+            Some(500)
+        }
+
+        /// Bytes come again, so that a piece begins in the middle of another.
+        fn lookback(&self) -> usize {
+            100
+        }
+
+        fn push(&mut self, base: u64, piece: &[u8], last: bool) -> disk_format::Result<Pushed> {
+            let end = base + piece.len() as u64;
+            let keep_from = if last { end } else { end - 100 };
+            Ok(Pushed { extents: vec![], spool: vec![base..keep_from], keep_from })
+        }
+
+        fn position(&self) -> Option<StreamPosition> {
+            Some(StreamPosition { front: 0, at: self.at, pending: vec![] })
+        }
+
+        fn leftover(&mut self, _: &dyn ReadAt) -> disk_format::Result<Option<Vec<Extent>>> {
+            Ok(self.leftover.pop_front())
+        }
+    }
+
+    #[test]
+    fn what_waits_in_the_spool_is_placed_in_the_end() {
+        const CLUSTER: u64 = 4096;
+        let file: Vec<u8> = (0..5 * CLUSTER).map(|i| (i % 251 + 1) as u8).collect();
+        let raw = |guest, len, at| Extent { guest, len, data: Data::Raw { at } };
+        let zero = Extent { guest: 2 * CLUSTER, len: CLUSTER, data: Data::Zero };
+        let windows = [
+            vec![raw(0, CLUSTER, 4 * CLUSTER), raw(CLUSTER, CLUSTER, 0), zero],
+            vec![raw(3 * CLUSTER, 2 * CLUSTER, 2 * CLUSTER)],
+        ];
+        let guest = [
+            &file[4 * CLUSTER as usize..],
+            &file[..CLUSTER as usize],
+            &[0; CLUSTER as usize],
+            &file[2 * CLUSTER as usize..4 * CLUSTER as usize],
+        ]
+        .concat();
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::beside(folder.path(), 1 << 20).unwrap();
+        let mut image = Late { leftover: windows.into(), ..Late::default() };
+        let (target, watch) = (AnyOrder::of_size(guest.len()), Watch::default());
+        let size = Size { workers: 1, readers: 0, buffers: 3, sum: false };
+        let engine =
+            |bytes| Engine { bytes, sink: EngineSink::Any(&target), watch: &watch, size, marks: None };
+        let (mut arrived, mut reader) = (0, Dense(&file[..]));
+        let standings = Standings::wanted(true);
+        let end = engine(None)
+            .run(|feed| {
+                let all = arrive(feed, &mut image, &mut reader, 0, 1000, (&spool, &standings))?;
+                arrived = all.file_size;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((arrived, end.reached.file), (file.len() as u64, file.len() as u64));
+        assert_eq!(standings.digest(500), Some(digest_of(&file[..500])));
+        assert!(standings.last_before(0).is_some());
+        assert!(target.0.lock().unwrap().iter().all(|&byte| byte == 0xAA), "nothing is understood yet");
+        let spooled = spool.of_size(arrived);
+        engine(Some(&spooled)).run(|feed| place(feed, &mut image, &spooled)).unwrap();
+        assert!(*target.0.lock().unwrap() == guest);
+    }
+
+    /// Zeros that can be skipped, then data.
+    struct Holed<'a>(u64, &'a [u8]);
+
+    impl Read for Holed<'_> {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            let zeros = out.len().min(self.0 as usize);
+            if zeros == 0 {
+                return self.1.read(out);
+            }
+            out[..zeros].fill(0);
+            self.0 -= zeros as u64;
+            Ok(zeros)
+        }
+    }
+
+    impl HoleRead for Holed<'_> {
+        fn skip_hole(&mut self, unit: u64, most: u64) -> std::io::Result<u64> {
+            let len = self.0.min(most) / unit * unit;
+            self.0 -= len;
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn a_hole_of_a_stream_becomes_zeros_of_the_disk() {
+        let data: Vec<u8> = (0..20_000_u32).map(|i| (i % 251 + 1) as u8).collect();
+        let hole = 3 * 4096 + 700;
+        let size = hole as usize + data.len();
+        let mut image = disk_format::stream(Format::Raw, disk_format::Limits::default()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::beside(folder.path(), 0).unwrap();
+        let (target, watch) = (AnyOrder::of_size(size), Watch::default());
+        let engine = Engine {
+            bytes: None,
+            sink: EngineSink::Any(&target),
+            watch: &watch,
+            size: Size { workers: 1, readers: 0, buffers: 3, sum: false },
+            marks: None,
+        };
+        let standings = Standings::wanted(false);
+        let run = engine.run(|feed| {
+            arrive(feed, &mut *image, &mut Holed(hole, &data), 0, 4096, (&spool, &standings)).map(drop)
+        });
+        assert_eq!(run.unwrap().reached.file, size as u64);
+        assert!(*target.0.lock().unwrap() == [&vec![0; hole as usize][..], &data].concat());
+    }
+
+    #[test]
+    fn a_full_spool_ends_the_stream() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::beside(folder.path(), 4096).unwrap();
+        let (target, watch) = (AnyOrder::of_size(0), Watch::default());
+        let size = Size { workers: 1, readers: 0, buffers: 3, sum: false };
+        let engine = Engine { bytes: None, sink: EngineSink::Any(&target), watch: &watch, size, marks: None };
+        let standings = Standings::wanted(false);
+        let run = engine.run(|feed| {
+            let (mut image, mut reader) = (Late::default(), Dense(&[7; 20_000][..]));
+            arrive(feed, &mut image, &mut reader, 0, 1000, (&spool, &standings)).map(drop)
+        });
+        assert_eq!(run.unwrap_err().kind(), crate::ErrorKind::Refused);
+    }
+
+    #[test]
+    fn states_are_kept_apart_and_of_many_every_second_one() {
+        let standings = Standings::wanted(true);
+        let note = |at| standings.note(&Late { at, ..Late::default() }, at);
+        let before = |done| standings.last_before(done).map(|position| position.at);
+        // One byte too near to the first one, then far enough.
+        [0, APART - 1, APART].into_iter().for_each(note);
+        assert_eq!(before(APART - 1), Some(0));
+        assert_eq!(before(APART), Some(APART));
+        assert_eq!(before(0), None, "older ones are dropped");
+        // As many as are kept, then one more: every second one is dropped.
+        let most = MOST as u64;
+        (2..=most).for_each(|number| note(number * APART));
+        assert_eq!(standings.list.lock().unwrap().len(), MOST);
+        note((most + 1) * APART);
+        let kept: Vec<u64> =
+            standings.list.lock().unwrap().iter().map(|position| position.at / APART).collect();
+        let expected: Vec<u64> = (1..=most).step_by(2).chain([most + 1]).collect();
+        assert_eq!(kept, expected);
+        assert_eq!(before(4 * APART), Some(3 * APART));
+        let unwanted = Standings::wanted(false);
+        unwanted.note(&Late::default(), 0);
+        assert_eq!(unwanted.last_before(u64::MAX), None);
+    }
 
     #[test]
     fn bytes_in_front_are_hashed_once_however_they_pass() {

@@ -70,4 +70,28 @@ mod tests {
         moved.add(4096, &b);
         assert_ne!(forward, moved);
     }
+
+    #[test]
+    fn every_byte_of_every_block_counts() {
+        let sum = |guest, data: &[u8]| {
+            let mut sum = DiskSum::default();
+            sum.add(guest, data);
+            sum
+        };
+        let mut disk = [1; 2048];
+        let whole = sum(0, &disk);
+        // In parts, it is the same.
+        assert_eq!(sum(0, &disk[..512]).join(sum(512, &disk[512..])), whole);
+        for at in [0, 511, 512, 2047] {
+            disk[at] = 0;
+            assert_ne!(sum(0, &disk), whole, "the byte {at} is zero");
+            disk[at] = 1;
+        }
+        // The end of a disk of another size reads back padded.
+        let padded = [&disk[..700], &[0; 324]].concat();
+        assert_eq!(sum(0, &disk[..700]), sum(0, &padded));
+        assert_ne!(sum(0, &disk[..700]), sum(0, &disk[..1024]));
+        assert_eq!(DiskSum::parse(Some(&whole.to_string())), whole);
+        assert_eq!(DiskSum::parse(None), DiskSum::default());
+    }
 }

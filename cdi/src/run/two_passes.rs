@@ -209,36 +209,11 @@ fn changed() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::{Finished, Order};
+    use crate::run::memory_targets::InOrder;
     use disk_format::qcow2::write::{Options, Packed as Cluster, Writer};
     use proptest::prelude::*;
 
     const CLUSTER: usize = 4096;
-
-    /// A target that takes bytes in order and keeps them.
-    #[derive(Default)]
-    struct InOrder(Mutex<Vec<u8>>);
-
-    impl Target for InOrder {
-        fn order(&self) -> Order {
-            Order::Guest
-        }
-        fn write(&self, guest: u64, data: &[u8]) -> Result<()> {
-            let mut bytes = self.0.lock().unwrap();
-            assert_eq!(guest, bytes.len() as u64);
-            bytes.extend_from_slice(data);
-            Ok(())
-        }
-        fn zero(&self, guest: u64, len: u64) -> Result<()> {
-            self.write(guest, &vec![0; len as usize])
-        }
-        fn sync(&self) -> Result<()> {
-            Ok(())
-        }
-        fn finish(self: Box<Self>) -> Result<Finished> {
-            Ok(Finished::default())
-        }
-    }
 
     /// Writes a disk whose clusters hold their numbers, or nothing. Gives the size of the file.
     fn write(to: impl WriteAt, disk: &[bool]) -> disk_format::Result<u64> {
@@ -267,7 +242,7 @@ mod tests {
         let woven = Woven::new(&target, layout)?;
         let size = write(&woven, disk)?;
         woven.finish(size)?;
-        Ok(target.0.into_inner().unwrap())
+        Ok(target.bytes.into_inner().unwrap())
     }
 
     proptest! {
@@ -302,5 +277,56 @@ mod tests {
         let kept: usize = layout.tables.values().map(|packed| packed.bytes.len()).sum();
         let tables: usize = layout.tables.values().map(|packed| packed.len).sum();
         assert!(kept * 20 < tables, "{kept} of {tables}");
+    }
+
+    #[test]
+    fn a_table_of_any_length_comes_back_as_it_was() {
+        for len in [0, 7, 8, 104, 4096, 4101] {
+            let table: Vec<u8> = (0..len).map(|i| (i * i % 251) as u8).collect();
+            assert_eq!(Packed::of(&table).unwrap().table().unwrap(), table);
+        }
+        assert!(Packed::of(&vec![0; TABLE]).is_ok() && Packed::of(&vec![0; TABLE + 1]).is_err());
+    }
+
+    #[test]
+    fn scattered_tables_are_refused_where_they_fill_the_memory() {
+        let measured = Measured::default();
+        // Bytes that do not get smaller.
+        let mut state = 1_u64;
+        let mut word = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u8
+        };
+        let table: Vec<u8> = (0..1 << 20).map(|_| word()).collect();
+        let refused = (0..9).find_map(|number| measured.write_all_at(&table, number << 20).err());
+        let e = refused.unwrap();
+        assert!(e.to_string().contains("take more than 8 MiB"), "{e}");
+    }
+
+    #[test]
+    fn a_second_reading_that_is_another_one_is_noticed_at_each_call() {
+        let disk = vec![true; 100];
+        let layout = measured(&disk);
+        let (&last, packed) = layout.tables.last_key_value().unwrap();
+        let table = packed.table().unwrap();
+        let target = InOrder::default();
+        let woven = Woven::new(&target, &layout).unwrap();
+        assert_eq!(*target.announced.lock().unwrap(), Some(layout.size));
+        // The same table, then one with another byte, and one where there was none.
+        woven.write_all_at(&table, last).unwrap();
+        let mut other = table.clone();
+        other[0] ^= 1;
+        for (bytes, at) in [(&other, last), (&table, last + 512)] {
+            assert!(woven.write_all_at(bytes, at).is_err());
+        }
+        // A cluster inside a table, and one where there is one already.
+        let cluster = [1; CLUSTER];
+        assert!(Woven::new(&InOrder::default(), &layout).unwrap().write_data_at(&cluster, 8).is_err());
+        let data = (0..).map(|at| at * CLUSTER as u64).find(|at| !layout.tables.contains_key(at)).unwrap();
+        woven.write_data_at(&cluster, data).unwrap();
+        assert!(woven.write_data_at(&cluster, data).is_err());
+        assert!(woven.finish(layout.size + 512).is_err());
+        woven.finish(layout.size).unwrap();
+        assert_eq!(target.bytes.lock().unwrap().len() as u64, layout.size);
     }
 }

@@ -175,3 +175,68 @@ impl Watch {
         slot.take().map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_begins_anew_has_no_error_and_nothing_written() {
+        let watch = Watch::default();
+        assert!(!watch.interrupted() && watch.kept().is_none() && watch.outcome().is_ok());
+        watch.count_written(7);
+        watch.keeps("a .partial stays".to_owned());
+        watch.fail(Error::failed("the cable is out"));
+        watch.interrupt();
+        assert!(watch.interrupted() && watch.check().is_err());
+        assert_eq!((watch.written(), watch.kept().as_deref()), (7, Some("a .partial stays")));
+        watch.begin_anew();
+        assert!(!watch.interrupted() && watch.check().is_ok() && watch.outcome().is_ok());
+        assert_eq!((watch.written(), watch.kept()), (0, None));
+    }
+
+    #[test]
+    fn the_first_error_says_whether_a_later_run_may_go_on() {
+        let after = |errors: Vec<Error>| {
+            let watch = Watch::default();
+            errors.into_iter().for_each(|e| watch.fail(e));
+            (watch.may_go_on(), watch.outcome().err().map(|e| e.to_string()))
+        };
+        let refused = || Error::refused("an L2 table overlaps data");
+        let failed = || Error::failed("the cable is out");
+        assert_eq!(after(vec![]), (false, None));
+        assert_eq!(after(vec![failed(), refused()]), (true, Some(failed().to_string())));
+        assert_eq!(after(vec![refused(), failed()]), (false, Some(refused().to_string())));
+    }
+
+    #[test]
+    fn a_phase_begins_at_nothing_and_is_the_one_that_was_entered() {
+        let watch = Watch::default();
+        assert_eq!(watch.phase(), Phase::Opening);
+        for phase in Phase::ALL {
+            watch.enter(phase, 100);
+            assert_eq!((watch.phase(), watch.progress()), (phase, (0, 100)));
+            watch.advance(30);
+            assert_eq!(watch.progress(), (30, 100));
+        }
+        let mut names = Phase::ALL.map(Phase::name).to_vec();
+        names.dedup();
+        assert_eq!(names.len(), Phase::ALL.len());
+    }
+
+    #[test]
+    fn bytes_of_a_stream_stay_counted_when_another_is_followed() {
+        let (watch, first, second) = (Watch::default(), Count::default(), Count::default());
+        watch.enter(Phase::Converting, 0);
+        watch.count_read(1);
+        watch.follow(Some(first.clone()));
+        first.add(10);
+        assert_eq!((watch.progress().0, watch.read()), (10, 11));
+        watch.follow(Some(second.clone()));
+        second.add(100);
+        assert_eq!((watch.progress().0, watch.read()), (100, 111));
+        watch.follow(None);
+        watch.advance(5);
+        assert_eq!((watch.progress().0, watch.read()), (5, 111));
+    }
+}
