@@ -108,4 +108,26 @@ mod tests {
             prop_assert!(read.end() <= bytes.len());
         }
     }
+
+    #[test]
+    fn a_record_is_written_up_to_the_limit_and_no_longer_one_is_read() {
+        // Two bytes are its quotes.
+        let whole = encode(&"x".repeat(MAX - 2)).unwrap();
+        assert_eq!(Records::new(&whole).next().map(<[u8]>::len), Some(MAX));
+        let e = encode(&"x".repeat(MAX - 1)).unwrap_err();
+        assert!(e.to_string().contains("is over the limit"), "{e}");
+        let body = vec![b'x'; MAX + 1];
+        let mut line = format!("{:08x} {:08x} ", body.len(), crc32fast::hash(&body)).into_bytes();
+        line.extend_from_slice(&body);
+        line.push(b'\n');
+        assert_eq!(Records::new(&line).next(), None);
+    }
+
+    #[test]
+    fn a_number_has_one_form_only() {
+        assert_eq!(number(b"0000abcd "), Some(0xabcd));
+        for odd in [b"0000ABCD ", b"+000abcd ", b"0000abcdx", b"    abcd "] {
+            assert_eq!(number(odd), None, "{odd:?}");
+        }
+    }
 }

@@ -322,6 +322,48 @@ mod tests {
                 Err("nothing shows"),
             ),
             ("evidence is gone", run(&same), job("a", "p", None), Mode::Always, Err("nothing shows")),
+            (
+                "no evidence by another name",
+                run(&job("b", "p", None)),
+                job("a", "p", None),
+                Mode::Always,
+                Err("read b"),
+            ),
+            (
+                "other content by the same name",
+                run(&job("a", "p", Some(("sha256:01", EvidenceStrength::Content)))),
+                job("a", "p", digest),
+                Mode::Always,
+                Err("has changed"),
+            ),
+            (
+                "content where there was a version",
+                run(&same),
+                job("a", "p", digest),
+                Mode::Always,
+                Err("read a"),
+            ),
+            (
+                "a version where there was content",
+                run(&job("a", "p", digest)),
+                same.clone(),
+                Mode::Always,
+                Err("read a"),
+            ),
+            (
+                "another shown name",
+                run(&Conversion { source: "b".to_owned(), ..same.clone() }),
+                same.clone(),
+                Mode::Always,
+                Err("read b"),
+            ),
+            (
+                "another query and another weak ETag, always",
+                run(&asked("a", "s=1", "e", EvidenceStrength::Likely, 7)),
+                asked("a", "s=2", "f", EvidenceStrength::Likely, 7),
+                Mode::Always,
+                Err("has changed"),
+            ),
         ];
         let doubted = |mode| may_resume(&run(&same), &same, mode, Some("one owner for all"));
         assert_eq!(doubted(Mode::Auto), Resume::Anew(Some("one owner for all".into())));

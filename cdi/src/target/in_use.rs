@@ -229,4 +229,26 @@ mod tests {
         assert!(held.iter().any(|h| h.ends_with("is mounted on /")), "{held:?}");
         assert!(is_mount_point(Path::new("/proc")) && !is_mount_point(Path::new("/proc/self")));
     }
+
+    #[test]
+    fn a_file_that_was_asked_about_is_left_unlocked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        let file = File::create(&path).unwrap();
+        assert_eq!(file_in_use(&file, &path).unwrap(), None);
+        let other = File::open(&path).unwrap();
+        rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let said = file_in_use(&file, &path).unwrap().unwrap();
+        assert!(said.contains("locked by another process"), "{said}");
+    }
+
+    #[test]
+    fn a_mount_has_its_source_by_its_number() {
+        let mounts = mounts();
+        for mount in &mounts {
+            assert_eq!(source_of_mount(mount.id).as_ref(), Some(&mount.source));
+        }
+        let last = mounts.iter().map(|mount| mount.id).max().unwrap_or(0);
+        assert_eq!(source_of_mount(last + 1), None);
+    }
 }

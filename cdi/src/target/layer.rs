@@ -137,3 +137,111 @@ impl Target for LayerTarget<'_> {
 fn put(layer: &mut LayerWriter<'_>, data: &[u8]) -> Result<()> {
     layer.write_all(data).map_err(|e| Error::io("cannot write the layer", e))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use container_disk::pack::Compression;
+    use container_disk::store::Store;
+
+    const KIB: u64 = 1 << 10;
+
+    /// Parts of a disk of 768 KiB: offset, length, and the byte that fills it (0: passed as zeros).
+    const PARTS: [(u64, u64, u8); 4] =
+        [(0, 4 * KIB, 1), (4 * KIB, 600 * KIB, 0), (604 * KIB, 12 * KIB, 2), (616 * KIB, 152 * KIB, 0)];
+    const SIZE: u64 = 768 * KIB;
+
+    struct Fixture {
+        folder: tempfile::TempDir,
+        store: Store,
+    }
+
+    impl Fixture {
+        fn new() -> Fixture {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Store::open(&folder.path().join("store")).unwrap();
+            Fixture { folder, store }
+        }
+
+        fn target(&self) -> LayerTarget<'_> {
+            LayerTarget::new(&self.store, OPTIONS, self.folder.path().to_owned())
+        }
+    }
+
+    const OPTIONS: Options =
+        Options { compression: Compression::Zstd, created: 0, threads: 1, memory: 48 << 20 };
+
+    fn finish(target: LayerTarget<'_>) -> Result<Layer> {
+        let made = target.made();
+        let done = (Box::new(target) as Box<dyn Target>).finish()?;
+        let layer = made.get().unwrap().clone();
+        assert_eq!(done.allocated, layer.size);
+        Ok(layer)
+    }
+
+    fn put_parts(target: &LayerTarget<'_>) {
+        for (at, len, byte) in PARTS {
+            match byte {
+                0 => target.zero(at, len).unwrap(),
+                _ => target.write(at, &vec![byte; len as usize]).unwrap(),
+            }
+        }
+    }
+
+    /// The layer of a disk whose bytes are written in one go.
+    fn expected(fixture: &Fixture) -> Layer {
+        let mut layer = LayerWriter::disk(&fixture.store, &OPTIONS, SIZE).unwrap();
+        for (_, len, byte) in PARTS {
+            layer.write_all(&vec![byte; len as usize]).unwrap();
+        }
+        layer.finish().unwrap()
+    }
+
+    #[test]
+    fn a_layer_is_the_same_whether_its_size_is_told_first_or_last() {
+        let fixture = Fixture::new();
+        let expected = expected(&fixture);
+        let announced = fixture.target();
+        announced.announce(SIZE).unwrap();
+        put_parts(&announced);
+        // Only the first one begins a layer.
+        announced.announce(SIZE).unwrap();
+        announced.sync().unwrap();
+        let layer = finish(announced).unwrap();
+        assert_eq!((&layer.diff_id, &layer.digest), (&expected.diff_id, &expected.digest));
+        let spooled = fixture.target();
+        put_parts(&spooled);
+        let layer = finish(spooled).unwrap();
+        assert_eq!((&layer.diff_id, &layer.digest), (&expected.diff_id, &expected.digest));
+        let empty = LayerWriter::disk(&fixture.store, &OPTIONS, 0).unwrap().finish().unwrap();
+        assert_eq!(finish(fixture.target()).unwrap().diff_id, empty.diff_id);
+    }
+
+    #[test]
+    fn bytes_out_of_order_and_of_another_size_are_refused() {
+        let fixture = Fixture::new();
+        let target = fixture.target();
+        target.announce(SIZE).unwrap();
+        target.write(0, &[1; 4096]).unwrap();
+        for at in [0, 8192] {
+            let e = target.write(at, &[1; 4096]).unwrap_err();
+            assert!(e.to_string().contains("out of order"), "{e}");
+            assert!(target.zero(at, 4096).is_err());
+        }
+        let e = finish(target).unwrap_err();
+        assert!(e.to_string().contains("ends after 4096 of its"), "{e}");
+        let target = fixture.target();
+        target.announce(4096).unwrap();
+        assert!(target.write(0, &[1; 8192]).is_err(), "more than was announced");
+        let target = fixture.target();
+        target.announce(4096).unwrap();
+        assert!(target.zero(0, 8192).is_err());
+    }
+
+    #[test]
+    fn a_folder_without_room_for_the_spool_is_told() {
+        let fixture = Fixture::new();
+        let target = LayerTarget::new(&fixture.store, OPTIONS, fixture.folder.path().join("gone"));
+        assert!(target.write(0, &[1; 4096]).is_err());
+    }
+}

@@ -75,6 +75,15 @@ mod tests {
         assert_eq!(of("./-").unwrap(), Destination::File("./-".into()));
         assert_eq!(of("/no/such/file").unwrap(), Destination::File("/no/such/file".into()));
         assert_eq!(of("/dev/null").unwrap(), Destination::File("/dev/null".into()));
+        for (destination, shown, path) in [
+            (Destination::Stdout, "standard output", None),
+            (Destination::Device("/dev/sda".into()), "/dev/sda", Some("/dev/sda")),
+            (Destination::File("disk.img".into()), "disk.img", Some("disk.img")),
+            (Destination::Image("os:1".to_owned()), "os:1", None),
+            (Destination::Null, "nowhere", None),
+        ] {
+            assert_eq!((destination.to_string().as_str(), destination.path()), (shown, path.map(Path::new)));
+        }
         for name in ["", "http://x/y", "https://x/y"] {
             assert_eq!(of(name).unwrap_err().kind(), ErrorKind::Usage);
         }

@@ -422,4 +422,67 @@ mod tests {
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
         drop(copy);
     }
+
+    /// The fallback for file systems without holes.
+    #[test]
+    fn zeros_are_written_over_a_range_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        let (from, len) = (3, 2 * ZEROS.len() as u64 + 5);
+        std::fs::write(&path, vec![7; (from + len) as usize + 2]).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        RealFolder::open(folder.path()).unwrap().holds(file).write_zeros(from, len).unwrap();
+        let expected = [&[7; 3][..], &vec![0; len as usize], &[7; 2]].concat();
+        assert!(std::fs::read(&path).unwrap() == expected);
+        // A file that is not open for writing.
+        let reader = RealFolder::open(folder.path()).unwrap().holds(File::open(&path).unwrap());
+        assert!(reader.write_zeros(from, len).is_err() && reader.write_zeros(from, 0).is_ok());
+    }
+
+    #[test]
+    fn a_file_is_made_anew_in_place_of_one_with_other_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = RealFolder::open(folder.path()).unwrap();
+        let name = OsStr::new("disk.img.partial");
+        std::fs::write(folder.path().join("other"), b"precious").unwrap();
+        std::fs::hard_link(folder.path().join("other"), folder.path().join(name)).unwrap();
+        let file = real.create(name).unwrap();
+        assert_eq!(file.len().unwrap(), 0);
+        assert_eq!(std::fs::read(folder.path().join("other")).unwrap(), b"precious");
+        assert!(real.remove(name).unwrap() && !real.remove(name).unwrap());
+        // A name of the working directory is shown without it.
+        assert_eq!(RealFolder::open(Path::new("")).unwrap().path(name), Path::new(name));
+    }
+
+    /// File systems give the number of a removed file again: then the moment of its birth tells two apart.
+    #[test]
+    fn a_file_of_the_same_name_is_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = RealFolder::open(folder.path()).unwrap();
+        let made = || real.create(OsStr::new("x")).unwrap().identity().unwrap();
+        let first = made();
+        // Births are told in ticks of the kernel's clock.
+        assert!((0..100_000).any(|_| made() != first), "{first}");
+    }
+
+    #[test]
+    fn zeros_of_a_reserved_file_keep_its_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = RealFolder::open(folder.path()).unwrap();
+        let file = real.create(OsStr::new("x")).unwrap();
+        let (half, size) = (512 << 10, 1 << 20);
+        file.reserve(0).unwrap();
+        file.zero(0, 0, false).unwrap();
+        file.reserve(size).unwrap();
+        file.write_at(&vec![7; size as usize], 0).unwrap();
+        let reserved = file.allocated().unwrap();
+        file.zero(0, half, true).unwrap();
+        assert_eq!(file.allocated().unwrap(), reserved);
+        file.zero(0, half, false).unwrap();
+        assert!(file.allocated().unwrap() <= reserved - half, "{reserved}");
+        let mut bytes = vec![1; size as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        let (zeros, data) = bytes.split_at(half as usize);
+        assert!(zeros.iter().all(|&byte| byte == 0) && data.iter().all(|&byte| byte == 7));
+    }
 }

@@ -161,4 +161,11 @@ mod tests {
         assert_eq!(e.kind(), ErrorKind::Failed);
         assert!(e.to_string().contains("went away"), "{e}");
     }
+
+    #[test]
+    fn zeros_for_a_reader_that_goes_away_fail_too() {
+        let (read, target) = pipe();
+        drop(read);
+        assert!(target.zero(0, 100).unwrap_err().to_string().contains("went away"));
+    }
 }

@@ -268,3 +268,24 @@ fn an_earlier_run_is_gone_on_with_for_its_owner_alone() {
     forget(&device.device, folder.path()).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+/// Written bytes wait in the page cache of the device until a sync. A loop device then writes them to its
+/// file.
+#[test]
+fn bytes_are_on_the_device_when_a_sync_or_the_end_says_so() {
+    let Some(device) = Loop::new(&[]) else { return };
+    let target = BlockTarget::open(&device.device, Some(SIZE)).unwrap();
+    let below = |at: u64| {
+        let mut byte = [0];
+        File::open(device._folder.path().join("backing")).unwrap().read_exact_at(&mut byte, at).unwrap();
+        byte[0]
+    };
+    target.write(0, &[1; 4096]).unwrap();
+    target.sync().unwrap();
+    assert_eq!(below(0), 1, "a mark would speak of what is not there");
+    target.write(8192, &[2; 4096]).unwrap();
+    target.zero(16384, 4096).unwrap();
+    let done = (Box::new(target) as Box<dyn Target>).finish().unwrap();
+    assert_eq!((below(8192), below(16384)), (2, 0));
+    assert_eq!(done.allocated, 3 * 4096);
+}

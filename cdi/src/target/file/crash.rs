@@ -41,16 +41,26 @@ struct Manner {
 /// One run of a small engine: in order, with marks. Checks the data that it continues from. After an error it
 /// completes what it has begun, and makes marks: callers of a target and a journal may do so.
 fn run(folder: &SimFolder, how: Manner) -> Result<()> {
-    let disk = disk(how.seed);
-    let size = disk.len() as u64;
+    run_to_mark(folder, how, &mut 0)
+}
+
+/// Begins a run, or continues one.
+fn start(folder: &SimFolder, how: Manner) -> Result<Started> {
     let options = FileOptions {
-        size: how.size_known.then_some(size),
+        size: how.size_known.then_some(disk(how.seed).len() as u64),
         preallocate: how.preallocate,
         ..FileOptions::default()
     };
     let replaced = folder.replaced(NAME);
     let claim = Claim::of(Arc::new(folder.clone()), OsStr::new(NAME), replaced, ForeignFile::Replace)?;
-    let started = claim.start(options, &job(how.seed), Mode::Auto)?;
+    claim.start(options, &job(how.seed), Mode::Auto)
+}
+
+/// The same as [`run`]. `marked` becomes the bytes of the last mark that was made.
+fn run_to_mark(folder: &SimFolder, how: Manner, marked: &mut u64) -> Result<()> {
+    let disk = disk(how.seed);
+    let size = disk.len() as u64;
+    let started = start(folder, how)?;
     let mut from = 0;
     if let Some(Mark { position: Position::Table { window: offset, .. }, .. }) = started.mark {
         from = usize::try_from(offset).unwrap();
@@ -78,7 +88,10 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
         if (i + 1) % how.marks == 0 || failed.is_some() {
             let position = Position::Table { window: reached, done: 0 };
             let mark = Mark { position, written: reached, sum: None };
-            failed = failed.or(started.journal.mark(&started.target, &mark).err());
+            match started.journal.mark(&started.target, &mark) {
+                Ok(_) => *marked = reached,
+                Err(e) => failed = failed.or(Some(e)),
+            }
         }
         if failed.is_some() {
             if in_flight == 0 || !is_written {
@@ -202,6 +215,59 @@ fn a_run_that_was_cut_does_not_begin_again_from_zero() {
         "{} of {steps} steps were done again",
         folder.steps() - before
     );
+}
+
+/// An append to the journal, and its rewriting, leave the marks in front as they are.
+#[test]
+fn a_mark_that_was_made_is_found_after_a_cut_at_any_later_step() {
+    for how in manners(1) {
+        let whole = SimFolder::new();
+        run(&whole, how).unwrap();
+        for stop in 0..whole.steps() {
+            for luck in 0..8 {
+                let (folder, mut marked) = (SimFolder::new(), 0);
+                folder.stop_after(stop);
+                let done = run_to_mark(&folder, how, &mut marked);
+                let folder = match luck {
+                    0 => folder.after_kill(),
+                    1 => folder.after_eviction(),
+                    _ => folder.after_power_cut_without_junk(&mut Rng(luck)),
+                };
+                if done.is_ok() || folder.contents(NAME).is_some() {
+                    continue;
+                }
+                let found = start(&folder, how).unwrap().mark.map_or(0, |mark| mark.written);
+                assert!(
+                    found >= marked,
+                    "{how:?}, stopped at {stop}, luck {luck}: {marked} bytes were marked, and {found} are found"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mark_that_fails_is_cut_off_and_none_is_made_behind_it() {
+    let folder = SimFolder::new();
+    let started = start(&folder, manners(1)[0]).unwrap();
+    let mark = |written| {
+        let position = Position::Table { window: written, done: 0 };
+        started.journal.mark(&started.target, &Mark { position, written, sum: None })
+    };
+    let journal = || folder.contents("disk.partial.journal").unwrap();
+    for written in [1, 2] {
+        let before = journal();
+        mark(written).unwrap();
+        assert!(journal().starts_with(&before) && journal().len() > before.len(), "a record was overwritten");
+    }
+    let before = journal();
+    folder.fail(Fault::Write(folder.done().writes), 0);
+    let e = mark(3).unwrap_err();
+    assert!(e.to_string().contains("cannot write disk.partial.journal"), "{e}");
+    assert!(journal() == before, "half a record stays");
+    let e = mark(4).unwrap_err();
+    assert!(e.to_string().contains("it has failed in this run"), "{e}");
+    assert!(journal() == before);
 }
 
 #[test]
