@@ -114,11 +114,7 @@ impl Drop for Socket<'_> {
 }
 
 /// Removes a socket that an earlier virt-handler left at `own`. Returns the identity of the kubelet's socket,
-<<<<<<< /tmp/work/m.cur
-/// and the permissions for its version.
-=======
 /// and the permissions for device files under the node's version of cgroups.
->>>>>>> /tmp/work/m.new
 #[expect(clippy::disallowed_methods, reason = "work of virt_handler::blocking")]
 fn clean(own: &Path, kubelet: &Path) -> Result<(Option<Which>, &'static str)> {
     match std::fs::remove_file(own) {

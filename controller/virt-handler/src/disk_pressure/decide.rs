@@ -72,10 +72,6 @@ pub(super) struct Growing {
 /// State of the vCPUs of a VMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vcpus {
-<<<<<<< /tmp/work/m.cur
-    /// Running.
-=======
->>>>>>> /tmp/work/m.new
     Running,
     /// Paused because of disk pressure.
     PausedForDisk,
@@ -91,7 +87,7 @@ pub(super) struct Decision {
     pub(super) after: Duration,
 }
 
-/// Memory from one look to the next.
+/// State that is kept between two looks.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
     is_short: bool,
