@@ -280,7 +280,7 @@ impl Packer for Full {
     }
 }
 
-/// A target that fails at data or at zeros, once it is full.
+/// A target that fails once, at the next data or the next zeros.
 struct Failing {
     at_zeros: bool,
     is_full: AtomicBool,
@@ -288,7 +288,7 @@ struct Failing {
 
 impl Failing {
     fn check(&self, is_zeros: bool) -> Result<()> {
-        match self.is_full.load(Relaxed) && is_zeros == self.at_zeros {
+        match is_zeros == self.at_zeros && self.is_full.swap(false, Relaxed) {
             true => Err(Error::failed("no room")),
             false => Ok(()),
         }
@@ -323,14 +323,17 @@ fn an_error_of_the_target_ends_the_run() {
     let from = holed.extents[0].file_range().unwrap().start as usize;
     holed.file[from + CLUSTER as usize..from + 3 * CLUSTER as usize].fill(0);
     let (raw, packed) = (Disk::of(&[('r', CLUSTER)]), Disk::of(&[('p', CLUSTER)]));
-    let zeros = Disk::of(&[('z', CLUSTER)]);
-    let how = Cut { piece: 256 * KIB, gap: 0 };
-    for (disk, at_zeros) in [(&zeros, true), (&holed, true), (&raw, false), (&packed, false)] {
+    let (zeros, apart) =
+        (Disk::of(&[('z', CLUSTER)]), Disk::of(&[('p', CLUSTER), ('z', CLUSTER), ('p', CLUSTER)]));
+    let how = Cut { piece: 256 * KIB, gap: 4 * KIB };
+    for (disk, at_zeros) in [(&zeros, true), (&holed, true), (&raw, false), (&packed, false), (&apart, false)]
+    {
         let target = Failing { at_zeros, is_full: true.into() };
         let watch = Watch::default();
         let run = engine(&disk.file, EngineSink::Any(&target), &watch, 0)
             .run(|feed| tables::any_order(feed, disk, how, Reached::default()));
         assert_eq!(run.unwrap_err().to_string(), "no room", "{:?}", disk.extents);
+        target.is_full.store(true, Relaxed);
         let watch = Watch::default();
         let front = FrontToBack { target: &target, watch: &watch };
         let run = engine(&disk.file, EngineSink::Ordered(&front), &watch, 0)
