@@ -1,4 +1,4 @@
-//! virt-handler asks the API server for what it declares, and nothing else.
+//! Test that virt-handler uses exactly the API rights that it declares.
 
 #[cfg(test)]
 mod tests {
@@ -16,7 +16,7 @@ mod tests {
     use serde_json::json;
     use serve::certificate;
 
-    /// All of virt-handler that has a client.
+    /// All parts of virt-handler that have a client.
     #[tokio::test]
     async fn every_right_is_used_and_no_other() {
         let server = Asked::begin().await;

@@ -1,36 +1,34 @@
-//! Rules of nftables as values, and as `nft` would print them. What the kernel is sent is `netlink::rules`.
+//! nftables rules as values, printed in the format of `nft`. Module `netlink::rules` encodes them for the
+//! kernel.
 
 use std::fmt;
 use std::net::IpAddr;
 
-/// A table of our chains; what others have in it stays.
+/// A table with our chains; chains of other programs in it stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// Addresses of IPv6, not of IPv4.
+    /// True for IPv6, false for IPv4.
     pub(crate) v6: bool,
-    /// In order; each is emptied first.
+    /// Chains in order; each is emptied first.
     pub(crate) chains: Vec<Chain>,
 }
 
-/// A chain of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// Where packets come into it; nowhere but from other chains otherwise.
+    /// Hook of a base chain; `None` for a chain that is reached by jumps only.
     pub(crate) hook: Option<Hook>,
-    /// In order.
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Where packets come into a chain: one that translates addresses, but for the first two.
+/// Netfilter hook of a base chain. Chains translate addresses, except for the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hook {
-    /// As they come from a link, before any address is translated, also back.
+    /// Prerouting of packets in either direction, before address translation.
     Raw,
-    /// As they go from one link to another, between the translations of their two addresses.
+    /// Forwarding of packets between links, after the translation of the destination and before that of the
+    /// source.
     Forward,
     Prerouting,
     Input,
@@ -38,54 +36,52 @@ pub(crate) enum Hook {
     Postrouting,
 }
 
-/// What is done to which packets. All are counted.
+/// Conditions with a verdict. Matching packets are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// All of them hold.
+    /// Conditions, all of which must hold.
     pub(crate) matches: Vec<Match>,
-    /// What is done.
     pub(crate) verdict: Verdict,
 }
 
-/// A property of a packet.
+/// Condition on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// It came in on this link.
+    /// Incoming link.
     From(String),
-    /// It came in on another link than this one.
+    /// Incoming link other than this one.
     NotFrom(String),
-    /// It goes out on this link.
+    /// Outgoing link.
     To(String),
-    /// Who sent it.
+    /// Source address.
     Source(IpAddr),
-    /// It has another sender.
+    /// Source address other than this one.
     NotSource(IpAddr),
-    /// Whom it is for.
+    /// Destination address.
     Destination(IpAddr),
-    /// It is for another address.
+    /// Destination address other than this one.
     NotDestination(IpAddr),
-    /// Its sender is of 127.0.0.0/8.
+    /// Source address in 127.0.0.0/8.
     FromLoopback,
-    /// It is for one of 127.0.0.0/8.
+    /// Destination address in 127.0.0.0/8.
     ToLoopback,
-    /// The protocol (6 TCP, 17 UDP) and the ports that it is for: the first and the last.
+    /// Protocol (6 TCP, 17 UDP), and first and last destination port.
     Ports(u8, u16, u16),
 }
 
-/// What is done to a packet.
+/// Action on a matching packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes through another chain.
+    /// Jump to another chain.
     Jump(&'static str),
-    /// It comes from the link's own address.
+    /// Translation of the source to the address of the outgoing link.
     Masquerade,
-    /// It is for this one.
+    /// Translation of the destination to this address.
     Dnat(IpAddr),
-    /// It comes from this one.
+    /// Translation of the source to this address.
     Snat(IpAddr),
-    /// It leaves the chain as it is.
+    /// End of the chain, without an action.
     Return,
-    /// It goes nowhere.
     Drop,
 }
 
@@ -148,7 +144,7 @@ impl fmt::Display for Hook {
 }
 
 impl Hook {
-    /// The kind of its chains.
+    /// Type of chains at this hook.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Hook::Raw | Hook::Forward => "filter",
@@ -156,7 +152,8 @@ impl Hook {
         }
     }
 
-    /// Its number and the usual priority there, of address translation, before it or between.
+    /// Number of the hook, and the usual priority of address translation, or of filters before it or in
+    /// between.
     pub(crate) fn place(self) -> (u32, i32) {
         match self {
             Hook::Raw => (0, -300),

@@ -1,5 +1,5 @@
-//! What is told about a VMI's interfaces: those of the spec with their addresses. What the guest agent adds is merged by
-//! whoever writes the status.
+//! Status of a VMI's interfaces: those of the spec, with their addresses. The caller merges the guest agent's
+//! report.
 
 use super::names;
 use api::launcher::Link;
@@ -8,15 +8,16 @@ use api::vmi::InterfaceStatus;
 use cluster_model::networks;
 use std::collections::BTreeMap;
 
-/// What hook sidecars are told of the pod's networks, where one of the VMI's wants to know. `said`: what Multus says of them.
+/// Network information for hook sidecars; `None` if no sidecar of the VMI wants it. `said`: annotation of
+/// Multus.
 pub(crate) fn info(machine: &Machine, said: Option<&str>) -> Option<String> {
     let wanted = machine.hooks.iter().any(|hook| hook.device_info);
     let cards = machine.interfaces.iter().map(|interface| (interface.name.as_str(), names::card(interface)));
     wanted.then(|| networks::info(said, cards))
 }
 
-/// The interfaces of a VMI, in the order of its spec. Both bindings show the pod's addresses: behind a masquerade
-/// the guest is reached there, on a bridge it has them.
+/// Interfaces of a VMI, in the order of its spec. Both bindings show the pod's addresses: behind a masquerade
+/// the guest is reached by them, on a bridge it has them.
 pub(crate) fn status(
     machine: &Machine,
     links: &BTreeMap<String, Link>,
@@ -33,14 +34,14 @@ pub(crate) fn status(
         };
         let of_pod = if card == names::PRIMARY { pod_ips } else { &[] };
         let ips: Vec<String> = match interface.binding {
-            // What a plugin does with them is not known; who looks for the guest finds it there.
+            // The plugin's use of the addresses is unknown, but clients find the guest by them.
             Binding::Masquerade
             | Binding::ManagedTap
             | Binding::Tap
             | Binding::Sidecar
             | Binding::Sriov
             | Binding::Passt => of_pod.to_vec(),
-            // The other family stays with the pod.
+            // Addresses of the other IP version stay with the pod.
             Binding::Bridge => of_pod.iter().filter(|ip| !ip.contains(':')).cloned().collect(),
         };
         let many = machine.network_multi_queue

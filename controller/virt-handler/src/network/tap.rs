@@ -1,4 +1,4 @@
-//! A tap: a link whose other end a program holds. It is made here, and opened by the QEMU of a user without rights.
+//! Tap device: created here, and opened by QEMU, which runs as a user without rights.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -6,7 +6,7 @@ use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
 use std::ffi::c_int;
 use std::io;
 
-/// What the kernel is told of the tap's user and group.
+/// User and group of the tap.
 const OWNER: usize = api::launcher::USER as usize;
 
 const TAP: u16 = 0x0002;
@@ -19,7 +19,7 @@ const SET_PERSIST: Opcode = opcode::write::<c_int>(b'T', 203);
 const SET_OWNER: Opcode = opcode::write::<c_int>(b'T', 204);
 const SET_GROUP: Opcode = opcode::write::<c_int>(b'T', 206);
 
-/// `struct ifreq` with flags in it.
+/// `struct ifreq` with flags.
 #[repr(C)]
 struct Request {
     name: [u8; 16],
@@ -27,7 +27,7 @@ struct Request {
     rest: [u8; 22],
 }
 
-/// Makes a tap that stays.
+/// Creates a persistent tap.
 #[allow(unsafe_code)] // ioctls
 #[expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Folders of tenants, walked so that nothing in them leads anywhere else.
+//! Access to folders of tenants without leaving them.
 //!
 //! ```text
 //!  Folder::open("/var/lib/kubelet/pods/UID")   ours, trusted: links of the host's own are followed
@@ -11,12 +11,13 @@
 //!  process.image()                             the same without what is mounted in it: the image alone
 //! ```
 //!
-//! virt-handler is root; whoever fills a pod's folder is not, and may change it between two of our steps. Everything is
-//! therefore done on what was opened, never twice by name. Opening alone can do harm: a device begins to wind or to count
-//! down, a pipe lets its writer go. So a name is first held (`O_PATH`, which opens nothing) and looked at, and
-//! [`Held::open`] is the only way in.
+//! virt-handler is root, but the tenant who fills a pod's folder is not, and may change it between two of our
+//! steps. Therefore everything is done on opened descriptors, never twice by name. Opening alone can do harm:
+//! a tape device begins to wind, a watchdog to count down, a pipe lets its writer go. So a name is first held
+//! (`O_PATH`, which opens nothing) and checked, and [`Held::open`] is the only way to open it.
 //!
-//! Each call may block for as long as a file system of a tenant likes: it is made in work of `virt_handler::blocking`.
+//! Each call may block as long as a file system of a tenant likes, so calls are made in work of
+//! `virt_handler::blocking`.
 #![expect(clippy::disallowed_methods, reason = "this is the way in to files of tenants")]
 
 use crate::error::{Error, ErrorKind, Result};
@@ -36,30 +37,30 @@ pub use api::launcher::USER as LAUNCHER;
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// The extended attribute with the SELinux label of a file.
+/// Extended attribute with the SELinux label of a file.
 const LABEL: &str = "security.selinux";
 
-/// What is done with a file that is opened.
+/// Access mode of an opened file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read.
+    /// Read only.
     Read,
-    /// It is read and written.
+    /// Read and write.
     Write,
-    /// It is written: some files of the kernel's cannot be read.
+    /// Write only: some files of the kernel cannot be read.
     WriteOnly,
 }
 
-/// An open folder, and how errors call it.
+/// An open folder, and its path in errors.
 #[derive(Debug)]
 pub struct Folder {
     fd: OwnedFd,
     shown: PathBuf,
-    /// How names in it are walked.
+    /// Rules for the resolution of paths in it.
     resolve: ResolveFlags,
 }
 
-/// Something in a folder, held but not opened.
+/// An entry of a folder, held but not opened.
 #[derive(Debug)]
 pub struct Held {
     fd: OwnedFd,
@@ -67,11 +68,11 @@ pub struct Held {
     shown: PathBuf,
 }
 
-/// Something in a folder, looked at.
+/// Metadata of an entry of a folder.
 pub struct Look(Stat);
 
 impl Folder {
-    /// A folder of the host's own.
+    /// Opens a folder of the host.
     pub fn open(path: &Path) -> Result<Folder> {
         is_away_from_workers();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -80,61 +81,62 @@ impl Folder {
         Ok(Folder { fd, shown: path.to_owned(), resolve: BENEATH })
     }
 
-    /// A folder that is open already.
+    /// Wraps a folder that is open already.
     pub(super) fn opened(fd: OwnedFd, shown: PathBuf) -> Folder {
         Folder { fd, shown, resolve: BENEATH }
     }
 
-    /// A folder that is open already, of which nothing is walked that is mounted in it.
+    /// Wraps a folder that is open already, without the mounts in it.
     pub(super) fn unmixed(fd: OwnedFd, shown: PathBuf) -> Folder {
         Folder { fd, shown, resolve: BENEATH.union(ResolveFlags::NO_XDEV) }
     }
 
-    /// The same folder, of which nothing is walked that is mounted in it.
+    /// The same folder without the mounts in it.
     pub fn alone(&self) -> Result<Folder> {
         let Folder { fd, .. } = self.folder(".")?;
         Ok(Folder::unmixed(fd, self.shown.clone()))
     }
 
-    /// A folder in it; no link on the way is followed.
+    /// Opens a folder below this one, without following links.
     pub fn folder(&self, path: &str) -> Result<Folder> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let (fd, resolve) = (self.walk(path, flags, self.resolve)?, self.resolve);
         Ok(Folder { fd, shown: self.shown.join(path), resolve })
     }
 
-    /// A folder by the absolute name that it has for whoever lives here. Links are followed as they are there
-    /// (`/var/run`), and cannot lead out. For what lies in folders that are root's in each image: whoever may write to a
-    /// folder on the way puts a link in it. What lies deeper is walked from there, by `folder`.
+    /// Opens a folder by its absolute path in the container whose root this is. Links are followed within the
+    /// root (`/var/run`) and cannot lead out of it. Use it for paths of folders that belong to root in each
+    /// image: if a tenant may write to a folder on the way, it can put a link there. Deeper paths are opened
+    /// from there, by `folder`.
     pub fn within(&self, path: &str) -> Result<Folder> {
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let fd = self.walk(path, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
         Ok(Folder { fd, shown: self.shown.join(path.trim_start_matches('/')), resolve: BENEATH })
     }
 
-    /// What has this name, whatever it is; a link is refused.
+    /// Holds the entry of this name, of any type but a link.
     pub fn held(&self, path: &str) -> Result<Held> {
         let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, self.resolve)?;
         let shown = self.shown.join(path);
         let stat = looked(&fd, &shown)?;
-        // A link can be held without being followed; nobody here wants one.
+        // A link can be held without being followed, but no caller wants one.
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             return Err(self.cannot(path, Errno::LOOP));
         }
         Ok(Held { fd, stat, shown })
     }
 
-    /// The regular file of this name, for reading.
+    /// Opens the regular file of this name for reading.
     pub fn read(&self, path: &str) -> Result<File> {
         self.held(path)?.open(Access::Read)
     }
 
-    /// The regular file of this name, for reading and writing.
+    /// Opens the regular file of this name for reading and writing.
     pub fn write(&self, path: &str) -> Result<File> {
         self.held(path)?.open(Access::Write)
     }
 
-    /// A new file, which must not be there yet. It is the launcher's.
+    /// Creates a file, which must not exist, and gives it to the launcher.
     pub fn create(&self, path: &str) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
@@ -144,7 +146,7 @@ impl Folder {
         Ok(fd.into())
     }
 
-    /// A folder that is made where it is missing. It is the launcher's.
+    /// Opens a folder, and creates missing ones on the way, which are given to the launcher.
     pub fn made(&self, path: &str) -> Result<Folder> {
         let mut here = self.folder(".")?;
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -166,7 +168,7 @@ impl Folder {
         Ok(here)
     }
 
-    /// A folder directly in it that is made where it is missing, and is ours alone.
+    /// Opens a direct subfolder, or creates it for root only.
     pub fn made_for_root(&self, name: &str) -> Result<Folder> {
         single(name, self)?;
         match mkdirat(&self.fd, name, Mode::RWXU) {
@@ -175,7 +177,8 @@ impl Folder {
         }
     }
 
-    /// The node of a block device directly in it, made where it is missing. It is the launcher's.
+    /// Holds the node of a block device directly in this folder. A missing node is created and given to the
+    /// launcher.
     pub fn block_device(&self, name: &str, number: u64) -> Result<Held> {
         single(name, self)?;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -197,7 +200,7 @@ impl Folder {
         Ok(node)
     }
 
-    /// The names in it that are not `.` or `..`; at most `most`.
+    /// Names in this folder without `.` and `..`; at most `most`.
     pub fn names(&self, most: usize) -> Result<Vec<String>> {
         let cannot = |e: Errno| Error::io(format!("cannot list {}", self.shown.display()), e);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -221,14 +224,14 @@ impl Folder {
         Ok(names)
     }
 
-    /// What has this name directly in it; a link is looked at as one, never followed.
+    /// Metadata of a direct entry; links are not followed.
     pub fn look(&self, name: &str) -> Result<Look> {
         single(name, self)?;
         let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| self.cannot(name, e))?;
         Ok(Look(stat))
     }
 
-    /// The text of a link directly in it; it is not followed.
+    /// Target text of a link directly in this folder; it is not followed.
     pub fn link(&self, name: &str) -> Result<String> {
         single(name, self)?;
         let text = readlinkat(&self.fd, name, Vec::new()).map_err(|e| self.cannot(name, e))?;
@@ -236,7 +239,7 @@ impl Folder {
         text.into_string().map_err(|_| Error::refused(format!("the link {} is not UTF-8", shown.display())))
     }
 
-    /// Removes a file directly in it, if it is there.
+    /// Removes a file directly in this folder, if it exists.
     pub fn remove(&self, name: &str) -> Result<()> {
         single(name, self)?;
         match unlinkat(&self.fd, name, AtFlags::empty()) {
@@ -245,11 +248,11 @@ impl Folder {
         }
     }
 
-    /// Gives a file directly in it another name, which nothing may have yet.
+    /// Renames a file directly in this folder; the new name must be free.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         single(from, self)?;
         single(to, self)?;
-        // Not every file system can refuse to replace; what was looked at a moment ago is then taken for the truth.
+        // Not every file system supports "do not replace"; then the earlier check has to be enough.
         match renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL) => renameat(&self.fd, from, &self.fd, to),
             done => done,
@@ -257,29 +260,30 @@ impl Folder {
         .map_err(|e| Error::io(format!("cannot make {}", self.shown.join(to).display()), e))
     }
 
-    /// Bytes that an ordinary user may still write here, and bytes of one block.
+    /// Bytes that an unprivileged user may still write here.
     pub fn room(&self) -> Result<u64> {
         let found = rustix::fs::fstatvfs(&self.fd)
             .map_err(|e| Error::io(format!("cannot see how much room {} has", self.shown.display()), e))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
-    /// How many bytes its file system has.
+    /// Size of the file system in bytes.
     pub fn capacity(&self) -> Result<u64> {
         let found = rustix::fs::fstatvfs(&self.fd)
             .map_err(|e| Error::io(format!("cannot see how large {} is", self.shown.display()), e))?;
         Ok(found.f_blocks.saturating_mul(found.f_frsize))
     }
 
-    /// Number of the device with its file system.
+    /// Device number of the file system.
     pub fn device(&self) -> Result<u64> {
         let found =
             fstat(&self.fd).map_err(|e| Error::io(format!("cannot look at {}", self.shown.display()), e))?;
         Ok(found.st_dev)
     }
 
-    /// Something is mounted here; what, it does not say. A tenant makes folders and links, but no mounts; in a container that
-    /// has the folder of the mounts and not the mounts, it may exchange their names.
+    /// True if the folder is a mount point, of any file system. A tenant can create folders and links, but no
+    /// mounts. It can exchange the names of mounts in a container that has their parent folder, but not the
+    /// mounts.
     pub fn is_mount(&self) -> Result<bool> {
         let shown = self.shown.display();
         let found = statx(&self.fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())
@@ -292,7 +296,7 @@ impl Folder {
         }
     }
 
-    /// It is the same folder.
+    /// True if both are the same folder.
     pub fn is(&self, other: &Folder) -> Result<bool> {
         let stat = |folder: &Folder| {
             fstat(&folder.fd).map_err(|e| Error::io(format!("cannot look at {}", folder.shown.display()), e))
@@ -301,7 +305,7 @@ impl Folder {
         Ok((this.st_dev, this.st_ino) == (that.st_dev, that.st_ino))
     }
 
-    /// How errors call it.
+    /// Path in errors.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
@@ -328,59 +332,59 @@ impl Folder {
 }
 
 impl Look {
-    /// What it is.
+    /// Type of the entry.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.0.st_mode)
     }
 
-    /// How many bytes it has.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         u64::try_from(self.0.st_size).unwrap_or_default()
     }
 
-    /// Bytes that it takes on its file system: fewer than its size, where it has holes.
+    /// Bytes that it takes on the file system: fewer than its size if it has holes.
     pub fn allocated(&self) -> u64 {
         u64::try_from(self.0.st_blocks).unwrap_or_default().saturating_mul(512)
     }
 
-    /// It is this file, which is open.
+    /// True if it is the same file as this open one.
     pub fn is(&self, file: &Metadata) -> bool {
         (self.0.st_dev, self.0.st_ino) == (file.dev(), file.ino())
     }
 }
 
 impl Held {
-    /// The same, for calls that take what is held.
+    /// Descriptor for calls that take a held entry.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// How errors call it.
+    /// Path in errors.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// It is the same file, wherever it was found.
+    /// True if both are the same file, even by different paths.
     pub fn is(&self, other: &Held) -> bool {
         (self.stat.st_dev, self.stat.st_ino) == (other.stat.st_dev, other.stat.st_ino)
     }
 
-    /// What it is.
+    /// Type of the entry.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
-    /// The number of the device that it is a node of.
+    /// Number of the device, if it is a device node.
     pub fn device_number(&self) -> u64 {
         self.stat.st_rdev
     }
 
-    /// Gives it the SELinux label of another file, without the categories that keep the files of one pod from other pods.
+    /// Gives it the SELinux label of another file, without the categories that separate the files of pods.
     pub fn label_like(&self, other: &Held) -> Result<()> {
         let mut label = [0_u8; 512];
         let length = match getxattr(other.by_descriptor(), LABEL, &mut label[..]) {
             Ok(length) => length,
-            // There is no SELinux.
+            // No SELinux.
             Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(()),
             Err(e) => {
                 return Err(Error::io(
@@ -398,7 +402,8 @@ impl Held {
         })
     }
 
-    /// Makes it the launcher's, unless it is. What has a second name may be somebody else's under that one.
+    /// Makes the launcher its owner. A file with a second hard link is refused, since it may belong to
+    /// another user under that name.
     pub fn give(&self) -> Result<()> {
         if self.kind() != FileType::Directory && self.stat.st_nlink > 1 {
             let shown = self.shown.display();
@@ -415,7 +420,7 @@ impl Held {
             .map_err(|e| Error::io(format!("cannot make {} the launcher's", self.shown.display()), e))
     }
 
-    /// The regular file that it is, opened by what is held: no name is looked up again, and nothing else is ever opened.
+    /// Opens the regular file by its descriptor: the path is not resolved again, and other types are refused.
     pub fn open(&self, access: Access) -> Result<File> {
         is_away_from_workers();
         if self.kind() != FileType::RegularFile {
@@ -426,15 +431,15 @@ impl Held {
             Access::Write => OFlags::RDWR,
             Access::WriteOnly => OFlags::WRONLY,
         };
-        // Somebody may hold a lease on it, which an opening that may not wait does not wait for.
+        // A lease of another process may block the opening; with NONBLOCK it fails instead.
         let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = openat(CWD, self.by_descriptor(), flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open {}", self.shown.display()), e))?;
         Ok(fd.into())
     }
 
-    /// The block device that it is a node of, for reading, also where the node lies on a mount without devices. Only one that is
-    /// a volume of the pod is opened: of others, opening alone can do harm.
+    /// Opens the block device for reading, even if its node is on a mount without devices. Call it for
+    /// volumes of the pod only: opening other devices can do harm.
     pub fn open_block_device(&self) -> Result<File> {
         is_away_from_workers();
         if self.kind() != FileType::BlockDevice {
@@ -447,7 +452,7 @@ impl Held {
         Ok(fd.into())
     }
 
-    /// A file that is open, as what is held.
+    /// Holds an open file.
     pub fn of(file: &File, shown: PathBuf) -> Result<Held> {
         let cannot = |e| Error::io(format!("cannot hold {}", shown.display()), e);
         let fd = file.as_fd().try_clone_to_owned().map_err(cannot)?;
@@ -455,7 +460,7 @@ impl Held {
         Ok(Held { fd, stat, shown })
     }
 
-    /// A name that leads to what is held, in this process and for as long as it is held.
+    /// Path to the held entry in this process, valid as long as it is held.
     pub(super) fn by_descriptor(&self) -> String {
         by_descriptor(&self.fd)
     }
@@ -465,7 +470,7 @@ fn by_descriptor(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// A name directly in a folder.
+/// Checks that a name has one part.
 fn single(name: &str, folder: &Folder) -> Result<()> {
     match name {
         "" | "." | ".." => {}
@@ -479,7 +484,8 @@ fn looked(fd: &OwnedFd, shown: &Path) -> Result<Stat> {
     fstat(fd).map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))
 }
 
-/// Work of `virt_handler::blocking` runs on threads that the runtime does not know. Elsewhere it is a fault of this program.
+/// Checks that this thread is one of `virt_handler::blocking`, which the runtime does not know. Anything else
+/// is a bug of this program.
 fn is_away_from_workers() {
     debug_assert!(
         tokio::runtime::Handle::try_current().is_err(),
@@ -487,12 +493,13 @@ fn is_away_from_workers() {
     );
 }
 
-/// Makes a file the launcher's.
+/// Makes the launcher the owner of a file.
 pub fn give(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     fchown(file, Some(Uid::from_raw(LAUNCHER)), Some(Gid::from_raw(LAUNCHER)))
 }
 
-/// The kernel gives up when something was renamed meanwhile, anywhere; it is asked again, not for ever.
+/// The kernel gives up if a file was renamed meanwhile anywhere. The call is retried a limited number of
+/// times.
 fn retried(mut open: impl FnMut() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<OwnedFd> {
     let mut tries = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The folder of one pod on this node.
+//! Folder of one pod on this node.
 
 use super::beneath::{Folder, Held};
 use super::layout::{Inside, Layout};
@@ -14,52 +14,52 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The node's own files, as its first process has them, and the kubelet with it. virt-handler is in the node's namespace of
-/// processes.
+/// The node's file system, as its first process and the kubelet see it. virt-handler is in the node's PID
+/// namespace.
 const NODE: &str = "/proc/1/root";
-/// Where the kubelet keeps an emptyDir of a pod, below the pod's folder.
+/// Folder of emptyDirs, below the pod's folder.
 const EMPTY_DIR: &str = "volumes/kubernetes.io~empty-dir";
-/// The folder with the nodes of block devices, in virt-handler's own folder.
+/// Folder with the nodes of block devices, in virt-handler's own folder.
 const DEVICES: &str = "block-devices";
-/// The longest state that is read from a file.
+/// Largest state file that is read.
 const LARGEST: u64 = 1 << 20;
-/// How many looks into a pod's folder may be at work at once: those of its keeper, of who measures, and of virt-api.
+/// Concurrent tasks in a pod's folder: those of its keeper, of metrics, and of virt-api.
 const AT_ONCE: usize = 3;
-/// How long one look into a pod's folder may take.
+/// Time limit of one task in a pod's folder.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the kubelet keeps pods, and how it is known that a process is of one.
+/// The kubelet's folder of pods, and the check that a process belongs to a pod.
 #[derive(Clone, Debug)]
 pub struct Pods {
     folder: PathBuf,
-    /// The node's own files.
+    /// The node's file system.
     node: PathBuf,
-    /// A folder of virt-handler's own that outlives it.
+    /// Folder of virt-handler that persists after its end.
     kept: PathBuf,
     belongs: fn(&Process, &str) -> Result<()>,
 }
 
 impl Pods {
-    /// Those of the node's kubelet: `/var/lib/kubelet/pods`. The kernel's groups say whose a process is.
+    /// Pods of the node's kubelet: `/var/lib/kubelet/pods`. Processes are checked by their cgroups.
     pub fn of_kubelet(folder: impl Into<PathBuf>) -> Pods {
         let folder = folder.into();
         Pods { kept: folder.clone(), folder, node: NODE.into(), belongs: Process::is_of_pod }
     }
 
-    /// The same, with a folder of virt-handler's own that outlives it.
+    /// Sets the folder of virt-handler that persists after its end.
     #[must_use]
     pub fn keeping(self, kept: impl Into<PathBuf>) -> Pods {
         Pods { kept: kept.into(), ..self }
     }
 
-    /// Pods that are played in a folder, by processes that are in no pod: for tests.
+    /// Fake pods in a folder, with processes outside any pod: for tests.
     pub fn played(folder: impl Into<PathBuf>) -> Pods {
         let folder = folder.into();
         Pods { node: folder.clone(), kept: folder.clone(), folder, belongs: |_, _| Ok(()) }
     }
 }
 
-/// The folder of one pod on this node.
+/// Folder of one pod on this node.
 #[derive(Clone, Debug)]
 pub struct PodFolder {
     /// `/var/lib/kubelet/pods/UID`
@@ -72,36 +72,36 @@ pub struct PodFolder {
 }
 
 impl PodFolder {
-    /// The folder of a pod, below where the kubelet keeps them.
+    /// Folder of a pod with this layout.
     pub fn new(pods: &Pods, layout: Layout) -> PodFolder {
         let blocking = Blocking::new(format!("the pod {}", layout.uid), AT_ONCE);
         let (folder, node) = (pods.folder.join(&layout.uid), pods.node.clone());
         PodFolder { folder, node, kept: pods.kept.clone(), layout, belongs: pods.belongs, blocking }
     }
 
-    /// Where the pod's parts are.
+    /// Locations of the pod's parts.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The kubelet's own folder, in which it keeps its pods.
+    /// The kubelet's folder, which contains its folder of pods.
     pub(crate) fn kubelet(&self) -> PathBuf {
         self.folder.ancestors().nth(2).map(Path::to_owned).unwrap_or_default()
     }
 
-    /// Refuses a process that is not of this pod.
+    /// Refuses a process that does not belong to this pod.
     pub fn owns(&self, process: &Process) -> Result<()> {
         (self.belongs)(process, &self.layout.uid)
     }
 
-    /// The last state that the launcher wrote down; for one that is gone.
+    /// Last state in the launcher's state file, for a launcher that has ended.
     pub async fn last_state(&self) -> Option<State> {
         let place = self.clone();
         let read = move || -> Result<Vec<u8>> {
             let (folder, name) = place.inside(&place.layout.root)?;
             let mut text = Vec::new();
             let file = folder.folder(&name)?.read("state.json")?;
-            // Whatever it is, it is not longer than that.
+            // A longer file is cut.
             drop(file.take(LARGEST).read_to_end(&mut text));
             Ok(text)
         };
@@ -110,8 +110,8 @@ impl PodFolder {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Bytes that the overlays and empty disks of the launcher with these names take on the node. A disk that
-    /// is missing takes none.
+    /// Bytes that the launcher's overlays and empty disks of these names use on the node. A missing disk uses
+    /// none.
     pub async fn disks(&self, names: Arc<[String]>, within: Duration) -> Result<u64> {
         let place = self.clone();
         let measure = move || -> Result<u64> {
@@ -129,18 +129,18 @@ impl PodFolder {
         self.blocking.run("measuring the disks", within, measure).await
     }
 
-    /// The launcher's own folder, from the node's side.
+    /// Root folder of the launcher, seen from the node.
     pub fn root(&self) -> Result<Folder> {
         let (folder, name) = self.inside(&self.layout.root)?;
         folder.folder(&name)
     }
 
-    /// A folder of the node, by the path that a pod's volume names it by.
+    /// A folder of the node, by its path in a volume of a pod.
     pub fn of_node(&self, path: &str) -> Result<Folder> {
         Folder::open(&self.node)?.within(path)
     }
 
-    /// The same where no part of the path is a link, as its name says: nothing that was put there leads elsewhere.
+    /// Same as [`PodFolder::of_node`], but refuses links on the way: the path is the folder's real one.
     pub fn of_node_without_links(&self, path: &str) -> Result<Folder> {
         match path.trim_start_matches('/') {
             "" => Folder::open(&self.node),
@@ -148,8 +148,8 @@ impl PodFolder {
         }
     }
 
-    /// The one node of a block device for all launchers on this node. It stays when virt-handler ends, so that the locks on it
-    /// do; `own` is the node that the container has, whose SELinux label it gets.
+    /// Shared device node of a block device for all launchers on this node. It stays after the end of
+    /// virt-handler, and so do the locks on it. `own`: the container's own node, whose SELinux label it gets.
     pub fn block_device(&self, own: &Held) -> Result<Held> {
         let number = own.device_number();
         let name = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
@@ -158,7 +158,7 @@ impl PodFolder {
         Ok(node)
     }
 
-    /// The container beside the launcher that holds an image out: a process of this pod, or nobody.
+    /// Process of the container that provides an image beside the launcher. It must belong to this pod.
     pub fn beside(&self, socket: &Inside) -> Result<Process> {
         let (folder, name) = self.inside(socket)?;
         let shown = || folder.shown().join(&name).display().to_string();
@@ -169,8 +169,9 @@ impl PodFolder {
         }
     }
 
-    /// A folder that is missing tells nothing of the launcher (the kubelet's may not be mounted here): it is a failure, and
-    /// never the "not there" that a missing socket is.
+    /// Opens the parent folder of a path in an emptyDir. A missing folder says nothing about the launcher
+    /// (the kubelet's folder may not be mounted here). So it is a failure, and not the `NotFound` of a
+    /// missing socket.
     fn inside(&self, inside: &Inside) -> Result<(Folder, String)> {
         let open = || Folder::open(&self.folder)?.folder(EMPTY_DIR)?.folder(&inside.volume);
         let folder = open().map_err(|e| match e.kind() {
@@ -181,15 +182,15 @@ impl PodFolder {
     }
 }
 
-/// What to do where processes of pods are not seen.
+/// Error if processes of pods are not visible.
 pub const NOT_SEEN: &str =
     "the launcher's process is not seen from here: virt-handler must run with hostPID: true";
 
-/// A connection to a launcher, and the process that listens; none where the pod's processes are not seen from here.
+/// Connection to a launcher, and the listening process; `None` if the pod's processes are not visible.
 pub type Open = launcher_client::Open<Option<Process>>;
 
 impl Connector<Option<Process>> for PodFolder {
-    /// For as long as the socket's queue is full it is tried again; whoever asked gives up in time.
+    /// Retries while the socket's queue is full; the caller sets a time limit.
     fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
         const DOING: &str = "connecting to the launcher";
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! Where the parts of a VMI are in its pod, as the pod says itself. Pure.
+//! Locations of a VMI's parts in its pod, from the pod's spec. Pure.
 
 use super::object::{Container, Pod, Volume};
 use crate::error::{Error, Result};
@@ -7,65 +7,64 @@ use cluster_model::launcher::{KERNEL, VIRTIOFS};
 use cluster_model::state::MOUNT as STATE;
 use std::collections::BTreeMap;
 
-/// The container with virt-launcher and QEMU.
+/// Container of virt-launcher and QEMU.
 pub const COMPUTE: &str = "compute";
-/// The resource that lets a pod use KVM.
+/// Resource that permits a pod to use KVM.
 pub const KVM: &str = "devices.kubevirt.io/kvm";
 
-/// Where the parts of a VMI are in its pod.
+/// Locations of a VMI's parts in its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The pod's uid.
+    /// UID of the pod.
     pub uid: String,
-    /// The launcher's socket.
+    /// Socket of the launcher.
     pub socket: Inside,
-    /// The launcher's own folder.
+    /// Root folder of the launcher.
     pub root: Inside,
-    /// The same, as the container sees it.
+    /// Path of the root folder in the container.
     pub folder: String,
-    /// Folders by the name of the pod's volume, as the container sees them.
+    /// Mount paths in the container, by pod volume.
     pub mounts: BTreeMap<String, String>,
-    /// Block devices by the name of the pod's volume, as the container sees them.
+    /// Block device paths in the container, by pod volume.
     pub devices: BTreeMap<String, String>,
-    /// Claims by the name of the pod's volume.
+    /// PVCs by pod volume.
     pub claims: BTreeMap<String, String>,
-    /// Folders of secrets by the secret's name.
+    /// Folders of Secrets by the Secret's name.
     pub secrets: BTreeMap<String, String>,
-    /// Images that are not mounted but held out by a container of the image itself: by the last part of what it is
-    /// told to listen on (`disk_3`, `kernel-boot`).
+    /// Images that are not mounted, but provided by a container of the image itself, by the last part of its
+    /// socket's path (`disk_3`, `kernel-boot`).
     pub beside: BTreeMap<String, Beside>,
-    /// By the name of the file system: the socket on which the container of its virtiofsd listens, as the launcher sees it.
+    /// Socket paths of the virtiofsd containers in the launcher, by file system.
     pub filesystems: BTreeMap<String, String>,
-    /// Hook sidecars, by the names of their containers in order, where the launcher sees their sockets.
+    /// Socket folders of hook sidecars in the launcher, in the order of their containers' names.
     pub hooks: Vec<String>,
-    /// Where the image of a kernel is mounted, as the container sees it.
+    /// Mount path of a kernel image in the container.
     pub kernel: Option<String>,
-    /// Where the PVC with EFI variables and the TPM is mounted, as the container sees it.
+    /// Mount path of the PVC with EFI variables and the TPM in the container.
     pub state: Option<String>,
-    /// It may use KVM.
+    /// True if the pod may use KVM.
     pub kvm: bool,
 }
 
-/// An image that a container beside the launcher holds out.
+/// An image that a container beside the launcher provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// Who knows which process it is.
+    /// Socket by which the container's process is found.
     pub socket: Inside,
-    /// What it is told to hold the image out as.
+    /// Name of the image: the last part of the socket's path.
     pub name: String,
 }
 
-/// A place in an emptyDir.
+/// A path in an emptyDir.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The pod's volume.
     pub volume: String,
-    /// The path in it.
+    /// Path below the volume.
     pub path: String,
 }
 
 impl Layout {
-    /// The layout of a pod of ours; what is missing in it is named.
+    /// Layout of a launcher pod. An error names the missing part.
     pub fn of(pod: &Pod) -> Result<Layout> {
         let name = &pod.metadata.name;
         let wrong = |what: &str| Error::refused(format!("the pod {name} is no launcher's: it has no {what}"));
@@ -95,7 +94,7 @@ impl Layout {
             let mount = compute.volume_mounts.iter().find(|mount| mount.mount_path == path);
             mount.map(|mount| mount.mount_path.clone())
         };
-        // What a tenant's sidecar is told to do says nothing of where things are.
+        // Arguments of a tenant's sidecar are not trusted for locations.
         let is_ours =
             |container: &&Container| container.name != COMPUTE && !hook::is_container(&container.name);
         let beside = pod.spec.containers.iter().filter(is_ours).filter_map(|container| {
@@ -146,7 +145,7 @@ impl Layout {
     }
 }
 
-/// What a container holds out.
+/// Image that a container provides.
 fn beside(container: &Container, volumes: &[Volume], path: &str) -> Option<(String, Beside)> {
     let Inside { volume, path } = in_empty_dir(container, volumes, path)?;
     let plain = !path.is_empty() && path != ".." && path != "." && !path.contains('/');
@@ -156,7 +155,7 @@ fn beside(container: &Container, volumes: &[Volume], path: &str) -> Option<(Stri
     })
 }
 
-/// What follows an option among a container's arguments.
+/// Value of an option in a container's arguments.
 fn argument<'a>(container: &'a Container, option: &str) -> Option<&'a str> {
     let words: Vec<&str> = container.command.iter().chain(&container.args).map(String::as_str).collect();
     let with_sign = || words.iter().find_map(|word| word.strip_prefix(option)?.strip_prefix('='));
@@ -164,7 +163,7 @@ fn argument<'a>(container: &'a Container, option: &str) -> Option<&'a str> {
     at.and_then(|at| words.get(at + 1).copied()).or_else(with_sign)
 }
 
-/// The emptyDir that holds a path, by the longest mount that it lies below.
+/// The emptyDir that contains a path, by the longest mount path.
 fn in_empty_dir(container: &Container, volumes: &[Volume], path: &str) -> Option<Inside> {
     let mounts = container.volume_mounts.iter().filter_map(|mount| {
         let rest = path.strip_prefix(mount.mount_path.trim_end_matches('/'))?.strip_prefix('/')?;
@@ -176,7 +175,7 @@ fn in_empty_dir(container: &Container, volumes: &[Volume], path: &str) -> Option
     plain.then(|| Inside { volume: volume.name.clone(), path: rest.to_owned() })
 }
 
-/// It will be part of a path.
+/// Checks a UID, which becomes part of a path.
 fn is_uid(uid: &str) -> bool {
     !uid.is_empty() && uid.len() <= 64 && uid.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }

@@ -1,4 +1,4 @@
-//! The pod of a VMI, from the node's side.
+//! Pod of a VMI, seen from the node.
 //!
 //! ```text
 //!  Pod (API) ──layout──► where its parts are: socket and root in emptyDirs, mounts, devices, secrets
@@ -9,7 +9,7 @@
 //!  process, mounts           a file that was looked at, shown to the launcher alone, whatever becomes of its name
 //! ```
 //!
-//! The layout is read from the pod itself, so it is written down in one place: where the pod is made.
+//! The layout is read from the pod itself, so it is defined in one place: by the creator of the pod.
 
 pub mod beneath;
 pub mod folder;

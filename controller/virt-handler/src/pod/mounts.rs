@@ -1,14 +1,15 @@
-//! A file that one container sees, shown in another or in the same: on no list of mounts but that one's.
+//! Bind mounts of a file from one container into another or the same. They are visible in the target's mount
+//! namespace only.
 //!
 //! ```text
 //!  a thread of its own ─► into the mounts of SOURCE ─► a copy of the mount of its file, which is nowhere yet
 //!                      ─► into the mounts of TARGET ─► the copy is put over its file
 //! ```
 //!
-//! The node itself sees nothing of it, so nothing is left on it: the mount ends with the last process of the target,
-//! whether or not anybody of us still runs. Both files are held before; no name is looked up twice. What is shown is the
-//! file that was held, also when its name leads to another since: whoever can change the folder it came from cannot
-//! change what the launcher and its QEMU open.
+//! The node's mount namespace is unchanged, so nothing is left on the node: the mount ends with the last
+//! process of the target, whether or not virt-handler still runs. Both files are held before; no path is
+//! resolved twice. The mounted file is the held one, even if its path has changed since: a tenant that can
+//! change the source folder cannot change which file the launcher and its QEMU open.
 #![allow(unsafe_code)] // mount_setattr and unshare, which no crate here has as safe calls
 #![expect(clippy::disallowed_methods, reason = "all of it is work of virt_handler::blocking")]
 
@@ -22,12 +23,13 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space,
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::thread;
 
-/// Shows the file `source`, of a container that `from` is in, over the file `target` in the container that `into` is in.
+/// Mounts the file `source`, from the container of `from`, over the file `target` in the container of `into`.
 pub fn show(source: &Held, from: &Process, target: &Held, into: &Process, access: Access) -> Result<()> {
     put(source, from, target, into, &Attributes::of_file(access))
 }
 
-/// Shows the node of a device that we have, in the same way. Which devices the container may open, its group says.
+/// Mounts a device node of virt-handler in the same way. The container's cgroup decides which devices it may
+/// open.
 pub fn show_device(source: &Held, target: &Held, into: &Process) -> Result<()> {
     put(source, &Process::of(std::process::id())?, target, into, &Attributes::of_device())
 }
@@ -39,7 +41,7 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
         Error::io(what, e)
     };
     let work = || {
-        // SAFETY: what is shared no more is the root and the folder that this thread works in, and it looks up no name.
+        // SAFETY: only the root and the working directory become unshared, and this thread resolves no path.
         unsafe { unshare_unsafe(UnshareFlags::FS) }?;
         move_into_link_name_space(from.as_fd(), Some(LinkNameSpaceType::Mount))?;
         let mount = copy(source, attributes)?;
@@ -47,7 +49,7 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&mount, "", target.fd(), "", both)
     };
-    // A thread that went into a container never does anything else.
+    // A thread that has entered a container does nothing else afterwards.
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("pod-mounts".into()).spawn_scoped(scope, work);
         let thread = thread.map_err(|e| Error::io("cannot begin a thread for the pod's mounts", e))?;
@@ -56,14 +58,14 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
     })
 }
 
-/// What is held, once more in a mount that is nowhere and permits devices, also where its own does not (`nodev`). It must be in
-/// the mounts of this process.
+/// Detached mount of a held device node that permits devices, even if its own mount does not (`nodev`). The
+/// node must be in the mount namespace of this process.
 pub(super) fn permitting_devices(node: &Held) -> Result<OwnedFd> {
     copy(node, &Attributes::of_device())
         .map_err(|e| Error::io(format!("cannot reach the device {}", node.shown().display()), e))
 }
 
-/// A copy of the mount of what is held, which is nowhere yet.
+/// Detached copy of the mount of a held entry.
 fn copy(source: &Held, attributes: &Attributes) -> rustix::io::Result<OwnedFd> {
     let copy =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
@@ -72,7 +74,7 @@ fn copy(source: &Held, attributes: &Attributes) -> rustix::io::Result<OwnedFd> {
     Ok(mount)
 }
 
-/// What `mount_setattr` is told, as the kernel has it.
+/// Arguments of `mount_setattr`, in the kernel's layout.
 #[repr(C)]
 struct Attributes {
     set: u64,
@@ -81,7 +83,8 @@ struct Attributes {
     users: u64,
 }
 
-/// The process has the mounts of this one: it is in no container, and what it is shown everybody would be.
+/// True if the process is in our mount namespace. Then it is not in a container, and a mount for it would be
+/// visible everywhere.
 pub fn are_ours(process: &Process) -> Result<bool> {
     let cannot = |e| Error::io("cannot tell whose mounts a pod's process sees", e);
     let number = |mounts: &OwnedFd| fstat(mounts).map(|found| (found.st_dev, found.st_ino)).map_err(cannot);
@@ -94,14 +97,14 @@ impl Attributes {
     const NODEV: u64 = 0x4;
     const NOEXEC: u64 = 0x8;
 
-    /// Neither executed nor taken for a device, and not written unless it may be.
+    /// Attributes of a file: no execution, no devices, and read-only unless it may be written.
     fn of_file(access: Access) -> Attributes {
         let only_read = if access == Access::Read { Attributes::RDONLY } else { 0 };
         let set = only_read | Attributes::NOSUID | Attributes::NODEV | Attributes::NOEXEC;
         Attributes { set, clear: 0, propagation: 0, users: 0 }
     }
 
-    /// A device, also where the file system that its node lies on is mounted without devices.
+    /// Attributes of a device, even if the file system of its node is mounted without devices.
     fn of_device() -> Attributes {
         let set = Attributes::NOSUID | Attributes::NOEXEC;
         Attributes { set, clear: Attributes::NODEV, propagation: 0, users: 0 }

@@ -1,11 +1,10 @@
-//! A pod as the API server tells it, as far as virt-handler looks at it.
+//! Pods of the API server: the fields that virt-handler reads.
 
 use api::launcher::Ending;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod {
@@ -123,12 +122,12 @@ pub struct Terminated {
 }
 
 impl Pod {
-    /// A pod of the API server; `None` for what is none.
+    /// Parses a pod of the API server; `None` if that fails, which is logged.
     pub fn read(object: &Value) -> Option<Pod> {
         Pod::deserialize(object).inspect_err(|e| tracing::warn!("a pod is not understood: {e}")).ok()
     }
 
-    /// The runtime's id of the container of this name, by which the kernel's groups are called; none before it was made.
+    /// Runtime ID of a container, which is part of its cgroup's name; `None` before its creation.
     pub fn container_id(&self, container: &str) -> Option<&str> {
         let status = self.status.container_statuses.iter().find(|status| status.name == container)?;
         // `containerd://ID`, `cri-o://ID`
@@ -137,13 +136,13 @@ impl Pod {
         is_id.then_some(id)
     }
 
-    /// How its VMI ended, as the launcher in the container of this name left it to the kubelet.
+    /// Ending of the VMI, as its launcher wrote it into the termination message of this container.
     pub fn ending(&self, container: &str) -> Option<Ending> {
         let status = self.status.container_statuses.iter().find(|status| status.name == container)?;
         Ending::of_termination(status.state.terminated.as_ref()?.message.as_deref()?)
     }
 
-    /// How the container of this name ended, or the pod with it, if it has.
+    /// Description of the end of this container, or of the pod; `None` before the end.
     pub fn ended(&self, container: &str) -> Option<String> {
         let status = self.status.container_statuses.iter().find(|status| status.name == container);
         if let Some(end) = status.and_then(|status| status.state.terminated.as_ref()) {

@@ -1,11 +1,11 @@
-//! For tests: a process with a root and mounts of its own, as containers have them.
+//! Fake container for tests: a process with its own root and mount namespace.
 
 use super::{Folder, Process};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A process in a folder that is its root.
+/// A process with a folder as its root.
 pub(crate) struct Container {
     pub(crate) place: tempfile::TempDir,
     child: Child,
@@ -14,8 +14,8 @@ pub(crate) struct Container {
 impl Container {
     pub(crate) fn new(more: &str) -> Container {
         let place = tempfile::tempdir().unwrap();
-        // By a program of its own: a file that is written here is busy in each child that is forked meanwhile, and a busy
-        // one cannot be executed.
+        // Copied by another process: a file that this process has open for writing is inherited by child
+        // processes that are forked meanwhile, and cannot be executed (ETXTBSY).
         let copied = Command::new("cp").arg("/bin/busybox").arg(place.path()).status().unwrap();
         assert!(copied.success());
         fs::create_dir(place.path().join("disks")).unwrap();
@@ -55,7 +55,7 @@ impl Drop for Container {
     }
 }
 
-/// Namespaces of mounts are root's.
+/// Mount namespaces need root.
 pub(crate) fn may_mount() -> bool {
     rustix::process::geteuid().is_root() && Path::new("/bin/busybox").exists()
 }

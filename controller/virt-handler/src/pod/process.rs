@@ -1,4 +1,5 @@
-//! A process of a pod, held: should its number be given to another, nothing here leads to that one.
+//! Handle of a process of a pod that stays valid: if its PID is reused, the handle does not refer to the new
+//! process.
 //!
 //! ```text
 //!  a connection ──SO_PEERPIDFD──► pidfd: this very process, whatever its number is called by then
@@ -7,9 +8,10 @@
 //!                                     └─► cgroup, root, ns/mnt, ns/net: all of this one descriptor
 //! ```
 //!
-//! Who listens on a socket is who called `listen`. That one may have handed the descriptor on, and be gone; its number may
-//! be another's by now, of the host even. So the number alone is never believed, and whose the process is, its groups say.
-//! Its root, its mounts and its network are those of its container only while it is in no user namespace of its own.
+//! The peer of a socket is the process that called `listen`. That process may have passed the descriptor on
+//! and ended, and its PID may be reused, even by a process of the host. So the PID alone is never trusted,
+//! and the cgroups decide to which pod the process belongs. Its root, mounts and network are those of its
+//! container only if it has no user namespace of its own.
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, by what is held")]
 
 use super::beneath::Folder;
@@ -25,23 +27,23 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-/// A folder, as the root of something.
+/// Flags to open a folder as a root.
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// The longest list of groups that is read.
+/// Longest `/proc` file that is read.
 const LONGEST: u64 = 64 << 10;
 
-/// A process.
+/// Handle of a process.
 #[derive(Debug)]
 pub struct Process {
-    /// It is alive for as long as this says nothing.
+    /// Becomes readable when the process ends.
     pidfd: OwnedFd,
-    /// `/proc/PID`, which dies with the process.
+    /// `/proc/PID`, which becomes invalid with the end of the process.
     folder: OwnedFd,
     number: u32,
 }
 
 impl Process {
-    /// The process that has this number now, whosever it is.
+    /// The process that has this PID now.
     pub fn of(number: u32) -> Result<Process> {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Error::refused(format!("{number} is no number of a process")))?;
@@ -49,8 +51,8 @@ impl Process {
         Process::held(pidfd, number)
     }
 
-    /// The process that listens at the other end of a connection; none where it is not seen from here: it is not among
-    /// the processes of this one's namespace.
+    /// The process that listens at the other end of a connection; `None` if it is not in the PID namespace of
+    /// this process.
     pub fn listening(stream: &UnixStream) -> Result<Option<Process>> {
         let number = peer::number(stream).map_err(|e| Error::io("cannot see which process it is", e))?;
         if number == 0 {
@@ -58,7 +60,8 @@ impl Process {
         }
         match peer::pidfd(stream) {
             Ok(pidfd) => Process::held(pidfd, number).map(Some),
-            // An older kernel: whoever has the number now. Its groups tell whether that is one of the pod.
+            // An older kernel: the process that has the PID now. Its cgroups tell whether it belongs to the
+            // pod.
             Err(Errno::NOPROTOOPT) => Process::of(number).map(Some),
             Err(e) => Err(gone(number, e)),
         }
@@ -69,21 +72,21 @@ impl Process {
         let folder =
             openat(CWD, format!("/proc/{number}"), flags, Mode::empty()).map_err(|e| gone(number, e))?;
         let process = Process { pidfd, folder, number };
-        // Who lives now has lived, and had its number, when the folder was opened.
+        // If the process is alive now, it had this PID when the folder was opened.
         match process.is_alive() {
             true => Ok(process),
             false => Err(gone(number, Errno::SRCH)),
         }
     }
 
-    /// It has not ended.
+    /// True if the process has not ended.
     pub fn is_alive(&self) -> bool {
         let mut ended = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        // What cannot be told is taken for an end.
+        // An error counts as an end.
         poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|events| events == 0)
     }
 
-    /// Refuses a process that does not belong to a pod, as the kernel's groups have it.
+    /// Refuses a process that does not belong to a pod according to its cgroups.
     pub fn is_of_pod(&self, uid: &str) -> Result<()> {
         let number = self.number;
         match is_of(&self.groups()?, uid) {
@@ -92,7 +95,8 @@ impl Process {
         }
     }
 
-    /// Refuses a process that does not belong to this very container of a pod. `id`: the runtime's, of the pod's status.
+    /// Refuses a process that does not belong to this container of a pod. `id`: the runtime's ID from the
+    /// pod's status.
     pub(crate) fn is_of_container(&self, uid: &str, id: &str) -> Result<()> {
         let number = self.number;
         match is_in(&self.groups()?, uid, id) {
@@ -110,19 +114,20 @@ impl Process {
         Ok(groups)
     }
 
-    /// The root that it sees, with what is mounted in it.
+    /// Root of the process, with the mounts in it.
     pub fn root(&self) -> Result<Folder> {
         Ok(Folder::opened(self.of_its_container("root", FOLDER)?, self.shown("root")))
     }
 
-    /// The root that it sees, and nothing of what is mounted in it.
+    /// Root of the process, without the mounts in it.
     pub fn image(&self) -> Result<Folder> {
         Ok(Folder::unmixed(self.of_its_container("root", FOLDER)?, self.shown("root")))
     }
 
-    /// In a user namespace of its own anybody may mount, go into another root and make a network: such a process shows what
-    /// it likes. No process comes back from one, so one that is in ours after something of it was opened was never
-    /// elsewhere.
+    /// Opens a file of the process, unless it has a user namespace of its own. In such a namespace, any user
+    /// may mount, change the root and make networks, so the process could present false ones. No process can
+    /// leave its user namespace for an outer one. So a process that is in ours after the file was opened has
+    /// never been in another.
     fn of_its_container(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
         let found = self.open(name, flags)?;
         let own = openat(CWD, "/proc/self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
@@ -138,7 +143,7 @@ impl Process {
         }
     }
 
-    /// Raises a limit of the process, and lowers none; what it starts afterwards has it, too.
+    /// Raises a limit of the process, and never lowers it. Later child processes inherit it.
     pub(crate) fn raise(&self, resource: Resource, limit: u64) -> Result<()> {
         let number = self.number;
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
@@ -149,7 +154,8 @@ impl Process {
             return Ok(());
         }
         let set = prlimit(Some(pid), resource, wanted);
-        // Who lives now has had its number all the time. Otherwise it may have been another's, who keeps what it had.
+        // If the process is alive now, the PID was its own all the time. Otherwise another process may have
+        // had the PID, and gets its old limit back.
         if !self.is_alive() {
             let undone = set.and_then(|before| prlimit(Some(pid), resource, before));
             return Err(gone(number, undone.err().unwrap_or(Errno::SRCH)));
@@ -160,7 +166,7 @@ impl Process {
         })
     }
 
-    /// A limit of the process, by what is held of it: nobody else's.
+    /// A limit of the process, read by the handle.
     fn limit(&self, resource: Resource) -> Result<Rlimit> {
         let cannot = || format!("cannot see the limits of the process {}", self.number);
         let mut limits = String::new();
@@ -169,7 +175,7 @@ impl Process {
         name_of(resource).and_then(|name| said_limit(&limits, name)).ok_or_else(|| Error::failed(cannot()))
     }
 
-    /// The CPUs that it may run on.
+    /// CPUs that the process may run on.
     pub(crate) fn cpus(&self) -> Result<BTreeSet<u32>> {
         let mut status = String::new();
         let cannot = || format!("cannot see which CPUs the process {} has", self.number);
@@ -179,12 +185,12 @@ impl Process {
         list.and_then(api::cpus::read).ok_or_else(|| Error::failed(cannot()))
     }
 
-    /// The mounts that it sees.
+    /// Mount namespace of the process.
     pub fn mounts(&self) -> Result<OwnedFd> {
         self.of_its_container("ns/mnt", OFlags::RDONLY)
     }
 
-    /// The network that it sees.
+    /// Network namespace of the process.
     pub fn network(&self) -> Result<OwnedFd> {
         self.of_its_container("ns/net", OFlags::RDONLY)
     }
@@ -201,13 +207,13 @@ impl Process {
     }
 }
 
-/// Not the "not there" of a socket that nobody has made yet: it was there.
+/// Error for a process that has ended. It is not `NotFound`, which means a socket that does not exist yet.
 fn gone(number: u32, e: Errno) -> Error {
     Error::new(ErrorKind::Failed, format!("the process {number} is not there any more"))
         .because(std::io::Error::from(e))
 }
 
-/// What the kernel knows of who listens at the other end of a connection.
+/// The kernel's information about the peer of a connection.
 mod peer {
     #![allow(unsafe_code)] // rustix has no SO_PEERPIDFD, and cannot say that a process is not seen
 
@@ -215,7 +221,7 @@ mod peer {
     use std::ffi::c_int;
     use std::os::fd::{AsRawFd as _, FromRawFd as _};
 
-    /// Its number here; 0 where it has none.
+    /// PID in our namespace; 0 if it has none.
     pub(super) fn number(stream: &UnixStream) -> Result<u32, Errno> {
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         // SAFETY: SO_PEERCRED writes a `ucred`.
@@ -223,7 +229,7 @@ mod peer {
         Ok(u32::try_from(found.pid).unwrap_or_default())
     }
 
-    /// The process itself.
+    /// Pidfd of the peer.
     pub(super) fn pidfd(stream: &UnixStream) -> Result<OwnedFd, Errno> {
         let mut found: c_int = -1;
         // SAFETY: SO_PEERPIDFD writes a descriptor, which is ours from then on.
@@ -250,7 +256,7 @@ mod peer {
     }
 }
 
-/// What `/proc/PID/limits` says of a limit.
+/// A limit in the text of `/proc/PID/limits`.
 fn said_limit(limits: &str, name: &str) -> Option<Rlimit> {
     let mut words = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
     let mut next = || match words.next()? {
@@ -260,7 +266,7 @@ fn said_limit(limits: &str, name: &str) -> Option<Rlimit> {
     Some(Rlimit { current: next()?, maximum: next()? })
 }
 
-/// What the kernel calls the limit in `/proc/PID/limits`.
+/// Name of a limit in `/proc/PID/limits`.
 fn name_of(resource: Resource) -> Option<&'static str> {
     match resource {
         Resource::Memlock => Some("Max locked memory"),
@@ -270,19 +276,19 @@ fn name_of(resource: Resource) -> Option<&'static str> {
     }
 }
 
-/// A limit that is at least so high. None is the highest.
+/// The limit, raised to at least this value. `None` is unlimited.
 fn larger(has: Rlimit, limit: u64) -> Rlimit {
     let at_least = |value: Option<u64>| value.map(|value| value.max(limit));
     Rlimit { current: at_least(has.current), maximum: at_least(has.maximum) }
 }
 
-/// These groups are of a pod.
+/// True if these cgroups belong to a pod.
 fn is_of(groups: &str, uid: &str) -> bool {
     paths(groups).any(|path| path.split('/').any(|part| is_pods(part, uid)))
 }
 
-/// These groups are of a container of a pod: the runtime makes its group in the pod's, and calls it `ID`, or, with systemd,
-/// `cri-containerd-ID.scope`, `crio-ID.scope`.
+/// True if these cgroups belong to a container of a pod. The runtime makes its cgroup within the pod's, with
+/// the name `ID`, or, with systemd, `cri-containerd-ID.scope` or `crio-ID.scope`.
 fn is_in(groups: &str, uid: &str, id: &str) -> bool {
     let is_containers = |part: &str| {
         let part = part.strip_suffix(".scope").unwrap_or(part);
@@ -294,12 +300,12 @@ fn is_in(groups: &str, uid: &str, id: &str) -> bool {
     })
 }
 
-/// The paths of groups, as `/proc/PID/cgroup` lists them.
+/// Cgroup paths in `/proc/PID/cgroup`.
 fn paths(groups: &str) -> impl Iterator<Item = &str> {
     groups.lines().filter_map(|line| line.splitn(3, ':').nth(2))
 }
 
-/// A group of this name is a pod's. The name holds the uid, with `_` for `-` where systemd makes it.
+/// True for the name of a pod's cgroup. It contains the UID, with `_` for `-` if systemd made it.
 fn is_pods(part: &str, uid: &str) -> bool {
     let part = part.strip_suffix(".slice").unwrap_or(part);
     let names = [format!("pod{uid}"), format!("pod{}", uid.replace('-', "_"))];

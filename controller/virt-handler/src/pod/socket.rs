@@ -1,6 +1,6 @@
-//! A socket of a tenant, connected to without waiting.
+//! Connections to a tenant's socket without waiting.
 //!
-//! `launcher_client::try_connect`, by what is held of the socket; and who listens.
+//! Wraps `launcher_client::try_connect` for a held socket, and identifies the listening process.
 
 use super::beneath::Held;
 use super::process::Process;
@@ -9,22 +9,22 @@ use rustix::fs::FileType;
 use std::io::ErrorKind::ConnectionRefused;
 use std::os::unix::net::UnixStream;
 
-/// What became of trying to connect.
+/// Result of an attempt to connect.
 #[derive(Debug)]
 pub(super) enum Tried {
-    /// A connection that does not block, and the process that listens, where it can be seen from here.
+    /// Non-blocking connection, and the listening process if it is visible.
     Connected(UnixStream, Option<Process>),
-    /// Nobody has taken what waits in the queue; try again later, by what is held.
+    /// The queue of the socket is full; retry later with the held socket.
     Full(Held),
 }
 
-/// Tries once to connect to a socket, and sees who listens. Does not wait.
+/// Tries once to connect to a socket, and identifies the listening process. Does not wait.
 pub(super) fn try_connect(socket: Held) -> Result<Tried> {
     let shown = socket.shown().display();
     if socket.kind() != FileType::Socket {
         return Err(Error::refused(format!("{shown} is no socket")));
     }
-    // By what is held: a name could lead elsewhere by now, and be too long for a socket besides.
+    // The held socket is used: its path may have changed by now, and may be too long for a socket address.
     let stream = match launcher_client::try_connect(socket.by_descriptor().as_ref()) {
         Ok(Some(stream)) => stream,
         Ok(None) => return Ok(Tried::Full(socket)),

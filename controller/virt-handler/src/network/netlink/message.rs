@@ -68,7 +68,7 @@ impl Message {
         filled
     }
 
-    /// The same, to be answered when it is done. A message that fails is answered anyway.
+    /// Asks for a confirmation. An error is answered in any case.
     pub(crate) fn answered(mut self) -> Message {
         if let Some(flags) = self.bytes.get(6..8).and_then(|bytes| bytes.try_into().ok()) {
             self.write(6, &(u16::from_ne_bytes(flags) | ACK).to_ne_bytes());
@@ -76,9 +76,9 @@ impl Message {
         self
     }
 
-    /// The whole message, under a number that its answer repeats.
+    /// The complete message, with a sequence number that the answer repeats.
     pub(crate) fn finish(mut self, sequence: u32) -> Vec<u8> {
-        // Ours have some hundred bytes.
+        // Our messages have some hundred bytes.
         let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
         self.write(0, &length.to_ne_bytes());
         self.write(8, &sequence.to_ne_bytes());
@@ -93,7 +93,7 @@ impl Message {
     }
 
     fn close(&mut self, at: usize) {
-        // One that is too long gets a length that the kernel refuses.
+        // An attribute that is too long gets a length that the kernel refuses.
         let length = u16::try_from(self.bytes.len() - at).unwrap_or(u16::MAX);
         self.write(at, &length.to_ne_bytes());
         self.pad();
@@ -110,7 +110,7 @@ impl Message {
     }
 }
 
-/// A message that came.
+/// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reply<'a> {
     pub(crate) kind: u16,
@@ -118,7 +118,7 @@ pub(crate) struct Reply<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// The messages in what one read gave; ends at the first that is cut off.
+/// Messages in the bytes of one read; ends at the first truncated one.
 pub(crate) fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(number(bytes.get(..4)?)?).ok()?;
@@ -129,7 +129,7 @@ pub(crate) fn replies(mut bytes: &[u8]) -> impl Iterator<Item = Reply<'_>> {
     })
 }
 
-/// The attributes in some bytes; ends at the first that is cut off.
+/// Attributes in some bytes; ends at the first truncated one.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(short(bytes.get(..2)?)?);
@@ -140,12 +140,12 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// A number of four bytes, in the byte order of the host.
+/// Number of four bytes, in the byte order of the host.
 pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// A text that ends with a zero byte.
+/// Text that ends with a zero byte.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()

@@ -1,12 +1,13 @@
-//! The kernel's own language for links, addresses, routes and rules: no program is called, no library of C linked.
+//! Netlink, the kernel's interface for links, addresses, routes and rules: without external programs and C
+//! libraries.
 //!
 //! ```text
 //!  link.rs  rules.rs ──► Message (a header, attributes in attributes) ──► Socket ──► the namespace of this thread
 //!                        Reply, attributes ◄──────────────────────────────┘
 //! ```
 //!
-//! A socket belongs to the network namespace of the thread that opened it. Whatever comes back is read with bounds: it is
-//! the kernel's, but its length fields are numbers like any other.
+//! A socket belongs to the network namespace of the thread that opened it. Answers are parsed with bounds:
+//! they come from the kernel, but their length fields are not trusted.
 
 pub(super) mod link;
 mod message;

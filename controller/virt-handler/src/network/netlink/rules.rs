@@ -1,4 +1,5 @@
-//! Rules as the kernel reads them: each match is a few of its small instructions (load into register 1, compare).
+//! Encoding of nftables rules for the kernel: each match is a few small instructions (load into register 1,
+//! compare).
 
 use super::message::CREATE;
 use super::{Message, Socket};
@@ -6,33 +7,33 @@ use crate::network::rules::{Chain, Match, Rule, Table, Verdict};
 use std::io;
 use std::net::IpAddr;
 
-/// The part of netfilter that rules are, in the upper byte of a message's kind.
+/// Subsystem of nftables, in the upper byte of a message's type.
 const NF_TABLES: u16 = 10 << 8;
 const NEW_TABLE: u16 = NF_TABLES;
 const NEW_CHAIN: u16 = NF_TABLES | 3;
 const NEW_RULE: u16 = NF_TABLES | 6;
 const DELETE_RULE: u16 = NF_TABLES | 8;
-/// Rules go to the end of their chain.
+/// Flag: append the rule to its chain.
 const APPEND: u16 = 0x800;
 
 const REGISTER: u32 = 1;
-/// The register of what becomes of a packet, and the jump.
+/// Register of the verdict, and the verdicts.
 const VERDICT: u32 = 0;
 const DROP: i32 = 0;
 const JUMP: i32 = -3;
 const RETURN: i32 = -5;
-/// Where an instruction looks.
+/// Headers of a packet that an instruction reads.
 const NETWORK: u32 = 1;
 const TRANSPORT: u32 = 2;
-/// The first byte of addresses of the loopback.
+/// First byte of loopback addresses.
 const LOOPBACK: u8 = 127;
-/// How a register is compared with bytes.
+/// Operators of a comparison.
 const EQUAL: u32 = 0;
 const NOT_EQUAL: u32 = 1;
 const NOT_MORE: u32 = 3;
 const NOT_LESS: u32 = 5;
 
-/// Puts a table's chains in place of those of the same names, all at once.
+/// Replaces the chains of a table by those of the same names, atomically.
 pub(crate) fn put(socket: &mut Socket, table: &Table) -> io::Result<()> {
     socket.batch(messages(table))
 }
@@ -42,7 +43,7 @@ fn messages(table: &Table) -> Vec<Message> {
     let new = |kind, flags| Message::new(kind, flags, &head);
     let name = table.name;
     let mut all = vec![new(NEW_TABLE, CREATE).text(1, name)];
-    // All chains first: a rule may jump to one below it.
+    // All chains come first: a rule may jump to a later one.
     all.extend(table.chains.iter().map(|chain| made(new(NEW_CHAIN, CREATE).text(1, name), chain)));
     all.extend(table.chains.iter().map(|chain| new(DELETE_RULE, 0).text(1, name).text(2, chain.name)));
     for chain in &table.chains {
@@ -70,7 +71,7 @@ fn instructions(list: Message, rule: &Rule) -> Message {
         Match::NotSource(ip) => compared(source(list, *ip), NOT_EQUAL, &octets(*ip)),
         Match::Destination(ip) => equal(destination(list, *ip), &octets(*ip)),
         Match::NotDestination(ip) => compared(destination(list, *ip), NOT_EQUAL, &octets(*ip)),
-        // Of a network of eight bits the first byte is enough.
+        // For a network of eight bits, the first byte is enough.
         Match::FromLoopback => equal(payload(list, NETWORK, 12, 1), &[LOOPBACK]),
         Match::ToLoopback => equal(payload(list, NETWORK, 16, 1), &[LOOPBACK]),
         Match::Ports(protocol, first, last) => {
@@ -113,22 +114,22 @@ fn translated(list: Message, direction: u32, ip: IpAddr) -> Message {
     instruction(list, "nat", |data| data.big(1, direction).big(2, family).big(3, REGISTER).big(4, REGISTER))
 }
 
-/// What is known of a packet beside its bytes.
+/// Loads metadata of a packet.
 fn meta(list: Message, key: u32) -> Message {
     instruction(list, "meta", |data| data.big(2, key).big(1, REGISTER))
 }
 
-/// Some of a packet's bytes.
+/// Loads bytes of a packet.
 fn payload(list: Message, base: u32, offset: u32, length: u32) -> Message {
     instruction(list, "payload", |data| data.big(1, REGISTER).big(2, base).big(3, offset).big(4, length))
 }
 
-/// The sender in the header of the address's family.
+/// Loads the source address, from the header of the address's family.
 fn source(list: Message, ip: IpAddr) -> Message {
     payload(list, NETWORK, if ip.is_ipv4() { 12 } else { 8 }, size(ip))
 }
 
-/// The receiver in the header of the address's family.
+/// Loads the destination address, from the header of the address's family.
 fn destination(list: Message, ip: IpAddr) -> Message {
     payload(list, NETWORK, if ip.is_ipv4() { 16 } else { 24 }, size(ip))
 }
@@ -145,7 +146,7 @@ fn instruction(list: Message, name: &str, data: impl FnOnce(Message) -> Message)
     list.nest(1, |element| element.text(1, name).nest(2, data))
 }
 
-/// The name of a link takes 16 bytes.
+/// Name of a link, padded to 16 bytes.
 fn padded(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     for (place, byte) in bytes.iter_mut().zip(name.bytes()) {

@@ -1,8 +1,8 @@
-//! A conversation with the kernel, in the namespace of the thread that opened it.
+//! Netlink socket, in the network namespace of the thread that opened it.
 //!
-//! A batch of rules is one message to the kernel, which takes no more than the socket's buffer for sending holds, and each
-//! answer takes a place in the buffer for receiving. So both buffers are made as large as the batch needs, and only the
-//! last change is answered where all goes well.
+//! A batch of rules is one message to the kernel, which must fit into the socket's send buffer, and each
+//! answer takes space in the receive buffer. So both buffers are made as large as the batch needs, and only
+//! the last change is confirmed if there are no errors.
 
 use super::message::{ACK, Message, Reply, replies};
 use rustix::io::Errno;
@@ -17,22 +17,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// How long the kernel may take to answer.
+/// Time limit of the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// More than the kernel writes at once.
+/// Buffer size, larger than any single write of the kernel.
 const LARGEST: usize = 64 << 10;
-/// The kinds of answers that every family has.
+/// Message types that all families share.
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-/// The brackets around changes that are made all together or not at all.
+/// Types of the messages around a batch, which is applied completely or not at all.
 const BEGIN: u16 = 0x10;
 const END: u16 = 0x11;
-/// The part of netfilter that such a batch is for.
+/// Subsystem of a batch of rules.
 const NF_TABLES: u16 = 10;
-/// The buffers of a batch that is smaller.
+/// Minimum size of the buffers for a batch.
 const BUFFERS: usize = 256 << 10;
 
-/// A conversation with the kernel.
+/// A netlink socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
@@ -40,12 +40,12 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// About links, addresses and routes.
+    /// Opens a socket for links, addresses and routes.
     pub(crate) fn route() -> io::Result<Socket> {
         Socket::open(None)
     }
 
-    /// About rules.
+    /// Opens a socket for rules.
     pub(crate) fn netfilter() -> io::Result<Socket> {
         Socket::open(Some(NETFILTER))
     }
@@ -57,7 +57,7 @@ impl Socket {
         Ok(Socket { fd, sequence: 0 })
     }
 
-    /// Changes one thing.
+    /// Sends one change.
     pub(crate) fn change(&mut self, message: Message) -> io::Result<()> {
         let (sequence, bytes) = self.numbered(message);
         self.send(&bytes)?;
@@ -67,7 +67,7 @@ impl Socket {
         })
     }
 
-    /// Asks for a list; gives the payloads.
+    /// Requests a list. Returns the payloads.
     pub(crate) fn list(&mut self, message: Message) -> io::Result<Vec<Vec<u8>>> {
         let (sequence, bytes) = self.numbered(message);
         self.send(&bytes)?;
@@ -83,7 +83,7 @@ impl Socket {
         Ok(found)
     }
 
-    /// Changes rules: all of it or nothing.
+    /// Changes rules, all or none.
     pub(crate) fn batch(&mut self, messages: Vec<Message>) -> io::Result<()> {
         let Some(Batch { first, last, bytes }) = self.bracketed(messages) else { return Ok(()) };
         self.make_room(bytes.len());
@@ -93,7 +93,7 @@ impl Socket {
         })?;
         let result = self.answers(|reply| {
             let ours = reply.kind == ERROR && (first..=last).contains(&reply.sequence);
-            // One that fails is the end of all of them; an answer to the bracket is for all of them.
+            // One failed change fails the batch; an answer to the begin message is about all of them.
             match (ours, code(reply.payload)) {
                 (true, Err(e)) => Some(Err(e)),
                 (true, Ok(())) if reply.sequence == last => Some(Ok(())),
@@ -106,7 +106,8 @@ impl Socket {
         result
     }
 
-    /// Reads what is left: the kernel answers a batch while it is sent, and would find no place for the next answers.
+    /// Discards further answers: the kernel answers a batch while it is sent, and the next answers would find
+    /// no space.
     fn forget(&self) {
         let mut buffer = vec![0; LARGEST];
         while let Ok(_) | Err(Errno::INTR | Errno::NOBUFS) =
@@ -114,7 +115,7 @@ impl Socket {
         {}
     }
 
-    /// All of a batch in one message; none where nothing is to be changed.
+    /// The batch as one message; `None` if there are no changes.
     fn bracketed(&mut self, mut messages: Vec<Message>) -> Option<Batch> {
         let end = messages.pop()?.answered();
         let [high, low] = NF_TABLES.to_be_bytes();
@@ -129,8 +130,9 @@ impl Socket {
         Some(Batch { first, last, bytes })
     }
 
-    /// Makes the buffers large enough for a batch of so many bytes, beyond the limits of the node. Each rule that fails is
-    /// answered with the whole of it. Whoever may not do that has the buffers that there are, and is told by `send`.
+    /// Makes the buffers large enough for a batch of this size, beyond the limits of the node. The kernel
+    /// answers each failed rule with a copy of it. Without the privilege for that the buffers stay as they
+    /// are, and `send` fails.
     fn make_room(&self, bytes: usize) {
         let bytes = bytes.max(BUFFERS);
         let _ = set_socket_send_buffer_size_force(&self.fd, bytes);
@@ -150,12 +152,12 @@ impl Socket {
         }
     }
 
-    /// Reads until `take` says that it is over.
+    /// Reads answers until `take` returns a result.
     fn answers(&self, mut take: impl FnMut(Reply<'_>) -> Option<io::Result<()>>) -> io::Result<()> {
         let mut buffer = vec![0; LARGEST];
         loop {
             let (length, _) = match recv(&self.fd, &mut buffer[..], RecvFlags::empty()) {
-                // Answers that found no place are told once; those that did are there still.
+                // Lost answers are reported once; those that fitted can still be read.
                 Err(Errno::INTR | Errno::NOBUFS) => continue,
                 Err(Errno::AGAIN) => {
                     let what = format!("the kernel did not answer within {} s", PATIENCE.as_secs());
@@ -172,11 +174,11 @@ impl Socket {
     }
 }
 
-/// Changes that are made together.
+/// Changes that are applied together.
 struct Batch {
-    /// The number of the bracket before them.
+    /// Sequence number of the begin message.
     first: u32,
-    /// The number of the last change.
+    /// Sequence number of the last change.
     last: u32,
     bytes: Vec<u8>,
 }
@@ -189,7 +191,7 @@ fn too_long(bytes: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// An answer that says how it went begins with an error number below zero, or zero.
+/// Result in an answer: zero, or a negative error number.
 fn code(payload: &[u8]) -> io::Result<()> {
     let code = payload.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
     match code {
@@ -198,14 +200,14 @@ fn code(payload: &[u8]) -> io::Result<()> {
     }
 }
 
-/// A change that is answered.
+/// Flags of a change that is confirmed.
 pub(crate) const CHANGE: u16 = ACK;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The flags of each message, in order.
+    /// Flags of each message, in order.
     fn flags(mut bytes: &[u8]) -> Vec<u16> {
         let mut all = vec![];
         while bytes.len() >= 16 {

@@ -1,5 +1,5 @@
-//! Bridge: the guest takes the pod's place on the wire, with its address and its MAC. A network binding plugin may want the
-//! same of us (`managedTap`), and tells the guest its address itself.
+//! Plan for a bridge: the guest takes the pod's place on the wire, with its IP address and MAC address. A
+//! network binding plugin may want the same of us (`managedTap`), and gives the guest its address itself.
 
 use super::{DHCP, Given, NetworkPlan, Step};
 use crate::error::Result;
@@ -18,10 +18,10 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     let mut steps = vec![
         Step::PutAside { card: card.clone(), mac: given.own_mac("aside") },
         Step::Bridge { name: bridge.clone(), mac: given.own_mac("bridge"), mtu: card.mtu },
-        // Nobody in the pod answers for the guest's address, which the dummy shows.
+        // The pod must not answer ARP requests for the guest's address, which the dummy has.
         Step::Set("ipv4/conf/all/arp_ignore".into(), 1),
     ];
-    // A plugin has its own way to tell the guest its address.
+    // A plugin gives the guest its address itself.
     let served = card.v4().filter(|_| given.interface.binding == Binding::Bridge);
     let dhcp = served.map(|(address, prefix)| {
         steps.push(Step::Address(bridge.clone(), Address { ip: server.into(), prefix: 32 }));
@@ -31,7 +31,8 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     });
     steps.extend([
         Step::Join(aside.clone(), bridge.clone()),
-        // The guest's own MAC was the card's: what comes back from the wire must not teach the bridge that it is there.
+        // The guest's own MAC address was the card's: packets from the wire must not teach the bridge that it
+        // is there.
         Step::LearnNothing(aside.clone()),
         given.tap(),
         Step::Join(tap.clone(), bridge.clone()),
@@ -43,14 +44,14 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     Ok(NetworkPlan { steps, link })
 }
 
-/// The address on which the guest asks for its own: on no wire, one for each interface.
+/// Address of the DHCP server for the guest: not visible on any wire, and different for each interface.
 fn server(given: &Given<'_>) -> Result<Ipv4Addr> {
     let last = u8::try_from(given.position).ok().and_then(|position| position.checked_add(10));
     let last = last.ok_or_else(|| given.wrong("a VMI has at most 246 interfaces on bridges"))?;
     Ok(Ipv4Addr::new(169, 254, 75, last))
 }
 
-/// Where everything else goes, and the other ways.
+/// Default gateway, and other routes.
 fn ways(card: &Card) -> (Option<Ipv4Addr>, Vec<Route>) {
     let mut router = None;
     let mut routes = Vec::new();

@@ -1,4 +1,4 @@
-//! Masquerade: the guest has a network of its own behind the pod's address.
+//! Plan for a masquerade: the guest has a network of its own behind the pod's address.
 
 use super::{DHCP, Given, NetworkPlan, Step};
 use crate::error::Result;
@@ -11,20 +11,20 @@ use api::machine::Interface;
 use api::machine::network::{Network, OF_MESH, Port, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The guest's network unless the manifest names one.
+/// Default networks of the guest.
 const NETWORK: &str = "10.0.2.0/24";
 const NETWORK6: &str = "fd10:0:2::/120";
-/// The address of the bridge: no guest may have it.
+/// MAC address of the bridge, which no guest may have.
 const BRIDGE: Mac = Mac([2, 0, 0, 0, 0, 0]);
-/// The address from which the sidecar of a mesh dials the pod's programs.
+/// Address from which the sidecar of a service mesh connects to programs of the pod.
 const MESH: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
-/// The port that a mesh leaves alone here.
+/// Ports that bypass the mesh.
 const PAST_MESH: [u16; 1] = [22];
-/// The table that translates addresses, and chains that others look for in it.
+/// Table that translates addresses, and chains in it that other programs look for.
 const NAT: &str = "nat";
 const IN: &str = "KUBEVIRT_PREINBOUND";
 const OUT: &str = "KUBEVIRT_POSTINBOUND";
-/// A table of our own: in those that iptables knows, nobody expects such a chain.
+/// A table of our own: other programs do not expect such chains in the tables that iptables knows.
 const OWN: &str = "coracle";
 
 pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
@@ -52,7 +52,7 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         steps.push(Step::Address(bridge.clone(), inside.gateway()));
     }
     if has_v6 {
-        // A node may switch it off for whatever is new.
+        // A node may disable it for new links.
         steps.push(Step::Set(format!("ipv6/conf/{bridge}/disable_ipv6"), 0));
         steps.push(Step::Address(bridge.clone(), inside6.gateway()));
     }
@@ -61,15 +61,16 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         Step::Join(tap.clone(), bridge.clone()),
         Step::Up(bridge.clone()),
         Step::Up(tap.clone()),
-        // Both DHCPs: the other port is higher.
+        // DHCP for both IP versions: the port of DHCPv6 is higher.
         Step::Lower("ipv4/ip_unprivileged_port_start".into(), u32::from(DHCP)),
     ]);
     if has_v4 {
         steps.extend([
-            // Before the next steps, which open the pod to what is to be forwarded, and 127.0.0.1 to what the guest sends.
+            // Comes before the next steps, which enable forwarding, and routing to 127.0.0.1 for the guest's
+            // packets.
             Step::Rules(barrier(&card.name, &bridge, inside.guest)),
             Step::Set("ipv4/ip_forward".into(), 1),
-            // What asks the pod's own 127.0.0.1 reaches the guest.
+            // Connections to the pod's own 127.0.0.1 reach the guest.
             Step::Set(format!("ipv4/conf/{bridge}/route_localnet"), 1),
             Step::Rules(table(given, &inside, &bridge)),
         ]);
@@ -95,13 +96,13 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     Ok(NetworkPlan { steps, link })
 }
 
-/// The router of the guest's network of IPv6, behind a masquerade.
+/// Router of the guest's IPv6 network, behind a masquerade.
 pub(in crate::network) fn router6(interface: &Interface) -> Option<Address> {
     let Network::Pod { cidr6, .. } = &interface.network else { return None };
     Ends::of(cidr6.as_deref().unwrap_or(NETWORK6)).map(|ends| ends.gateway())
 }
 
-/// The two ends of the guest's network.
+/// Addresses of the guest's network.
 struct Ends {
     gateway: IpAddr,
     guest: IpAddr,
@@ -109,7 +110,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// The first and the second host of a network.
+    /// First and second host of a network.
     fn of(network: &str) -> Option<Ends> {
         let Address { ip, prefix } = network.parse().ok()?;
         let (gateway, guest) = match ip {
@@ -133,15 +134,17 @@ impl Ends {
     }
 }
 
-/// Keeps the pod from being a router for others than its guest.
+/// Rules that keep the pod from acting as a router for any host but its guest.
 ///
-/// - **prerouting**, before an address is translated: the guest's address is nobody's beyond its bridge. A neighbour on a network
-///   of the pod that takes the pod for a router would get past `ports` with it. And what the kernel drops itself on a link
-///   without `route_localnet`, as it does with `::1` on every link; what answers the pod's own 127.0.0.1 is for the gateway
-///   here: it is translated back later.
-/// - **forward**, once the receiver was translated and before the sender is: what comes from the guest's bridge has its address,
-///   and so has what goes out on the pod's card; what comes from the card or goes to the bridge is for it. Frames that a
-///   bridge of another network carries come here on some nodes, by the name of that bridge: they match nothing.
+/// - **prerouting**, before address translation: beyond its bridge, no host may use the guest's address as
+///   a source or a destination. Otherwise a neighbour on a network of the pod that uses the pod as a router
+///   could get past `ports`. Loopback addresses on the bridge are dropped too, as the kernel itself does on a
+///   link without `route_localnet`, and with `::1` on every link. Answers to the pod's own 127.0.0.1 are
+///   addressed to the gateway here: they are translated back later.
+/// - **forward**, after the translation of the destination and before that of the source: packets from the
+///   guest's bridge must have the guest's address as their source, and so must packets that leave by the
+///   pod's card. Packets from the card or to the bridge must be for the guest. On some nodes, frames that a
+///   bridge of another network carries come here under the name of that bridge: they match no rule.
 fn barrier(card: &str, bridge: &str, guest: IpAddr) -> Table {
     let drop = |matches: Vec<Match>| Rule { matches, verdict: Verdict::Drop };
     let from = |link: &str, property| drop(vec![Match::From(link.to_owned()), property]);

@@ -1,4 +1,4 @@
-//! What is to be made in the pod's network for one interface. Pure.
+//! Plan of the changes in the pod's network for one interface. Pure.
 //!
 //! ```text
 //!  masquerade                                        bridge
@@ -9,9 +9,10 @@
 //!           tap0 ── guest 10.0.2.2                             guest: the pod's address and MAC       for whoever looks
 //! ```
 //!
-//! With passt nothing is made: it is a program in the pod that lends the guest the pod's addresses, and is allowed the ports.
+//! passt needs no links: it is a program in the pod that lends the guest the pod's addresses. Only its ports
+//! are permitted.
 //!
-//! Every step says how it should be in the end, so that steps may be done again.
+//! Every step describes the final state, so that steps may be repeated.
 
 mod bridge;
 mod masquerade;
@@ -27,80 +28,74 @@ use api::launcher::Link;
 use api::machine::{Binding, Interface, Machine, Nic};
 use std::fmt;
 
-/// The port on which the guest asks for its address.
+/// Port of the DHCP server.
 const DHCP: u16 = 67;
 
-/// What is to be made, and what the launcher is told of it.
+/// Changes for one interface, and its description for the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NetworkPlan {
-    /// In order.
     pub(crate) steps: Vec<Step>,
-    /// For the launcher.
+    /// Description of the link for the launcher.
     pub(crate) link: Link,
 }
 
-/// One thing, as it should be.
+/// One part of the wanted state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A card is put aside under another name and address; a dummy stands in for it, as it was.
+    /// A card is renamed and gets another MAC address; a dummy with its name and addresses stands in for it.
     PutAside {
-        /// As it is.
+        /// The card before the change.
         card: Card,
-        /// Its new address.
+        /// New MAC address of the card.
         mac: Mac,
     },
     /// A bridge.
     Bridge {
-        /// Its name.
         name: String,
-        /// Its address.
+        /// MAC address of the bridge.
         mac: Mac,
-        /// Its largest packet.
+        /// MTU of the bridge.
         mtu: u32,
     },
-    /// A device that QEMU opens.
+    /// Tap device for QEMU.
     Tap {
-        /// Its name.
         name: String,
-        /// Its largest packet.
+        /// MTU of the tap.
         mtu: u32,
-        /// More than one queue.
+        /// True for more than one queue.
         queues: bool,
     },
-    /// A link has an address.
+    /// Address of a link.
     Address(String, Address),
-    /// A link is plugged into a bridge.
+    /// Link as a port of a bridge.
     Join(String, String),
-    /// The bridge does not learn who is behind a link.
+    /// Bridge port without learning of MAC addresses.
     LearnNothing(String),
-    /// A link is up.
+    /// Link that is up.
     Up(String),
-    /// A setting below `/proc/sys/net`.
+    /// Value of a setting below `/proc/sys/net`.
     Set(String, u32),
-    /// A setting below `/proc/sys/net` is not above this.
+    /// Upper limit of a setting below `/proc/sys/net`.
     Lower(String, u32),
-    /// A group that may send echo requests without privileges.
+    /// Group that may send echo requests without privileges.
     PingGroup(u32),
-    /// Rules.
     Rules(Table),
 }
 
-/// What a plan is made of.
+/// Input of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Given<'a> {
-    /// The VMI.
     pub(crate) machine: &'a Machine,
-    /// The interface.
     pub(crate) interface: &'a Interface,
-    /// Its place among the VMI's.
+    /// Index of the interface in the VMI.
     pub(crate) position: usize,
-    /// The pod's card that it is attached to.
+    /// Pod's card of the interface.
     pub(crate) card: &'a Card,
-    /// The tap of that card that is there already.
+    /// Existing tap of that card.
     pub(crate) tap: Option<&'a str>,
 }
 
-/// What is to be made for one interface.
+/// Plans the changes for one interface.
 pub(crate) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     match given.interface.binding {
         Binding::Masquerade => masquerade::plan(given),
@@ -112,12 +107,13 @@ pub(crate) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     }
 }
 
-/// The sidecar of a plugin writes the interface into the domain; nothing is made for it, and it may need no card.
+/// Plan for a sidecar of a plugin, which writes the interface into the domain: no changes, and there may be
+/// no card.
 pub(super) fn of_sidecar(interface: &Interface) -> NetworkPlan {
     NetworkPlan { steps: Vec::new(), link: Link::Sidecar { mac: interface.mac.clone() } }
 }
 
-/// The plugin has made everything, and the tap belongs to it.
+/// Plan for a plugin that has made everything, including the tap.
 fn of_plugin(given: &Given<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     let name = given.tap.map(str::to_owned).ok_or_else(|| {
@@ -138,7 +134,7 @@ fn of_plugin(given: &Given<'_>) -> Result<NetworkPlan> {
 
 impl Given<'_> {
     fn tap(&self) -> Step {
-        // As the launcher draws it: a tap of one queue is not opened as one of many, nor the other way round.
+        // Same condition as in the launcher: the number of queues must match when the tap is opened.
         let queues = self.machine.network_multi_queue
             && self.interface.model == Nic::Virtio
             && self.machine.cpu.count() > 1;
@@ -150,7 +146,7 @@ impl Given<'_> {
         Error::refused(format!("{at} ('{}'): {what}", self.interface.name))
     }
 
-    /// The address that the manifest names.
+    /// MAC address in the manifest.
     fn wanted_mac(&self) -> Result<Option<Mac>> {
         let read = |text: &String| {
             text.parse::<Mac>().map_err(|()| self.wrong(format!("the macAddress {text} cannot be read")))
@@ -158,14 +154,14 @@ impl Given<'_> {
         self.interface.mac.as_ref().map(read).transpose()
     }
 
-    /// An address of our own making: the same for the same VM, so that a guest knows its card again.
+    /// Generated MAC address: always the same for a VM, so that its guest recognizes the card.
     fn own_mac(&self, role: &str) -> Mac {
         let text = format!("{}\0{}\0{role}", self.machine.domain_name(), self.interface.name);
         let sum = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         let [a, b, c, d, e, ..] = sum.to_be_bytes();
-        // The bridge of a masquerade has the one that ends in zeros.
+        // The address that ends in zeros belongs to the bridge of a masquerade.
         Mac([2, a, b, c, d, if [a, b, c, d, e] == [0; 5] { 1 } else { e }])
     }
 }

@@ -1,5 +1,6 @@
-//! passt: a program of the launcher's user in the pod, which speaks Ethernet with the guest and opens a socket in the pod's
-//! network for each of its connections. It needs no link and no rule; it may listen on the guest's ports, and send pings.
+//! Plan for passt: a program of the launcher's user in the pod that exchanges Ethernet frames with the guest
+//! and opens a socket in the pod's network for each of its connections. It needs no link and no rule, only
+//! the permission to listen on the guest's ports and to send pings.
 
 use super::{Given, NetworkPlan, Step};
 use crate::error::Result;
