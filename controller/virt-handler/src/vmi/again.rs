@@ -1,12 +1,12 @@
-//! When what failed is tried again.
+//! Retry of failed work, with growing pauses.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How soon what failed is tried again: at first, and at most.
+/// First and longest pause before a retry.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
-/// When what failed is tried again; each time later.
+/// Time of the next retry; each pause is longer.
 #[derive(Debug, Default)]
 pub(super) struct Again {
     pub(super) at: Option<Instant>,

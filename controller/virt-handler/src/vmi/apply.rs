@@ -1,5 +1,5 @@
-//! What virt-handler writes: the status of its VMIs, and events. Both are steps like virt-controller's
-//! ([`cluster_client`]).
+//! Writes of virt-handler: the status of its VMIs, and events. Both go through the same client as
+//! virt-controller's ([`cluster_client`]).
 
 use super::decide::Event;
 use crate::bounds;
@@ -12,16 +12,16 @@ use cluster_model::objects::{Kind, key};
 use cluster_model::plan::{Note, Plan, Step};
 use serde_json::Value;
 
-/// The most characters of an event's sentence.
+/// Most characters of an event's message.
 const SENTENCE: usize = 1000;
 
-/// Where statuses and events are written to.
+/// Client that writes statuses and events of VMIs.
 pub trait Cluster: Send + Sync + 'static {
-    /// Changes a VMI that was seen with this metadata, by a merge patch. Gives back the object as it is then; nothing
-    /// when it is another by now, or gone.
+    /// Changes a VMI by a merge patch, if it still has the version of this metadata. Returns the new object;
+    /// `None` if it has changed meanwhile, or is gone.
     fn change(&self, vmi: &ObjectMeta, change: &Value) -> impl Future<Output = Result<Option<Value>>> + Send;
 
-    /// Tells people of a VMI. What cannot be told is logged.
+    /// Records an event of a VMI. Errors are logged.
     fn tell(&self, vmi: &ObjectMeta, event: &Event) -> impl Future<Output = ()> + Send;
 }
 
@@ -33,7 +33,7 @@ impl Cluster for Writer {
         let mut done = self.carry_out(Plan { steps: vec![step], again: None }).await;
         let Some((_, error)) = done.failed else { return Ok(done.answers.pop().map(|(_, object)| object)) };
         match error.kind() {
-            // Whoever asked looks again.
+            // The caller reads the VMI again.
             ErrorKind::Conflict | ErrorKind::Gone => {
                 tracing::debug!("{key} changed meanwhile: {error}");
                 Ok(None)
@@ -58,7 +58,7 @@ impl Cluster for Writer {
     }
 }
 
-/// The VMI as an object of the server says it is.
+/// Parses a VMI of the API server.
 pub fn read(object: Value) -> Result<VirtualMachineInstance> {
     api::wire::read(object).map_err(|faults| {
         let all: Vec<String> = faults.iter().map(ToString::to_string).collect();

@@ -1,51 +1,51 @@
-//! What is to be done about one VMI. Pure: everything it knows is in `Seen`.
+//! Decision about one VMI. Pure: all input is in `Seen`.
 //!
-//! | VMI | launcher | what is done |
+//! | VMI | launcher | action |
 //! |---|---|---|
-//! | Scheduled | is there, empty | volumes ready, sync |
-//! | Running | is there, empty | Failed: the guest ran in another launcher before, and may still run in it |
+//! | Scheduled | present, without a domain | prepare the volumes, sync |
+//! | Running | present, without a domain | Failed: the guest ran in another launcher before, and may still run in it |
 //! | Scheduled, Running | has a domain | its life becomes the phase |
-//! | any of these | gone | its last words become the phase; without any, Failed |
-//! | Running | its links are not as in the spec | one of them is changed |
-//! | is being deleted | has a domain | it is asked to end within the grace period of the spec; again, where that became shorter, or it is not known what it was told |
-//! | is being deleted | is there, empty | Failed: it never began |
-//! | final | any | nothing: the cluster's controller takes the pod away |
+//! | any of these | gone | its last state becomes the phase; without one, Failed |
+//! | Running | its links differ from the spec | change one of them |
+//! | is being deleted | has a domain | shutdown within the grace period of the spec; again, if that became shorter, or the earlier request is unknown |
+//! | is being deleted | present, without a domain | Failed: it never started |
+//! | final | any | nothing: virt-controller removes the pod |
 //!
-//! The launcher counts the grace period, from when the guest was first asked and by a clock that nobody sets. What is told here
-//! depends on no clock: neither a node whose clock is ahead nor a virt-handler that was away takes from the guest's time.
+//! The launcher counts the grace period from the first shutdown request, by a monotonic clock. The decision
+//! here depends on no clock: neither a node whose clock is ahead nor a virt-handler that was away shortens
+//! the guest's time.
 
 use super::status::{self, Story};
 use crate::now::Now;
 use api::launcher::{GuestInfo, Life, Request, State};
 use api::vmi::{InterfaceState, InterfaceStatus, Phase, Status, VirtualMachineInstance};
 
-/// What is known of one VMI.
+/// Input of a decision about one VMI.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
-    /// The VMI.
     pub vmi: &'a VirtualMachineInstance,
-    /// Its launcher.
+    /// Launcher of the VMI.
     pub launcher: &'a Launcher,
-    /// What the guest agent says.
+    /// Report of the guest agent.
     pub guest: Option<&'a GuestInfo>,
-    /// What of its words is left out.
+    /// Message about omitted parts of that report.
     pub left_out: Option<&'a str>,
-    /// The interfaces of its spec, as this node made them and the pod has addresses.
+    /// Interfaces of the spec, as this node made them, with the pod's addresses.
     pub interfaces: &'a [InterfaceStatus],
-    /// Why the VMI could not be handed to the launcher the last time.
+    /// Failure of the last hand-over to the launcher.
     pub trouble: Option<&'a Trouble>,
-    /// The VMI can be handed to its launcher: that was not done yet, and waits neither for the pause after a failure nor for
-    /// the settings of the cluster.
+    /// True if the VMI can be handed to its launcher now. It was not handed over yet, and neither the pause
+    /// after a failure nor the settings of the cluster are waited for.
     pub may_begin: bool,
     /// The guest runs on emulated processors.
     pub emulated: bool,
-    /// Seconds that the guest was given to end, as this virt-handler told the launcher. Nothing where it told none: another one may
-    /// have.
+    /// Grace period in seconds that this virt-handler sent to the launcher. `None` if it sent none; an
+    /// earlier virt-handler may have.
     pub told_grace: Option<u64>,
 }
 
 impl<'a> Seen<'a> {
-    /// Nothing else is known yet.
+    /// Input without further knowledge.
     pub fn new(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
         Seen {
             vmi,
@@ -61,82 +61,80 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The launcher of a VMI.
+/// State of the launcher of a VMI.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Launcher {
-    /// Its pod is not known here yet, or it does not listen yet.
+    /// The pod is not known here yet, or its launcher does not listen yet.
     NotYet,
-    /// It speaks.
+    /// The launcher reports this state.
     Speaks(Box<State>),
-    /// It has ended. What it said last, if that is known.
+    /// The launcher has ended.
     Gone {
-        /// Its last state.
+        /// Its last state, if known.
         last: Option<Box<State>>,
-        /// How its container ended, as the kubelet tells it.
+        /// End of its container according to the kubelet.
         why: Option<String>,
     },
 }
 
-/// Why a VMI could not be handed to its launcher.
+/// Failure of a hand-over to the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// In a sentence.
     pub message: String,
-    /// Trying again does not help.
+    /// A retry does not help.
     pub hopeless: bool,
 }
 
-/// What is to be done.
+/// Result of a decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Actions {
-    /// The status that should be there, where it differs from what is there.
+    /// New status, if it differs from the current one.
     pub status: Option<Box<Status>>,
-    /// The launcher is handed the VMI.
+    /// Hand the VMI to the launcher.
     pub begin: bool,
-    /// The launcher is asked for something.
+    /// Request to the launcher.
     pub request: Option<Request>,
-    /// What is told to people: type, reason and message of events.
     pub events: Vec<Event>,
 }
 
-/// Seconds that a guest has to end where its spec says nothing.
+/// Default grace period of a guest in seconds.
 const GRACE: i64 = 30;
 
-/// The end of a VMI that ran, and whose launcher has no guest: a kubelet has started the pod again, as after a restore of etcd.
+/// Message of a VMI that ran, and whose new launcher has no guest: a kubelet has started the pod again, as
+/// after a restore of etcd.
 const ANEW: &str = "the launcher began anew, and does not know of the guest that ran; the guest is not started a second time";
 
-/// The reason of the event that goes with the question to end.
+/// Reason of the event that goes with the shutdown request.
 pub(super) const SHUTTING_DOWN: &str = "ShuttingDown";
 
-/// Something that people are told.
+/// An event for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// `Warning`, else `Normal`.
+    /// True for the type `Warning`, false for `Normal`.
     pub warning: bool,
-    /// A word.
+    /// CamelCase reason of the event.
     pub reason: &'static str,
-    /// A sentence.
     pub message: String,
 }
 
 impl Event {
-    /// An ordinary one.
+    /// Event of the type `Normal`.
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Event {
         Event { warning: false, reason, message: message.into() }
     }
 
-    /// One that somebody should look at.
+    /// Event of the type `Warning`.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Event {
         Event { warning: true, reason, message: message.into() }
     }
 }
 
-/// What is to be done. `now` is for what people read.
+/// Decides about one VMI. `now` is only for values that readers see.
 pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
     let old = seen.vmi.status.clone().unwrap_or_default();
     let phase = old.phase.clone().unwrap_or_default();
     let mut plan = Actions::default();
-    // Not ours yet, or no more.
+    // Other phases belong to virt-controller.
     if !matches!(phase, Phase::Scheduled | Phase::Running) {
         return plan;
     }
@@ -158,7 +156,7 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
         Launcher::Speaks(state) => {
             let is_new = !is_ending(state);
             let grace = grace(seen.vmi);
-            // Of what was told, a launcher takes the earlier end: telling it once more puts nothing off.
+            // The launcher keeps the earliest end that it was sent: a repeated request delays nothing.
             let told = state.grace.into_iter().chain(seen.told_grace).min();
             let is_sooner = || told.is_none_or(|told| grace < told);
             if deleting && !state.life.is_final() && (is_new || is_sooner()) {
@@ -187,8 +185,8 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
     plan
 }
 
-/// The first interface whose link is not as the spec says. An interface that the launcher does not tell of has no link that
-/// can be changed; one that is to go leaves with the next start.
+/// Request for the first interface whose link differs from the spec. An interface that the launcher does not
+/// report has no link to change; one that is `absent` is removed at the next start.
 fn link(vmi: &VirtualMachineInstance, state: &State) -> Option<Request> {
     vmi.spec.domain.devices.interfaces.iter().find_map(|interface| {
         let up = match &interface.state {
@@ -201,12 +199,12 @@ fn link(vmi: &VirtualMachineInstance, state: &State) -> Option<Request> {
     })
 }
 
-/// It was asked already.
+/// True if a shutdown was requested already.
 fn is_ending(state: &State) -> bool {
     state.life == Life::Stopping || state.doing.as_deref() == Some("shutdown")
 }
 
-/// Seconds that the guest has to end, as the spec says; a forced stop makes them fewer.
+/// Grace period of the spec in seconds; a forced stop shortens it.
 pub(super) fn grace(vmi: &VirtualMachineInstance) -> u64 {
     let seconds = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE);
     u64::try_from(seconds).unwrap_or(0)

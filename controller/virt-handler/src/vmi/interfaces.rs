@@ -1,29 +1,29 @@
-//! The interfaces of a VMI's status: those of its spec, and what the guest agent says of them. Pure.
+//! Interfaces of a VMI's status: those of its spec, merged with the report of the guest agent. Pure.
 //!
 //! | interface | addresses | `infoSource` |
 //! |---|---|---|
-//! | of the spec, behind a masquerade | the pod's: the guest's own lead nowhere from outside | `domain` |
-//! | of the spec, on a bridge | the pod's, which the guest has, and behind them what else the guest has there | `domain` |
-//! | the same, seen by the agent (by its MAC) | as above; its name in the guest | `domain, guest-agent` |
-//! | of the guest's own making | the agent's | `guest-agent` |
-//! | on a network of Multus | as on a bridge, without the pod's | also `multus-status`, where virt-controller says so |
+//! | of the spec, behind a masquerade | the pod's: the guest's own are not reachable from outside | `domain` |
+//! | of the spec, on a bridge | the pod's, which the guest has, followed by others of the guest | `domain` |
+//! | the same, reported by the agent (by its MAC) | as above; its name in the guest | `domain, guest-agent` |
+//! | created by the guest | the agent's | `guest-agent` |
+//! | on a network of Multus | as on a bridge, without the pod's | also `multus-status`, if virt-controller has set it |
 //!
-//! `ipAddress` of an interface of the spec is one of the pod's, or unset: virt-api and others dial it, and the guest agent
-//! says what the guest likes.
+//! `ipAddress` of an interface of the spec is one of the pod's, or unset: virt-api and other programs connect
+//! to it, and the guest controls what its agent reports.
 
 use api::launcher::{GuestInfo, GuestInterface};
 use api::vmi::{InterfaceStatus, VirtualMachineInstance};
 use cluster_model::networks::{is_source, sources};
 
-/// Who told of an interface: the domain, …
+/// Sources of an interface: the domain, …
 const DOMAIN: &str = "domain";
 /// … the guest agent, …
 const AGENT: &str = "guest-agent";
 /// … or both.
 const BOTH: &str = "domain, guest-agent";
 
-/// The interfaces that should be told. `spec`: those of the spec, as the node made them; `guest`: what the guest agent says,
-/// where it answers.
+/// Interfaces of the new status. `spec`: those of the spec, as the node made them; `guest`: report of the
+/// guest agent, if it answers.
 pub(super) fn interfaces(
     old: &[InterfaceStatus],
     spec: &[InterfaceStatus],
@@ -47,7 +47,8 @@ pub(super) fn interfaces(
         .map(|wanted| {
             let mut one = wanted.clone();
             let before = old.iter().find(|known| known.name.is_some() && known.name == one.name);
-            // What was known before this program began, or the pod was last seen, is true still.
+            // Values from before the start of this program, or from the pod when it was last seen, are still
+            // true.
             if let Some(before) = before {
                 one.mac = one.mac.or_else(|| before.mac.clone());
                 let is_known = before.ip_address.is_some();
@@ -75,7 +76,7 @@ pub(super) fn interfaces(
             one
         })
         .collect();
-    // Those that somebody else tells of stay.
+    // Interfaces from other sources stay.
     let ours = |known: &&InterfaceStatus| {
         let source = known.info_source.as_deref();
         source == Some(AGENT) || spec.iter().any(|wanted| wanted.name == known.name)
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(without, ["pod - 10.1.0.7 fd00::7 [domain]", "lan - 10.1.0.8 [domain]"]);
     }
 
-    /// A bridge in a pod that has IPv6 alone: there is no address of the pod to tell.
+    /// A bridge in a pod with IPv6 only: there is no address of the pod to report.
     #[test]
     fn what_the_agent_sees_is_never_the_address_that_is_dialled() {
         let (mac, none) = ("02:00:00:00:00:02", told("lan", Some("02:00:00:00:00:02"), &[]));
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(interfaces(&all, std::slice::from_ref(&none), Some(&guest), &vmi()), all);
         let without = interfaces(&all, std::slice::from_ref(&none), None, &vmi());
         assert_eq!((&without[0].ip_address, line(&without[0])), (&None, "lan -  [domain]".into()));
-        // The pod's comes first where there is one, whatever the guest says.
+        // An address of the pod comes first, whatever the guest reports.
         let of_pod = told("lan", Some(mac), &["10.1.0.8"]);
         let all = interfaces(&all, &[of_pod], Some(&guest), &vmi());
         assert_eq!(all[0].ip_address.as_deref(), Some("10.1.0.8"));

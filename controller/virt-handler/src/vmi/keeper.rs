@@ -1,4 +1,4 @@
-//! Looks after one VMI: one task, from the hand-over to the end.
+//! Keeper of one VMI: a task that manages it from the hand-over to the end.
 //!
 //! ```text
 //!  select ◄─┬─ the VMI or its pod changed                 ┐
@@ -7,7 +7,7 @@
 //!           └─ what failed is tried again                 ┘
 //! ```
 //!
-//! What it holds besides a connection is a memory of what failed; both may be lost.
+//! Besides a connection, it remembers only failures; both may be lost.
 
 use super::again::Again;
 use super::apply::{self, Cluster};
@@ -44,37 +44,37 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long a launcher may take to tell how it is, once it is asked.
+/// Time limit for the first state of a launcher after the connection.
 const FIRST: Duration = Duration::from_secs(20);
-/// How long it may take to make ready what a VMI needs.
+/// Time limit for the preparation of a VMI's volumes and network.
 const PREPARING: Duration = Duration::from_secs(60);
-/// How soon the guest agent is asked again: after it came, and later.
+/// Pauses between queries of the guest agent: after it connects, and later.
 const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
-/// A VMI and its pod, as the cluster has them.
+/// A VMI and its pod in the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// The VMI, as its object stands.
+    /// Current object of the VMI.
     pub(crate) object: Arc<Value>,
     /// Its pod on this node.
     pub(crate) pod: Option<Arc<Pod>>,
-    /// What the cluster permits.
+    /// Settings of the cluster.
     pub(crate) permitted: Permitted,
 }
 
-/// What all keepers of a node share.
+/// Parts that all keepers of a node share.
 pub(crate) struct Node<C> {
-    /// Where is written to.
+    /// Client that writes statuses and events.
     pub(crate) cluster: C,
-    /// Where the kubelet keeps pods.
+    /// The kubelet's folders of pods.
     pub(crate) pods: Pods,
-    /// What `virt-launcher node-info` left.
+    /// Folder with the results of `virt-launcher node-info`.
     pub(crate) findings: PathBuf,
-    /// The launchers that are spoken to, for who else asks them.
+    /// Registry of connected launchers.
     pub(crate) launchers: Launchers,
 }
 
-/// Looks after one VMI, until it has ended or is no longer wanted.
+/// Manages one VMI, until it has ended or is no longer wanted.
 pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wanted>) {
     let object = wanted.borrow_and_update().clone();
     let vmi = match apply::read((*object.object).clone()) {
@@ -137,7 +137,7 @@ struct Keeper<C> {
     node: Arc<Node<C>>,
     pod: Option<Arc<Pod>>,
     place: Option<Arc<PodFolder>>,
-    /// One at a time: what does not come back is not begun again beside itself.
+    /// One task at a time: work that hangs is not started a second time.
     preparing: Blocking,
     object: Arc<Value>,
     vmi: VirtualMachineInstance,
@@ -145,30 +145,31 @@ struct Keeper<C> {
     contact: Contact,
     launcher: Launcher,
     guest: Option<GuestInfo>,
-    /// What of the guest agent's words is not told.
+    /// Message about omitted parts of the guest agent's report.
     left_out: Option<String>,
-    /// The names under which its file systems are measured, whichever launcher tells of them.
+    /// Names under which its file systems are exported, kept over reconnects of the launcher.
     filesystems: Filesystems,
-    /// The links that were made for the VMI; none where another made them before.
+    /// Links that this keeper made for the VMI; empty if an earlier virt-handler made them.
     links: BTreeMap<String, Link>,
-    /// What tells the guest of its router, once that was begun.
+    /// Tasks that send router advertisements to the guest, once started.
     advertisers: Option<network::Advertisers>,
     trouble: Option<Trouble>,
     told: bool,
     again: Again,
-    /// When the guest's router is tried again.
+    /// Retry of the guest's router.
     router_again: Again,
     ask_agent: Option<Instant>,
-    /// The shutdown was asked for when the VMI stood so, with this grace period; asked again only when one of them changed.
+    /// Generation of the VMI and grace period of the last shutdown request. The request is repeated only if
+    /// one of them changes.
     asked: Option<(u64, u64)>,
-    /// The link that was asked for when the VMI stood so; asked again only when one of them changed.
+    /// Links and request of the last change of a link. The request is repeated only if one of them changes.
     linked: Option<(BTreeMap<String, bool>, Request)>,
-    /// The launcher's socket is gone since then, and nothing says how its VMI ended.
+    /// Time since which the launcher's socket is gone, while the end of its VMI is unknown.
     silent_since: Option<Instant>,
     pace: Pace,
 }
 
-/// The connection to the launcher.
+/// Connection to the launcher.
 enum Contact {
     None,
     There { client: Client, states: Box<States>, process: Option<Arc<Process>>, listed: Listed },
@@ -248,7 +249,8 @@ impl<C: Cluster> Keeper<C> {
         }
     }
 
-    /// What is measured has the names of the spec: a launcher's word for a volume that the spec has not names nothing.
+    /// Sets the device names of the metrics. Names come from the spec: a launcher's name for a volume that is
+    /// not in the spec is not used.
     fn name_devices(&self, state: &State) {
         let Contact::There { listed, .. } = &self.contact else { return };
         listed.see(state);
@@ -259,7 +261,7 @@ impl<C: Cluster> Keeper<C> {
         let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
         let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
         let disks = targets.map(|(name, target)| (target.clone(), name.clone()));
-        // The guest agent of a paused guest says nothing, and holds up whoever asks.
+        // The guest agent of a paused guest does not answer, and delays its callers.
         let asks_agent = state.agent && state.life == api::launcher::Life::Running;
         listed.devices(taps.collect(), disks.collect(), asks_agent);
     }
@@ -270,7 +272,7 @@ impl<C: Cluster> Keeper<C> {
         if matches!(self.contact, Contact::There { .. }) || matches!(self.launcher, Launcher::Gone { .. }) {
             return;
         }
-        // One that breaks off again and again is no more listened to than one that speaks.
+        // A launcher that breaks off again and again is not read more often than others.
         if self.pace.listen_at.is_some() {
             return;
         }
@@ -304,7 +306,8 @@ impl<C: Cluster> Keeper<C> {
         }
     }
 
-    /// What a launcher is, it tells at once; one that does not is left, and asked again later.
+    /// Waits for the first state, which a launcher sends at once. A launcher that does not is disconnected,
+    /// and retried later.
     async fn first_state(&mut self) {
         let state = timeout(FIRST, self.contact.next()).await;
         match &state {
@@ -319,7 +322,8 @@ impl<C: Cluster> Keeper<C> {
         self.heard(state);
     }
 
-    /// It has spoken to us, or to one before us: a VMI runs nowhere without a launcher that listened.
+    /// True if the launcher has been connected to this or an earlier virt-handler: a VMI runs only if its
+    /// launcher listened.
     fn has_spoken(&self) -> bool {
         matches!(self.launcher, Launcher::Speaks(_))
             || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
@@ -343,7 +347,7 @@ impl<C: Cluster> Keeper<C> {
         self.ask_agent = Some(Instant::now() + if first { ASK_AGENT.0 } else { ASK_AGENT.1 });
     }
 
-    /// The addresses of the interfaces of the spec.
+    /// MAC addresses of the interfaces of the spec.
     fn macs(&self) -> BTreeSet<String> {
         let known = self.vmi.status.iter().flat_map(|status| &status.interfaces);
         let all = self.interfaces().into_iter().chain(known.filter(|one| one.name.is_some()).cloned());
@@ -352,9 +356,9 @@ impl<C: Cluster> Keeper<C> {
 
     // ---- What is done ----
 
-    /// Does what is to be done, until there is nothing more.
+    /// Decides and acts until there is nothing more to do.
     async fn act(&mut self) {
-        // Each round changes what is seen; one that changes nothing is the last.
+        // Each round changes the input of the next; a round without changes is the last.
         for _ in 0..8 {
             let plan = self.plan();
             if plan == Actions::default() || !self.carry_out(plan).await {
@@ -384,7 +388,7 @@ impl<C: Cluster> Keeper<C> {
             let same = |(links, asked): &(BTreeMap<String, bool>, Request)| {
                 *links == state.links && asked == request
             };
-            // One that stays as it was is not asked for again until something else has changed.
+            // An unchanged link is not requested again until something else has changed.
             if state.doing.is_some() || self.linked.as_ref().is_some_and(same) {
                 plan.request = None;
             }
@@ -399,18 +403,18 @@ impl<C: Cluster> Keeper<C> {
         plan
     }
 
-    /// The interfaces of the spec, as they are known here.
+    /// Interfaces of the spec, as known here.
     fn interfaces(&self) -> Vec<InterfaceStatus> {
         if self.vmi.spec.domain.devices.interfaces.is_empty() {
             return Vec::new();
         }
         let ips = self.pod.iter().flat_map(|pod| &pod.status.pod_ips).map(|ip| ip.ip.clone());
         let ips: Vec<String> = ips.collect();
-        // What has faults is told where it is handed over.
+        // Faults are reported at the hand-over.
         let mut all = Machine::check_again(&self.vmi)
             .map(|machine| network::status(&machine, &self.links, &ips))
             .unwrap_or_default();
-        // What is, where the launcher tells it, not what is wanted.
+        // The launcher's report counts, not the wanted state.
         if let Launcher::Speaks(state) = &self.launcher {
             for one in &mut all {
                 if let Some(up) = one.name.as_ref().and_then(|name| state.links.get(name)) {
@@ -421,13 +425,13 @@ impl<C: Cluster> Keeper<C> {
         all
     }
 
-    /// Gives back whether it is worth deciding again at once.
+    /// Carries out the actions. Returns true if another decision should follow at once.
     async fn carry_out(&mut self, mut plan: Actions) -> bool {
         let mut more = false;
         let last =
             plan.status.as_ref().is_some_and(|status| status.phase.as_ref().is_some_and(Phase::is_final));
         if plan.status.is_some() && !self.pace.may_write(last) {
-            // It is decided again on what is newest then; what it tells is told with it.
+            // The status is decided again later, on the newest state, and its events are recorded with it.
             plan.status = None;
             plan.events.retain(|event| event.reason == SHUTTING_DOWN);
         }
@@ -479,7 +483,7 @@ impl<C: Cluster> Keeper<C> {
                     }
                     Err(e) => tracing::error!("{}", e.chain()),
                 },
-                // What is there now comes through the watch; if it does not, we try again.
+                // The new object comes through the watch; if it does not, the write is retried.
                 Ok(None) => {
                     self.again.later();
                     return false;
@@ -497,7 +501,7 @@ impl<C: Cluster> Keeper<C> {
         more
     }
 
-    /// Tells people of it, unless they were told too much.
+    /// Records an event, unless there were too many.
     async fn tell(&mut self, event: &Event, last: bool) {
         let Some(untold) = self.pace.may_tell(last) else { return };
         let mut event = event.clone();
@@ -507,7 +511,7 @@ impl<C: Cluster> Keeper<C> {
         self.node.cluster.tell(&self.vmi.metadata, &event).await;
     }
 
-    /// Makes everything ready and hands the VMI to its launcher.
+    /// Prepares everything and hands the VMI to its launcher.
     async fn begin(&mut self) -> Result<Vec<Event>> {
         let (Contact::There { client, process, .. }, Some(place)) = (&self.contact, &self.place) else {
             return Err(Error::failed(format!("the launcher of {} does not listen", self.name())));
@@ -518,7 +522,7 @@ impl<C: Cluster> Keeper<C> {
             settings.map(|settings| (settings.files, settings.hardware.clone())).unwrap_or_default();
         let process = process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
         let (vmi, place, findings) = (self.vmi.clone(), place.clone(), self.node.findings.clone());
-        // The newest picture of the pod: its containers are said after the pod is.
+        // The newest object of the pod: its container IDs are known later than the pod.
         let pod = self.pod.clone().unwrap_or_default();
         let prepare = move || -> Result<volumes::Ready> {
             place.owns(&process)?;
@@ -534,7 +538,7 @@ impl<C: Cluster> Keeper<C> {
             ready.resolved.interfaces.extend(network::devices(&machine, said)?);
             ready.resolved.network_info = network::info(&machine, said);
             ready.resolved.vsock = devices::vsock::cid(&machine, vmi)?;
-            // Without it the VMI starts some seconds later, and no worse.
+            // Without the cache the VMI starts some seconds later, but correctly.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
                 tracing::warn!("{}", e.chain());
             }
@@ -547,7 +551,7 @@ impl<C: Cluster> Keeper<C> {
         match client.sync(&sync).await? {
             Answer::Queued => measures::synced(),
             Answer::Ignored { reason } => tracing::info!("{}: {reason}", self.name()),
-            // It is about what the launcher has, not about the VMI.
+            // The refusal is about the state of the launcher, not about the VMI.
             Answer::Denied { reason } => return Err(Error::failed(reason)),
         }
         let mut events: Vec<Event> =
@@ -570,7 +574,8 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// Versions are numbers that rise; where one is none, what the watch says is taken.
+/// True if `this` has a higher version. Versions are rising numbers; for others, the object of the watch is
+/// taken.
 fn is_newer(this: &Value, than: &Value) -> bool {
     let version = |object: &Value| -> Option<u128> {
         object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
@@ -581,7 +586,7 @@ fn is_newer(this: &Value, than: &Value) -> bool {
     }
 }
 
-/// The VMI has ended: there is nothing to look after.
+/// True if the VMI has ended.
 pub(crate) fn is_final(object: &Value) -> bool {
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
     phase.is_some_and(|phase| Phase::from(phase).is_final())

@@ -1,12 +1,12 @@
-//! The end of a launcher, and what is known of its VMI then.
+//! End of a launcher, and the sources of the last state of its VMI.
 //!
-//! | source | is there |
+//! | source | available |
 //! |---|---|
-//! | the states that the launcher told | while virt-handler listened |
+//! | states that the launcher reported | while virt-handler was connected |
 //! | `state.json` in its folder | until the kubelet removes the volumes of the pod |
-//! | the termination message of its container | as long as the pod |
+//! | termination message of its container | as long as the pod |
 //!
-//! All of them are the launcher's own words, about its own VMI.
+//! All of them come from the launcher, about its own VMI.
 
 use super::{Contact, Keeper};
 use crate::pod::PodFolder;
@@ -17,13 +17,13 @@ use api::launcher::{Ending, State};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long the kubelet may take to tell how a launcher ended that says nothing itself: as long as virt-controller waits for
-/// virt-handler. Until the kubelet has told, QEMU may still run.
+/// Time limit for the kubelet to report the end of a launcher that left no final state: as long as
+/// virt-controller waits for virt-handler. Until the kubelet has reported it, QEMU may still run.
 const KUBELET: Duration = Duration::from_secs(60);
 
 impl<C: Cluster> Keeper<C> {
-    /// Nothing listens any more. Where the launcher does not say how the VMI ended, the kubelet does, sooner or later: its word
-    /// for how the container ended brings the launcher's own with it. See [`Keeper::connect`].
+    /// Handles a launcher that no longer listens. If it left no final state, the kubelet reports the end of
+    /// its container sooner or later, with the launcher's termination message. See [`Keeper::connect`].
     pub(super) async fn fell_silent(&mut self, place: &PodFolder) {
         let last = self.last_state(place).await;
         let since = *self.silent_since.get_or_insert_with(Instant::now);
@@ -38,7 +38,7 @@ impl<C: Cluster> Keeper<C> {
         self.contact = Contact::None;
     }
 
-    /// The last state of the VMI: as it was told, as the launcher wrote it down in its folder, or as it left it to the kubelet.
+    /// Last state of the VMI: as reported, from the launcher's file, or from its termination message.
     pub(super) async fn last_state(&mut self, place: &PodFolder) -> Option<Box<State>> {
         if let Launcher::Speaks(state) = &self.launcher
             && state.life.is_final()

@@ -1,4 +1,4 @@
-//! The router that a guest hears of, while its VMI is looked after.
+//! Router advertisements for the guest of a VMI.
 
 use super::{Contact, Keeper, PREPARING};
 use crate::network;
@@ -9,7 +9,7 @@ use api::machine::Machine;
 use tokio::time::Instant;
 
 impl<C: Cluster> Keeper<C> {
-    /// Tells the guest of its router, from when it runs; also where an earlier virt-handler did.
+    /// Starts router advertisements once the guest runs, also if an earlier virt-handler sent them.
     pub(super) async fn advertise(&mut self) {
         let (Contact::There { process: Some(process), .. }, Some(place), Launcher::Speaks(state)) =
             (&self.contact, &self.place, &self.launcher)
@@ -32,7 +32,8 @@ impl<C: Cluster> Keeper<C> {
         let opened = self.preparing.run("advertising the guest's router", PREPARING, open).await;
         match opened {
             Ok(opened) => self.advertisers = Some(network::Advertisers::begin(opened)),
-            // Without it the guest runs, with the addresses that it is told otherwise. What comes next is an occasion to try again.
+            // Without them the guest runs with the addresses that it gets otherwise. The next change is an
+            // occasion to retry.
             Err(e) => {
                 tracing::warn!("{}: {}", self.name(), e.chain());
                 self.router_again.later();

@@ -1,4 +1,4 @@
-//! The VMIs of this node: one keeper each, from the hand-over to the end.
+//! VMIs of this node: one keeper each, from the hand-over to the end.
 //!
 //! ```text
 //!   watch: VMIs, pods of this node; the settings of the cluster
@@ -12,11 +12,12 @@
 //!   Scheduled ─► (begin) ─► Running ─► Succeeded | Failed
 //! ```
 //!
-//! **Guarantees.** A VMI is told to start once: the launcher itself refuses a second start and an older generation.
-//! A keeper remembers nothing that it cannot see again: after a restart of this program it asks the launcher, and where
-//! that is gone, the state that the launcher wrote down. **Assumes** that the cluster's controller wrote `Scheduled` and
-//! the node's name, and takes pods and finalizers away. **Never** writes a status that says what is there already, more
-//! often than `pace` lets it, or a word of a guest or launcher that `bounds` has not looked at.
+//! **Guarantees.** A VMI is started once: the launcher itself refuses a second start and an older generation.
+//! A keeper remembers nothing that it cannot see again: after a restart of this program it asks the launcher,
+//! and if that is gone, it reads the launcher's state file. **Assumes** that virt-controller wrote
+//! `Scheduled` and the node's name, and removes pods and finalizers. **Never** writes an unchanged status,
+//! writes more often than `pace` permits, or passes on text of a guest or launcher that `bounds` has not
+//! checked.
 
 mod again;
 pub mod apply;

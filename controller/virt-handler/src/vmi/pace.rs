@@ -1,34 +1,34 @@
-//! How quickly a keeper goes, whatever its launcher and its guest do.
+//! Rate limits of a keeper, whatever its launcher and its guest do.
 //!
-//! | what | at once | then |
+//! | operation | burst | then |
 //! |---|---|---|
-//! | writes of the status | 8 | one a second; the newest state is written, those between are not. The last of a life is written at once |
-//! | events | 16 | one every 10 s; the next one says how many were left out. That of the end is told at once |
-//! | states that are listened to | 64 | ten times a second, each time the newest of those that came |
-//! | questions to the guest agent | 1 | one every 5 s |
+//! | writes of the status | 8 | one a second, of the newest state; states in between are skipped. The final status is written at once |
+//! | events | 16 | one every 10 s; the next one gives the number of skipped ones. The event of the end is recorded at once |
+//! | states from the launcher | 64 | read ten times a second, each time the newest of those that came |
+//! | queries of the guest agent | 1 | one every 5 s |
 //!
-//! An ordinary start takes four writes.
+//! A normal start takes four writes.
 
 use serve::bucket::Bucket;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How quickly a keeper goes.
+/// Rate limits of a keeper.
 #[derive(Debug)]
 pub(super) struct Pace {
     pub(super) writes: Bucket,
     pub(super) events: Bucket,
     pub(super) states: Bucket,
     pub(super) questions: Bucket,
-    /// The next write waits until then.
+    /// Earliest time of the next write.
     pub(super) write_at: Option<Instant>,
-    /// Nothing is listened to until then.
+    /// Time until which the launcher's states are not read.
     pub(super) listen_at: Option<Instant>,
-    /// Events that were not told.
+    /// Number of events that were skipped.
     pub(super) untold: u32,
 }
 
-/// States that are taken at once, where so many wait.
+/// Most states that are read at once.
 pub(super) const AT_ONCE: usize = 16;
 
 impl Default for Pace {
@@ -48,19 +48,19 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The status may be written now. `last`: it is the last of its life.
+    /// True if the status may be written now. `last`: it is the final one.
     pub(super) fn may_write(&mut self, last: bool) -> bool {
         let taken = self.writes.take(Instant::now());
         self.write_at = taken.err().filter(|_| !last);
         self.write_at.is_none()
     }
 
-    /// Something was heard: what comes next may have to wait.
+    /// Counts a state from the launcher: reading the next one may be delayed.
     pub(super) fn heard(&mut self) {
         self.listen_at = self.states.take(Instant::now()).err();
     }
 
-    /// An event may be told now, and how many were not told before it.
+    /// Number of skipped events, if an event may be recorded now.
     pub(super) fn may_tell(&mut self, last: bool) -> Option<u32> {
         match self.events.take(Instant::now()) {
             Err(_) if !last => {

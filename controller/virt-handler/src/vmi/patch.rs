@@ -1,14 +1,15 @@
-//! From one status of a VMI to another as a merge patch. Pure.
+//! Merge patch between two statuses of a VMI. Pure.
 //!
-//! The status is written by two programs. The patch names what differs alone, and whoever sends it guards it with the
-//! version that was looked at ([`cluster_client`]): if anything has changed since, nothing is written.
+//! Two programs write the status. The patch contains only the differences, and the caller sends it with the
+//! resource version that it was computed from ([`cluster_client`]): if the object has changed since, nothing
+//! is written.
 
 use api::vmi::Status;
 use api::wire::Wire as _;
 use cluster_model::plan::difference;
 use serde_json::{Value, json};
 
-/// The patch that makes `old` `new`; nothing when they are the same.
+/// Patch from `old` to `new`; `None` if they are equal.
 pub fn patch(old: Option<&Status>, new: &Status) -> Option<Value> {
     let of = |status: Value| json!({"status": status});
     let old = old.map_or_else(|| json!({}), |old| of(old.write()));

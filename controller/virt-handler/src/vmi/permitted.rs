@@ -1,29 +1,29 @@
-//! What is permitted in the cluster, as a keeper knows it.
+//! Settings of the cluster for VMIs, as known to a keeper.
 
 use crate::error::{Error, Result};
 use api::machine::{Machine, Settings};
 use api::vmi::VirtualMachineInstance;
 use std::sync::Arc;
 
-/// What is permitted in the cluster.
+/// Settings of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Permitted {
-    /// It is not known yet: nothing is begun, and nothing is said.
+    /// Unknown yet: no VMI is started, and nothing is reported.
     #[default]
     NotKnown,
-    /// There is no KubeVirt object in this namespace: nothing is begun, and that is said.
+    /// No KubeVirt object in this namespace: no VMI is started, and that is reported.
     Nothing(String),
-    /// What the KubeVirt object says.
+    /// Settings of the KubeVirt object.
     By(Arc<Settings>),
 }
 
 impl Permitted {
-    /// It is not known yet.
+    /// True while the settings are unknown.
     pub(crate) fn is_not_known(&self) -> bool {
         *self == Permitted::NotKnown
     }
 
-    /// The settings, as far as there are any; else nothing is begun.
+    /// The settings, if there are any.
     pub(crate) fn settings(&self) -> Option<&Settings> {
         match self {
             Permitted::By(settings) => Some(settings),
@@ -31,7 +31,8 @@ impl Permitted {
         }
     }
 
-    /// The checked description of a VMI, if it is permitted. Webhooks have asked the same, where they stood.
+    /// Checked description of a VMI, if it is permitted. The webhooks have made the same check if they were
+    /// in place.
     pub(crate) fn machine(&self, vmi: &VirtualMachineInstance) -> Result<Machine> {
         match self {
             Permitted::NotKnown => Err(Error::failed("what this cluster permits is not known yet")),

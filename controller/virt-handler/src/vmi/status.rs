@@ -1,4 +1,4 @@
-//! The status of a VMI, as far as the node tells it. Pure.
+//! Status of a VMI, as far as the node writes it. Pure.
 //!
 //! | field | from |
 //! |---|---|
@@ -23,7 +23,7 @@ use api::vmi::{
 };
 use cluster_model::conditions::{OF_CONTROLLER, SYNC_FAILED, is_unsynchronized};
 
-/// What is told about a VMI.
+/// Facts about a VMI from which its status is made.
 #[derive(Debug)]
 pub(crate) struct Story<'a> {
     vmi: &'a VirtualMachineInstance,
@@ -33,12 +33,12 @@ pub(crate) struct Story<'a> {
     interfaces: &'a [InterfaceStatus],
     trouble: Option<String>,
     emulated: bool,
-    /// It ends here, whatever its state says.
+    /// End of the VMI, which overrides its state.
     end: Option<(Phase, String)>,
 }
 
 impl<'a> Story<'a> {
-    /// From what was seen.
+    /// Facts from the input of a decision.
     pub(super) fn of(seen: &Seen<'a>) -> Story<'a> {
         let state = match seen.launcher {
             Launcher::NotYet => None,
@@ -58,7 +58,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// It ends here.
+    /// Ends the VMI.
     pub(super) fn end(&mut self, phase: Phase, why: &str) {
         self.end = Some((phase, why.to_owned()));
     }
@@ -71,20 +71,20 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The processors run, or may run on.
+    /// State of a VMI whose processors run, or may continue.
     fn lives(&self) -> Option<&'a State> {
         let lives = |state: &&State| matches!(state.life, Life::Running | Life::Paused | Life::Stopping);
         self.state.filter(lives).filter(|_| self.end.is_none())
     }
 
-    /// Cause of a start that waits for space.
+    /// Reason of a start that waits for space.
     fn waits(&self) -> Option<String> {
         let state = self.state.filter(|state| state.reason.as_deref() == Some(NO_SPACE))?;
         let why = state.message.as_deref().unwrap_or_default();
         Some(format!("{why}; the start is tried again until there is space"))
     }
 
-    /// Cause of a start that failed, or of an end that should not be.
+    /// Reason of a failed start, or of an unexpected end.
     fn why(&self) -> Option<&str> {
         match (&self.end, self.state) {
             (Some((_, why)), _) => Some(why),
@@ -94,7 +94,7 @@ impl<'a> Story<'a> {
     }
 }
 
-/// The status that should be there.
+/// The new status.
 pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
     let mut new = old.clone();
     let before = old.phase.clone().unwrap_or_default();
@@ -108,7 +108,7 @@ pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
         new.reason = None;
     }
     conditions(&mut new, story, now);
-    // As upstream: there is a word for frozen file systems alone.
+    // As upstream: only frozen file systems have a value.
     new.fs_freeze_status = story.lives().filter(|state| state.frozen).map(|_| FROZEN.to_owned());
     if let Some(state) = story.lives() {
         launcher(&mut new, state);
@@ -154,17 +154,17 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
                 ConditionType::AgentVersionNotSupported,
                 agent::unsupported(story.vmi, &guest.commands).map(|(reason, why)| ("True", reason, why)),
             ),
-            // One that was not asked yet is what the last one was.
+            // If the agent was not queried yet, the last result stays.
             None if state.agent => {}
             None => tell(ConditionType::AgentVersionNotSupported, None),
         }
     }
     let refused = story.why().map(str::to_owned).or_else(|| story.waits()).or_else(|| story.trouble.clone());
     match refused {
-        // This is taken back by whoever said it: until then, two would write in turn.
+        // virt-controller removes its own condition: otherwise two programs would write in turn.
         _ if !is_final && is_of_controller => {}
         Some(why) => tell(ConditionType::Synchronized, Some(("False", SYNC_FAILED, why))),
-        // What another said of the time before stays until there is a domain.
+        // A condition from before the start stays until there is a domain.
         None if lives.is_some() => tell(ConditionType::Synchronized, None),
         None => {}
     }
@@ -180,7 +180,7 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     }
 }
 
-/// Why a VMI cannot be live-migrated: what would keep it from it anyway is said first.
+/// Reason why a VMI cannot be live-migrated: permanent reasons come first.
 fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) {
     let devices = &vmi.spec.domain.devices;
     if devices.gpus.is_empty() && devices.host_devices.is_empty() {
@@ -190,9 +190,9 @@ fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) 
     }
 }
 
-/// The word for frozen file systems.
+/// Value of `fsFreezeStatus` for frozen file systems.
 const FROZEN: &str = "frozen";
-/// Sets a condition, or takes it away. Its time is when it changed.
+/// Sets a condition, or removes it. Its time is that of the last change.
 fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str, &str, String)>, now: &Now) {
     let at = conditions.iter().position(|condition| condition.r#type == kind);
     let Some((status, reason, message)) = said else {
@@ -217,7 +217,7 @@ fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str,
     }
 }
 
-/// What the launcher found when it started the VMI.
+/// Findings of the launcher at the start of the VMI.
 fn launcher(new: &mut Status, state: &State) {
     if state.selinux.is_some() {
         new.selinux_context.clone_from(&state.selinux);
@@ -249,7 +249,7 @@ fn volumes(new: &mut Status, state: &State, vmi: &VirtualMachineInstance) {
 
 fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
     let guest = story.guest.filter(|_| state.agent);
-    // The guest agent is there and was not asked yet: what was known of the guest stays for this moment.
+    // The guest agent is connected but was not queried yet: the earlier information stays for the moment.
     if guest.is_some() || !state.agent {
         new.interfaces = interfaces(&new.interfaces, story.interfaces, guest, story.vmi);
     }
@@ -277,7 +277,7 @@ fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
 fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
     let domain = &vmi.spec.domain;
     if new.machine.is_none() && domain.machine.is_some() {
-        // What a distribution calls otherwise, QEMU has by its own name.
+        // A distribution's alias is resolved to QEMU's own name.
         let resolved = |name: &String| of_distribution(name).unwrap_or_else(|| name.clone());
         new.machine = domain
             .machine
@@ -308,7 +308,7 @@ fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
     }
 }
 
-/// What people are told of a status that changes.
+/// Events about a change of the status.
 pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event> {
     let mut events = Vec::new();
     if old.phase != new.phase {
@@ -325,7 +325,7 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
         }
     }
     let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
-    // What never had a domain has none to lose.
+    // A VMI that never had a domain cannot lose one.
     if is_final && old.phase == Some(Phase::Running) {
         events.push(Event::normal("Deleted", "Signaled Deletion"));
     }
@@ -359,7 +359,8 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
     events
 }
 
-/// What people are told of keys and passwords: upstream's words, but that a guest agent which is not there yet is no failure.
+/// Events about keys and passwords, with upstream's messages. As a difference, a missing guest agent is not a
+/// failure.
 fn of_credentials(old: &Status, new: &Status) -> Option<Event> {
     let of = |status: &Status| {
         let kind = ConditionType::AccessCredentialsSynchronized;

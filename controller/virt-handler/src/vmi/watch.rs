@@ -1,4 +1,4 @@
-//! Watches the VMIs and pods of this node and the settings of the cluster, and keeps one keeper per VMI.
+//! Watches the VMIs and pods of this node and the settings of the cluster, and runs one keeper per VMI.
 //!
 //! ```text
 //!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
@@ -6,9 +6,9 @@
 //!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
 //! ```
 //!
-//! A watch that breaks is begun anew, and lists first: what went meanwhile is then seen to be gone. A pod is told to the
-//! keeper of a VMI only if it is one of its launcher pods ([`LauncherPods`]), handed over to this node; a stranger's, whatever
-//! it says of itself, is told to nobody, and its going takes nothing from anybody.
+//! A broken watch is started again with a list, which shows deletions meanwhile. The keeper of a VMI gets a
+//! pod only if it is one of its launcher pods ([`LauncherPods`]) and was handed over to this node. Other pods
+//! are ignored, whatever their labels, and their deletion changes nothing.
 
 use super::apply::Cluster;
 use super::keeper::{self, Node, Wanted};
@@ -28,10 +28,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-/// What is seen and not yet looked at.
+/// Most events that wait to be handled.
 const WAITING: usize = 32;
 
-/// Looks after the VMIs of a node, for as long as the history of the cluster goes on.
+/// Manages the VMIs of a node, as long as the history of the cluster is continuous.
 pub(crate) async fn run<C: Cluster>(
     client: kube::Client,
     home: Home,
@@ -48,18 +48,18 @@ pub(crate) async fn run<C: Cluster>(
     drop(tell);
     tokio::select! {
         () = async { tokio::join!(follows, keep(seen, home, node, health, itself)); } => {}
-        // A VMI that was being deleted may be wanted again, and its keeper takes no older object for a newer one.
+        // A VMI that was being deleted may be wanted again, and its keeper accepts no older object.
         why = history.wait() => tracing::error!(
             "virt-handler begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
         ),
     }
 }
 
-/// What the KubeVirt object says of virt-handler itself, and of its node.
+/// Receivers of the KubeVirt object's settings for virt-handler itself, and for its node.
 pub(crate) struct Itself {
-    /// Of the program.
+    /// Settings of the program.
     pub(crate) dials: Arc<Dials>,
-    /// Of the node.
+    /// Settings of the node.
     pub(crate) nodes: watch::Sender<Option<NodeSettings>>,
 }
 
@@ -73,12 +73,12 @@ impl Itself {
     }
 }
 
-/// What the virt-handler of a node follows: its VMIs, their pods, and the settings.
+/// Objects that the virt-handler of a node watches: its VMIs, their pods, and the settings.
 pub(crate) fn which(home: &Home) -> Vec<Which> {
     FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
 }
 
-/// One keeper per VMI, as it is seen.
+/// Runs one keeper per VMI.
 async fn keep<C: Cluster>(
     mut seen: mpsc::Receiver<Seen>,
     home: Home,
@@ -100,20 +100,20 @@ async fn keep<C: Cluster>(
     }
 }
 
-/// Kinds that are followed; a list of each has to come before anything is known.
+/// Kinds that are watched; each has to be listed before the state is known.
 const FOLLOWED: [Kind; 3] = [Kind::VirtualMachineInstance, Kind::Pod, Kind::KubeVirt];
 
-/// What is known of the VMIs of this node. Pure.
+/// VMIs of this node, with pods and settings. Pure.
 #[derive(Debug, Default)]
 struct NodeVmis {
     home: Home,
-    /// By uid.
+    /// VMIs by UID.
     vmis: BTreeMap<String, KnownVmi>,
-    /// All that say that they are launchers, strangers among them; by namespace and name.
+    /// All pods with the label of launchers, also of other owners, by namespace and name.
     pods: BTreeMap<Key, Known>,
-    /// By name. There is one.
+    /// KubeVirt objects by name. There is one.
     settings: BTreeMap<String, Arc<Settings>>,
-    /// A list of these has come.
+    /// Kinds that were listed.
     listed: BTreeSet<Kind>,
 }
 
@@ -134,7 +134,7 @@ impl NodeVmis {
         NodeVmis { home, ..NodeVmis::default() }
     }
 
-    /// Takes what is seen; gives back the uids of the VMIs that it is about.
+    /// Takes an event. Returns the UIDs of affected VMIs.
     fn see(&mut self, seen: Seen) -> Vec<String> {
         match seen {
             Seen::Listed(kind, objects) => {
@@ -155,10 +155,10 @@ impl NodeVmis {
                 about.into_iter().collect()
             }
             Seen::Changed(kind, object) => self.put(kind, object),
-            // None is followed by its name here.
+            // No object is watched by name here.
             Seen::Only(..) => Vec::new(),
             Seen::Gone(key, uid) if key.kind == Kind::Pod => {
-                // Another of that name may be there by now.
+                // A new pod of this name may exist by now.
                 if self.pods.get(&key).is_some_and(|known| known.meta.uid.as_deref() == Some(&uid)) {
                     self.pods.remove(&key);
                 }
@@ -175,7 +175,7 @@ impl NodeVmis {
         }
     }
 
-    /// Keeps an object; gives back the uids of the VMIs that it is about.
+    /// Keeps an object. Returns the UIDs of affected VMIs.
     fn put(&mut self, kind: Kind, object: Value) -> Vec<String> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         match kind {
@@ -202,7 +202,7 @@ impl NodeVmis {
         }
     }
 
-    /// The VMIs one of whose launcher pods would be called so.
+    /// UIDs of the VMIs that may have a launcher pod of this name.
     fn called(&self, key: &Key) -> Vec<String> {
         let is = |vmi: &KnownVmi| vmi.pods.iter().flat_map(LauncherPods::keys).any(|own| own == *key);
         let found = self.vmis.iter().filter(|(_, vmi)| is(vmi));
@@ -228,7 +228,7 @@ impl NodeVmis {
     }
 }
 
-/// The keepers that run.
+/// Running keepers.
 struct Keepers<C> {
     node: Arc<Node<C>>,
     running: BTreeMap<String, (watch::Sender<Wanted>, JoinHandle<()>)>,
@@ -237,14 +237,14 @@ struct Keepers<C> {
 impl<C: Cluster> Keepers<C> {
     fn want(&mut self, uid: &str, wanted: Option<Wanted>) {
         let Some(wanted) = wanted else {
-            // Its keeper sees that nobody wants it any more, and ends.
+            // Its keeper sees that the channel is closed, and ends.
             self.running.remove(uid);
             return;
         };
         if let Some((tell, task)) = self.running.get(uid)
             && !task.is_finished()
         {
-            // One that ends at this moment has nothing more to do.
+            // A keeper that ends at this moment has nothing more to do.
             drop(tell.send(wanted));
             return;
         }
@@ -269,7 +269,7 @@ mod tests {
         NodeVmis::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
     }
 
-    /// One that was handed over with this pod.
+    /// A VMI that was handed over with this pod.
     fn vmi(uid: &str, pod: &str) -> Value {
         json!({
             "metadata": {"namespace": "n", "name": "web", "uid": uid}, "spec": {"domain": {}},
@@ -304,7 +304,7 @@ mod tests {
         Some(vmis.wanted(uid)?.pod?.metadata.uid.clone())
     }
 
-    /// A VMI that was to be stopped may be one that is to run again: whoever remembers it as it was ends.
+    /// A VMI that was to be stopped may have to run again: a program that remembers the later state must end.
     #[tokio::test]
     async fn virt_handler_ends_where_the_history_of_the_cluster_went_back() {
         let server = kit::ApiServer::default();
@@ -364,12 +364,12 @@ mod tests {
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
         assert!(vmis.see(gone(&strange)).is_empty());
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
-        // One of that name is no more the one that was handed over, …
+        // A second pod of this name is not the one that was handed over, …
         let twin = pod("q", "a");
         vmis.see(changed(Kind::Pod, twin.clone()));
         assert_eq!(has(&vmis, "a"), None);
         vmis.see(changed(Kind::Pod, pod("p", "a")));
-        // … and that it is gone says nothing of the one that is there.
+        // … and its deletion says nothing about that one.
         assert_eq!(vmis.see(gone(&twin)), ["a"]);
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
     }

@@ -1,11 +1,11 @@
-//! An image, and how the launcher sees files of it.
+//! Container images with disks, and how the launcher gets their files.
 //!
 //! ```text
 //!  mounted     the kubelet has mounted it in the launcher's container
 //!  held out    a container of the image itself runs beside, in whose root it is
 //! ```
 //!
-//! Either way the launcher is shown the file that was looked at (see `shown`).
+//! In both cases the checked file is mounted for the launcher (see `shown`).
 
 use super::Parts;
 use crate::error::{Error, Result};
@@ -14,11 +14,11 @@ use crate::pod::layout::Beside;
 use crate::pod::{Folder, Process};
 use std::path::{Path, PathBuf};
 
-/// Folders that are in a container's root whatever its image holds: the runtime, the kubelet and we make them. One of an
-/// image that is called so is left out too: no disk is there.
+/// Folders at a container's root that the runtime, the kubelet or we create. A folder of the image with such
+/// a name is skipped too, as there is no disk in it.
 const MADE: [&str; 7] = ["container-disk-binary", "container-disks", "dev", "etc", "proc", "run", "sys"];
 
-/// An image.
+/// A container image with disks.
 pub struct Image<'a> {
     folder: Folder,
     way: Way<'a>,
@@ -31,27 +31,27 @@ enum Way<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// One that is mounted.
+    /// An image that is mounted.
     pub fn mounted(mount: &'a str, parts: &'a Parts<'a>) -> Result<Image<'a>> {
         Ok(Image { folder: parts.mounted(mount)?, way: Way::Mounted(mount), parts })
     }
 
-    /// One that a container beside the launcher holds out.
+    /// An image that a container beside the launcher provides.
     pub fn held_out(beside: &Beside, parts: &'a Parts<'a>) -> Result<Image<'a>> {
         let process = parts.place.beside(&beside.socket).map_err(|e| {
             let what = format!("the container that holds {} out does not answer", beside.name);
-            // It may not listen yet, or be gone: neither is a fault of the VMI's.
+            // It may not listen yet, or be gone: neither is a fault of the VMI.
             Error::failed(what).because(e)
         })?;
         Ok(Image { folder: process.image()?, way: Way::HeldOut(process), parts })
     }
 
-    /// Its root.
+    /// Root folder of the image.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// Folders at its root that are not its own.
+    /// Folders at its root that are not part of the image.
     pub fn not_its_own(&self) -> &'static [&'static str] {
         match self.way {
             Way::Mounted(_) => &[],
@@ -59,8 +59,8 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Where the launcher sees a file of it: the one that is held, which is at `path` in the image. `name` is what the
-    /// launcher's own name for it is.
+    /// Path of a file of the image for the launcher. `file`: the held file; `path`: its path in the image;
+    /// `name`: its name in the launcher's folder.
     pub fn seen(&self, file: &Held, path: &str, name: &str) -> Result<PathBuf> {
         let (of, there) = match &self.way {
             Way::Mounted(mount) => (self.parts.process, Some(Path::new(mount).join(path))),

@@ -1,4 +1,4 @@
-//! A claim's file system and the disk in it: `disk.img`, made sparse where it is missing, grown where the claim grew.
+//! Disk `disk.img` in the file system of a PVC: created sparse if missing, and grown with the PVC.
 //!
 //! ```text
 //!  missing    capacity, less what the file system keeps for itself     sparse; refused where too little of it fits (`Files`)
@@ -6,15 +6,15 @@
 //!  larger     left alone
 //! ```
 //!
-//! | what is found | a claim's `disk.img` | the file of a hostDisk |
+//! | existing file | a claim's `disk.img` | the file of a hostDisk |
 //! |---|---|---|
-//! | missing | made, the launcher's | made where the volume says so, the launcher's |
-//! | the launcher's | used | used |
-//! | somebody else's | given: the PVC is the VM's, and other tools fill it as root | refused, and said whose it is |
-//! | has a second name | refused | refused |
-//! | another namespace's | – | refused, and said whose it is |
+//! | missing | created for the launcher | created for the launcher, if the volume permits it |
+//! | owned by the launcher | used | used |
+//! | owned by another user | given to the launcher: the PVC is the VM's, and other tools fill it as root | refused; the error names the owner |
+//! | has a second hard link | refused | refused |
+//! | belongs to another namespace | – | refused; the error names the namespace |
 //! | `NAME.partial` is locked | waited for: the engine fills it | the same |
-//! | `NAME.partial` holds data | waited for: an import did not end, and can go on | the same |
+//! | `NAME.partial` holds data | waited for: an import did not finish, and can continue | the same |
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
@@ -28,33 +28,33 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The disk in a claim.
+/// File name of the disk in a claim.
 pub const DISK: &str = "disk.img";
-/// The extended attribute of the file of a hostDisk with the namespace whose VMIs may have it.
+/// Extended attribute of a hostDisk's file: the namespace whose VMIs may use it.
 const NAMESPACE: &str = "trusted.kubevirt.namespace";
-/// What a file system is taken to keep for itself where the cluster does not say, in percent.
+/// Default file system overhead, as a fraction.
 const OVERHEAD: f64 = 0.06;
-/// How often a name may turn out to be another file's.
+/// Most retries if another process replaces the file.
 const TRIES: usize = 100;
 /// Disks end at whole mebibytes.
 const WHOLE: u64 = 1 << 20;
 
-/// What is wanted of a claim's disk.
+/// Requirements for a claim's disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedDisk {
     claim: String,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     capacity: Option<u64>,
-    /// The part of them that the file system keeps.
+    /// Fraction of them that the file system keeps.
     overhead: f64,
-    /// It is there and stays as it is.
+    /// The disk must exist and is not changed.
     readonly: bool,
-    /// How one is made.
+    /// Settings for new files.
     files: Files,
 }
 
 impl ClaimedDisk {
-    /// By what the cluster knows of the claim.
+    /// Requirements according to the cluster's information about the claim.
     pub fn of(claim: &str, info: Option<&ClaimInfo>, readonly: bool, files: Files) -> ClaimedDisk {
         let bytes = |list: &std::collections::BTreeMap<String, api::quantity::Quantity>| {
             list.get("storage").and_then(api::quantity::Quantity::bytes)
@@ -73,15 +73,15 @@ impl ClaimedDisk {
         }
     }
 
-    /// How large a disk may be without filling the file system to its last byte.
+    /// Size of the largest disk that leaves the file system's overhead free.
     fn largest(&self, capacity: u64) -> u64 {
-        // A part of a whole: no more than it, and exact enough for mebibytes.
+        // A fraction of the capacity: at most the capacity, and precise enough for mebibytes.
         let usable = (capacity as f64 * (1.0 - self.overhead)) as u64;
         usable.min(capacity) / WHOLE * WHOLE
     }
 }
 
-/// Makes the disk of a claim ready. Gives back the file that was looked at, and what a person should know.
+/// Prepares the disk of a claim. Returns the checked file, and a note for the user.
 pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
     let unusable = |e: Error| {
         let what = format!("the claim {} has no disk that can be used", wish.claim);
@@ -91,14 +91,14 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String
         Err(e) if e.kind() == ErrorKind::NotFound && !wish.readonly => return make(folder, wish),
         held => held.map_err(unusable)?,
     };
-    // A claim that is only read may lie on a file system that is, too.
+    // A read-only claim may be on a read-only file system.
     if wish.readonly {
         return held.open(Access::Read).map_err(unusable).map(|_| (held, None));
     }
     let file = held.open(Access::Write).map_err(unusable)?;
     let found = sole(&file, folder, DISK)?;
     if found.uid() != LAUNCHER {
-        // The PVC is the VM's own; whoever filled it need not have known for whom.
+        // The PVC is the VM's own; the program that filled it need not have known the launcher's user.
         let shown = folder.shown().join(DISK);
         give(file.as_fd())
             .map_err(|e| Error::io(format!("cannot make {} the launcher's", shown.display()), e))?;
@@ -109,7 +109,8 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String
     Ok((held, None))
 }
 
-/// Makes the file of a hostDisk ready. `create` is the size of one that may be made. The file is that namespace's from then on.
+/// Prepares the file of a hostDisk. `create` is the size of a file that may be created. From then on the file
+/// belongs to that namespace.
 pub fn host_disk(
     folder: &Folder,
     file: &str,
@@ -132,8 +133,8 @@ pub fn host_disk(
     Ok(held)
 }
 
-/// Notes on a file of the host which namespace's it is, unless it is another's. Only who may administer the node can change
-/// the note, and it goes with the file.
+/// Records in an attribute of a host's file which namespace it belongs to, and refuses a file of another
+/// namespace. Only an administrator of the node can change the attribute, and it moves with the file.
 pub(super) fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Result<()> {
     let shown = shown.display();
     let cannot = |e: Errno| match e {
@@ -169,7 +170,7 @@ fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
     Ok((sized(folder, DISK, size, None)?, note))
 }
 
-/// As much of `wanted` as there is room for, where that is nearly all of it.
+/// The wanted size, or a little less if the space is tolerably smaller.
 fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u64, Option<String>)> {
     let Files { tolerated, reserve } = files;
     let room = folder.room()?.saturating_sub(reserve);
@@ -191,8 +192,8 @@ fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u6
     Ok((size, Some(note)))
 }
 
-/// A new sparse file, which is not there until it has its size: a guest would take a shorter one for its disk. One of a namespace
-/// is not there until that is noted on it.
+/// A new sparse file, which gets its final name after its size is set: a guest would take a shorter one for
+/// its disk. A hostDisk also gets its namespace attribute before its final name.
 fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Result<Held> {
     let partial = format!("{name}.partial");
     let cannot = |e| Error::io(format!("cannot make {}", folder.shown().join(name).display()), e);
@@ -206,7 +207,8 @@ fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Res
     Held::of(&file, folder.shown().join(name))
 }
 
-/// The file that becomes a disk. It is locked, as the engine locks one that it fills: each waits for the other.
+/// Opens the file that becomes a disk, and locks it as the engine locks a file that it fills: each waits for
+/// the other.
 fn begun(folder: &Folder, partial: &str) -> Result<File> {
     for _ in 0..TRIES {
         if let Some(file) = try_begin(folder, partial)? {
@@ -217,7 +219,7 @@ fn begun(folder: &Folder, partial: &str) -> Result<File> {
     Err(Error::failed(format!("{} keeps being made and removed by others", shown.display())))
 }
 
-/// One try; nothing, when the name is another file's by now.
+/// Tries once; `None` if the name belongs to another file by now.
 fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
     let is_there = || folder.look(partial).is_ok();
     let (file, is_new) = match folder.write(partial) {
@@ -237,16 +239,16 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
             let what = format!("{shown} is being written by another process: an import into it is under way");
             return Err(Error::failed(what));
         }
-        // A file system without locks: what was made a moment ago is ours all the same.
+        // A file system without locks: a file that was just created is ours all the same.
         Err(_) if is_new => {}
         Err(e) => return Err(Error::io(format!("cannot see whether {shown} is being written"), e)),
     }
     let found = sole(&file, folder, partial)?;
-    // Between opening and locking, another may have finished it, and it has the disk's own name now.
+    // Another process may have finished it between opening and locking, and it has the disk's final name now.
     if !folder.look(partial).is_ok_and(|now| now.is(&found)) {
         return Ok(None);
     }
-    // Left by one of us that was killed; or by an import, and then it is not ours to begin anew.
+    // Left by a virt-handler that was killed, or by an import. An import's file must not be overwritten.
     if !is_new && (found.uid() != LAUNCHER || holds_data(&file)) {
         let what = format!(
             "{shown} was left by an import that did not end, and belongs to the user {}: let it be imported again, or \
@@ -258,12 +260,13 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// A byte of it was written. (Where that cannot be seen, one may have been.)
+/// True if the file has data. (If that is unknown, it may have.)
 fn holds_data(file: &File) -> bool {
     seek(file, SeekFrom::Data(0)) != Err(Errno::NXIO)
 }
 
-/// What is known of a regular file that has one name alone. One with a second may be somebody else's under that one.
+/// Metadata of a regular file with a single hard link. A file with a second one may belong to another user
+/// under that name.
 fn sole(file: &File, folder: &Folder, name: &str) -> Result<Metadata> {
     let shown = folder.shown().join(name);
     let found = file.metadata().map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))?;
@@ -276,7 +279,8 @@ fn sole(file: &File, folder: &Folder, name: &str) -> Result<Metadata> {
     }
 }
 
-/// A file of the host that was there before must be the launcher's already: nobody here gives away what is the host's.
+/// Checks that an existing file of the host belongs to the launcher: ownership of the host's files is never
+/// changed here.
 fn is_launchers(file: &File, folder: &Folder, name: &str) -> Result<()> {
     let found = sole(file, folder, name)?;
     if found.uid() == LAUNCHER {

@@ -1,4 +1,4 @@
-//! The one disk in an image that the kubelet has mounted into the pod.
+//! Disk in a container image that is mounted into the pod.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
@@ -8,24 +8,23 @@ use container_disk::locate::mounted::{self, Form, HEAD, Listed};
 use rustix::fs::FileType;
 use std::io::Read as _;
 
-/// The most names that are looked at.
+/// Most files that are listed.
 const MOST: usize = 1 << 12;
-/// The deepest folder below `/disk` that is looked at.
+/// Deepest folder below `/disk` that is listed.
 const DEEPEST: usize = 8;
 
 /// A disk in an image.
 #[derive(Debug)]
 pub struct Disk {
-    /// The file that was looked at.
+    /// The checked file.
     pub file: Held,
-    /// Its path in the image.
     pub path: String,
-    /// How its bytes are laid out.
+    /// Format of the disk.
     pub format: Format,
 }
 
-/// The disk of an image whose root is `folder`. No guest has written to it, so its own word is taken for its form.
-/// Folders at the root that are not the image's own are named; they are as if they were not there.
+/// Finds the disk of an image with the root `folder`. No guest has written to it, so its header is trusted
+/// for the format. `not_its_own`: folders at the root that are not part of the image, and are ignored.
 pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&str]) -> Result<Disk> {
     let mut listed = Vec::new();
     list(folder, "", &mut listed, 0)?;
@@ -48,7 +47,7 @@ pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&st
     Ok(Disk { file, path, format })
 }
 
-/// The root, and all of `/disk`.
+/// Lists the root, and all of `/disk`.
 fn list(folder: &Folder, at: &str, listed: &mut Vec<(String, Listed)>, depth: usize) -> Result<()> {
     for name in folder.names(MOST)? {
         let path = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
@@ -64,7 +63,7 @@ fn list(folder: &Folder, at: &str, listed: &mut Vec<(String, Listed)>, depth: us
     Ok(())
 }
 
-/// What lies on the way to a path.
+/// Lists the parts of a path.
 fn way(folder: &Folder, path: &str, listed: &mut Vec<(String, Listed)>) -> Result<()> {
     let mut here = folder.folder(".")?;
     let mut at = String::new();

@@ -1,16 +1,18 @@
-//! QEMU's locks on a disk, seen from the node.
+//! QEMU's locks on a disk, checked from the node.
 //!
-//! QEMU locks bytes of each image that it opens (open file description locks), as long as it lives: whatever ends virt-launcher or
-//! virt-handler leaves them, and nothing keeps them when QEMU has ended. Such a lock belongs to the inode. A file of a volume has one for
-//! all containers of a node; a block device has one for each of its nodes, so a launcher is shown the node of the device that
-//! all launchers on this node have ([`crate::pod::PodFolder::block_device`]).
+//! QEMU locks bytes of each image that it opens (open file description locks) as long as it lives. The locks
+//! survive the end of virt-launcher or virt-handler, and disappear with QEMU. A lock belongs to the inode. A
+//! file of a volume has the same inode for all containers of a node. A block device has one inode for each of
+//! its nodes, so all launchers on this node get the same node of the device
+//! ([`crate::pod::PodFolder::block_device`]).
 //!
 //! ```text
 //!  byte 101   locked by each QEMU that writes
 //!  byte 201   locked by each QEMU that permits no other to write (no `shareable`)
 //! ```
 //!
-//! QEMU itself refuses a disk whose locks do not permit it, and its VMI has failed then. So virt-handler looks first: the VMI waits.
+//! QEMU itself refuses a disk with conflicting locks, but then its VMI has failed. So virt-handler checks
+//! first, and the VMI waits.
 #![allow(unsafe_code)] // F_OFD_GETLK, which rustix does not have
 
 use crate::error::{Error, Result};
@@ -24,14 +26,14 @@ const WRITES: libc::off_t = 101;
 /// Locked by each QEMU that permits no other to write.
 const FORBIDS_WRITES: libc::off_t = 201;
 
-/// How a VMI is to use a disk.
+/// Use of a disk by a VMI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DiskAccess {
     pub(super) writes: bool,
     pub(super) is_shareable: bool,
 }
 
-/// Refuses a disk for now that a QEMU on this node uses in another way than `access` permits.
+/// Refuses a disk for now if a QEMU on this node uses it in a way that conflicts with `access`.
 pub(super) fn refuse_in_use(file: &File, shown: &Path, access: DiskAccess) -> Result<()> {
     let shown = shown.display();
     let is_locked = |byte| {
@@ -50,7 +52,7 @@ pub(super) fn refuse_in_use(file: &File, shown: &Path, access: DiskAccess) -> Re
     )))
 }
 
-/// Another open file description has locked the byte.
+/// True if another open file description has locked the byte.
 fn is_locked(file: &File, byte: libc::off_t) -> io::Result<bool> {
     let mut lock = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

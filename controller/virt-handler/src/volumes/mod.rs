@@ -1,4 +1,4 @@
-//! Where the volumes of a VMI are in its pod, made ready: a `Machine` and a pod become `Resolved`.
+//! Volumes of a VMI in its pod: from a `Machine` and a pod, the volumes are prepared and become `Resolved`.
 //!
 //! ```text
 //!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
@@ -14,14 +14,15 @@
 //!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
 //! ```
 //!
-//! **Called** on a thread that may block (`virt_handler::blocking`), before the launcher is told. **Guarantees:** every fault is told, not only the
-//! first; nothing outside the pod's own roots is touched; what is there already is never made smaller. What empty
-//! disks and cloud-init's seeds need, the launcher makes itself. **What becomes the launcher's:** what is made here; the
-//! `disk.img` and the device of a claim that this pod mounts, reached without a link, a mount or a second name. A file
-//! of the host that was there before is never given: it says whose it is. **Where a volume is,** is believed of a mount
-//! alone: folders and links below the launcher's own folder are made by whoever has code in its container. The folder of a
-//! hostDisk is known from the node's side, and never taken for a claim. **Two VMIs on this node** do not have one disk at once,
-//! unless both share it: see `image_locks`.
+//! **Called** on a thread that may block (`virt_handler::blocking`), before the hand-over to the launcher.
+//! **Guarantees:** every fault is reported, not only the first; nothing outside the pod's own roots is
+//! touched; an existing file is never made smaller. Empty disks and cloud-init seeds are made by the launcher
+//! itself. **Given to the launcher:** new files; the `disk.img` and the device of a claim that this pod
+//! mounts, if reached without a link, a further mount or a second hard link. An existing file of the host is
+//! never given away: the error names its owner. **Location of a volume:** only mounts are trusted, since code
+//! in the launcher's container can create folders and links below the launcher's own folder. The folder of a
+//! hostDisk is known from the node, and never taken for a claim. **Two VMIs on this node** do not use one
+//! disk at once, unless both share it: see `image_locks`.
 
 pub mod beside;
 pub mod claim;
@@ -42,32 +43,32 @@ use image_locks::{DiskAccess, refuse_in_use};
 use rustix::fs::FileType;
 use std::path::{Path, PathBuf};
 
-/// What is known of a VMI and its pod.
+/// Input: a VMI and its pod.
 pub struct Parts<'a> {
-    /// The VMI as its object stands.
+    /// Object of the VMI.
     pub vmi: &'a VirtualMachineInstance,
     /// Its checked description.
     pub machine: &'a Machine,
-    /// Its pod's folder on this node, and where its parts are.
+    /// The pod's folder on this node, with its layout.
     pub place: &'a PodFolder,
-    /// The launcher's process, …
+    /// Process of the launcher, …
     pub process: &'a Process,
-    /// … and the root that it sees.
+    /// … and its root.
     pub root: &'a Folder,
-    /// How disks that are files are made.
+    /// Settings for new disk files.
     pub files: Files,
 }
 
-/// What was found and made.
+/// Result of the preparation.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// For the launcher.
+    /// Description for the launcher.
     pub resolved: Resolved,
-    /// What a person should know: reason and message of an event.
+    /// Notes for the user: reason and message of an event.
     pub notes: Vec<(&'static str, String)>,
 }
 
-/// Makes the volumes of a VMI ready.
+/// Prepares the volumes of a VMI.
 pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
     let accelerator = if parts.layout().kvm { Accelerator::Kvm } else { Accelerator::Emulation };
     let mut ready = Ready { resolved: Resolved { accelerator, ..Resolved::default() }, notes: Vec::new() };
@@ -123,7 +124,8 @@ impl Parts<'_> {
         self.place.layout()
     }
 
-    /// The sidecars of the pod. A VMI whose annotation names others than its pod has would start without them.
+    /// Hook sidecars of the pod. They must be as many as the annotation names; otherwise the VMI would start
+    /// without some of them.
     fn hooks(&self) -> Result<Vec<Hook>> {
         let (found, wanted) = (&self.layout().hooks, self.machine.hooks.len());
         if found.len() != wanted {
@@ -191,20 +193,21 @@ impl Parts<'_> {
     ) -> Result<Source> {
         let volume = disk.name.as_str();
         let writes = !readonly && !disk.readonly;
-        // What is given to the launcher is the claim's, and nothing else that a pod has under the name of the volume.
+        // Only a claim's own mount may be given to the launcher, not another one under the name of the
+        // volume.
         if self.layout().claims.get(volume).map(String::as_str) != Some(claim) {
             let what = format!("the volume '{volume}' of the pod is not the claim {claim}");
             return Err(Error::refused(what));
         }
         if let Some(device) = self.layout().devices.get(volume) {
-            // The container's own node of the device: one that is mounted there would be the host's.
+            // The container's own node of the device: a bind mount there would be the host's.
             let held =
                 self.root.within("/dev")?.alone()?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
             if held.kind() != FileType::BlockDevice {
                 return Err(Error::refused(format!("{device} of the claim {claim} is no block device")));
             }
             held.give()?;
-            // A launcher that is in no container sees the same node as all others.
+            // A launcher outside a container sees the same node as all others.
             let path = match mounts::are_ours(self.process)? {
                 true => device.into(),
                 false => self.device(&held, disk, writes)?,
@@ -222,7 +225,8 @@ impl Parts<'_> {
         self.raw(&held, disk, (access, writes), (mount, claim::DISK), preallocated)
     }
 
-    /// The block device of a claim. All launchers on this node are shown the same node of it, on which QEMU's locks are.
+    /// Block device of a claim. All launchers on this node get the same device node, which carries QEMU's
+    /// locks.
     fn device(&self, own: &Held, disk: &Disk, writes: bool) -> Result<PathBuf> {
         let (node, name) = (self.place.block_device(own)?, disk_of(&disk.name));
         if !self.is_shown(&node, &name)? {
@@ -231,8 +235,8 @@ impl Parts<'_> {
         self.show_device(&node, &name)
     }
 
-    /// A disk that is a file of a claim or of the host. Such are always raw: a guest that writes a qcow2's head to its disk
-    /// must not be believed.
+    /// A disk that is a file of a claim or of the host. It is always raw: a qcow2 header that a guest writes
+    /// to its disk must not be trusted.
     fn raw(
         &self,
         file: &Held,
@@ -249,8 +253,8 @@ impl Parts<'_> {
         Ok(Source::File { path, format: Format::Raw, preallocated })
     }
 
-    /// The folder of a hostDisk in the launcher's container. It is the very folder that the path names on the node, without a link
-    /// on the way: what the settings permit is a path, and the kubelet follows links.
+    /// Folder of a hostDisk in the launcher's container. It must be the very folder of the path on the node,
+    /// without a link on the way: the settings permit paths, and the kubelet follows links.
     fn host_folder(&self, path: &str, mount: &str) -> Result<Folder> {
         let (parent, kubelet) = (parent_of(path), self.place.kubelet());
         if Path::new(parent).starts_with(&kubelet) || kubelet.starts_with(parent) {
@@ -270,13 +274,13 @@ impl Parts<'_> {
         }
     }
 
-    /// What the cluster knows of the claim of a volume.
+    /// The cluster's information about the claim of a volume.
     fn claim_info(&self, volume: &str) -> Option<&ClaimInfo> {
         let status = self.vmi.status.as_ref()?;
         status.volume_status.iter().find(|known| known.name == volume)?.persistent_volume_claim_info.as_ref()
     }
 
-    /// The folder of an ISO image. An optional one that is not there is an empty folder in the pod.
+    /// Folder of an ISO image. An optional volume that does not exist is an empty folder in the pod.
     fn folder(&self, volume: &str, optional: bool) -> Result<Source> {
         match self.layout().mounts.get(volume) {
             Some(mount) if optional && self.mounted(mount)?.names(1 << 12)?.is_empty() => Ok(Source::Absent),
@@ -308,7 +312,7 @@ impl Parts<'_> {
         Ok(Some(Kernel { kernel: kernel.ok_or_else(none)?, initrd, args: boot.args.clone() }))
     }
 
-    /// The secrets that the VMI names without a volume.
+    /// Secrets that the VMI names without a volume.
     fn secrets(&self) -> impl Iterator<Item = &str> {
         let texts = self.machine.disks.iter().filter_map(|disk| match &disk.volume {
             Volume::NoCloud(texts) | Volume::ConfigDrive(texts) => Some(texts),
@@ -324,7 +328,7 @@ impl Parts<'_> {
         texts.chain(credentials)
     }
 
-    /// An image: held out by a container beside the launcher, or mounted.
+    /// An image: provided by a container beside the launcher, or mounted.
     fn image<'a>(
         &'a self,
         held: &str,
@@ -340,11 +344,11 @@ impl Parts<'_> {
         self.layout().mounts.get(volume).map(String::as_str).ok_or_else(|| self.not_there(volume))
     }
 
-    /// What is mounted at a path of the launcher's container. Whoever has code in it may write to the outermost of the
-    /// mounts on the way: what lies below is folders and links of theirs, until it is seen to be a mount.
+    /// Mount at a path of the launcher's container. Code in the container may write to the outermost mount on
+    /// the way: entries below it are untrusted until they are known to be mounts.
     fn mounted(&self, path: &str) -> Result<Folder> {
         let folder = self.seen(path)?;
-        // A launcher that is in no container has folders where a pod has mounts.
+        // A launcher outside a container has plain folders instead of mounts.
         if folder.is_mount()? || mounts::are_ours(self.process)? {
             return Ok(folder);
         }
@@ -352,7 +356,8 @@ impl Parts<'_> {
         Err(Error::refused(format!("{shown} is a folder that somebody made: no volume is mounted there")))
     }
 
-    /// A folder of the launcher's container: by links of its image as far as the outermost mount, by none below.
+    /// A folder of the launcher's container. Links of its image are followed as far as the outermost mount,
+    /// and none below.
     fn seen(&self, path: &str) -> Result<Folder> {
         let below = |mount: &String| {
             let rest = path.strip_prefix(mount.trim_end_matches('/'))?;
@@ -364,8 +369,8 @@ impl Parts<'_> {
         }
     }
 
-    /// Refuses what is said to be a claim and is the folder of a hostDisk, in which files are given to nobody. Whoever may
-    /// write to the folder of both mounts can give one the other's name.
+    /// Refuses the folder of a hostDisk in place of a claim, since files in it must not be given away. A
+    /// tenant that may write to the parent folder of both mounts can exchange their names.
     fn is_no_host_disk(&self, folder: &Folder, claim: &str) -> Result<()> {
         for disk in &self.machine.disks {
             let Volume::Host { path, .. } = &disk.volume else { continue };
@@ -385,7 +390,7 @@ impl Parts<'_> {
     }
 }
 
-/// The folder of a file.
+/// Folder of a file.
 fn parent_of(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some((parent, _)) if !parent.is_empty() => parent,
@@ -393,12 +398,12 @@ fn parent_of(path: &str) -> &str {
     }
 }
 
-/// How a VMI uses a disk.
+/// Use of a disk by a VMI.
 fn access_of(disk: &Disk, writes: bool) -> DiskAccess {
     DiskAccess { writes, is_shareable: disk.shareable }
 }
 
-/// What the launcher's own name for the disk of a volume is. That of a kernel has no ending.
+/// File name of a volume's disk in the launcher's folder. That of a kernel has no extension.
 fn disk_of(volume: &str) -> String {
     format!("{volume}.img")
 }

@@ -1,4 +1,4 @@
-//! A file that was looked at, shown to the launcher in its own folder.
+//! Mounts of checked files in the launcher's own folder.
 //!
 //! ```text
 //!  vmi-disks/data/disk.img   a name in a claim: whoever else has the claim can give it to another file, or to a link
@@ -6,11 +6,12 @@
 //!       └─mount─► ROOT/shown/data.img   a name in the launcher's own folder, which no other container of the pod writes to
 //! ```
 //!
-//! The launcher, libvirt and QEMU open disks by name, some of them more than once: when QEMU starts, for a snapshot, after a
-//! resize. By a name in a claim each would open what is there at that moment. So they are told a name that nobody else can
-//! change, over which the file is mounted: what was looked at is what is used, for as long as the VMI lives.
+//! The launcher, libvirt and QEMU open disks by path, some of them more than once: at the start of QEMU, for
+//! a snapshot, after a resize. By a path in a claim, each opening could get another file. So they get a path
+//! that no other container can change, on which the file is mounted: the checked file is the one in use, as
+//! long as the VMI lives.
 //!
-//! What is shown already is not shown again, so that all may be done again.
+//! An existing mount is kept, so that all may be repeated.
 
 use super::Parts;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,12 +19,12 @@ use crate::pod::beneath::{Access, Held};
 use crate::pod::{Folder, Process, mounts};
 use std::path::{Path, PathBuf};
 
-/// The folder in the launcher's own.
+/// Subfolder of the launcher's own folder.
 const SHOWN: &str = "shown";
 
 impl Parts<'_> {
-    /// Where the launcher finds a file that the process `of` sees. `there` is its name in the launcher's container, if it
-    /// has one: a launcher that is in no container sees what we see, and is told that.
+    /// Path of a file for the launcher. `of`: a process that sees the file; `there`: its path in the
+    /// launcher's container, if it has one, which is used if the launcher is not in a container.
     pub(super) fn show(
         &self,
         file: &Held,
@@ -40,12 +41,13 @@ impl Parts<'_> {
         self.over(file, name, |target| mounts::show(file, of, target, self.process, access))
     }
 
-    /// Where the launcher finds the node of a block device that all launchers on this node have.
+    /// Path of the shared node of a block device for the launcher.
     pub(super) fn show_device(&self, node: &Held, name: &str) -> Result<PathBuf> {
         self.over(node, name, |target| mounts::show_device(node, target, self.process))
     }
 
-    /// True if the launcher has this file under this name already, or is in no container: its QEMU may have it open.
+    /// True if the launcher has this file under this name already, or is not in a container: its QEMU may
+    /// have the file open.
     pub(super) fn is_shown(&self, file: &Held, name: &str) -> Result<bool> {
         if mounts::are_ours(self.process)? {
             return Ok(true);
@@ -57,15 +59,15 @@ impl Parts<'_> {
         }
     }
 
-    /// A name in the launcher's own folder, over which `show` mounts the file.
+    /// Path in the launcher's own folder, on which `show` mounts the file.
     fn over(&self, file: &Held, name: &str, show: impl FnOnce(&Held) -> Result<()>) -> Result<PathBuf> {
         let own = &self.layout().folder;
         let path = Path::new(own).join(SHOWN).join(name);
         let folder = self.launchers_own(SHOWN)?;
         match folder.held(name) {
             Ok(seen) if seen.is(file) => return Ok(path),
-            // Left by one of us that was killed, or what the name led to at an earlier look. No QEMU has it open yet: what
-            // is shown over it ends with it.
+            // Left by a virt-handler that was killed, or by an earlier look at the path. No QEMU has it open
+            // yet, and mounts on it end with it.
             Ok(_) => folder.remove(name)?,
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(e),
@@ -75,8 +77,9 @@ impl Parts<'_> {
         Ok(path)
     }
 
-    /// A folder in the launcher's own, made where it is missing, as the launcher sees it. It is made from the node's side,
-    /// where nothing is mounted in an emptyDir: in the container a folder of the host may lie under its name by now.
+    /// A subfolder of the launcher's own folder, as the launcher sees it, created if missing. It is created
+    /// from the node, where nothing is mounted in an emptyDir: in the container, a folder of the host may be
+    /// mounted at its path.
     fn launchers_own(&self, name: &str) -> Result<Folder> {
         let same = |seen: Folder, own: &Folder| match seen.is(own)? {
             true => Ok(seen),

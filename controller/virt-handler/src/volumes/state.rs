@@ -1,11 +1,11 @@
-//! Folders for EFI variables and the TPM in the PVC in which those outlive the VMI, by upstream's names:
+//! Folders for EFI variables and the TPM in the PVC that keeps them after the VMI, with upstream's names:
 //!
 //! ```text
 //!  nvram/NAMESPACE_NAME_VARS.fd        swtpm/UUID/tpm2/
 //! ```
 //!
-//! The content of the PVC is the tenant's, and may be hostile: nothing of it is opened here, and a link or a file in the
-//! place of a folder is refused. What is in the folders, the launcher reads with its own rights.
+//! The content of the PVC is the tenant's, and may be hostile: no file of it is opened here, and a link or a
+//! file in place of a folder is refused. The launcher reads the files with its own rights.
 
 use super::Parts;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use cluster_model::state::{TPM, VARIABLES};
 use std::path::Path;
 
 impl Parts<'_> {
-    /// Where what outlives the VMI is kept, made ready.
+    /// Prepares the place of the persistent state; `None` if the VMI keeps none.
     pub(super) fn state(&self) -> Result<Option<StatePlace>> {
         if !self.machine.keeps_state() {
             return Ok(None);
