@@ -1,13 +1,14 @@
-//! What the API server answers, read within bounds.
+//! Responses of the API server, read within bounds.
 //!
-//! Webhooks keep objects small, but not every object meets one: some kinds have none, none is asked about what is being deleted, and there
-//! may have been none when the object was made. Whoever may write an object in one namespace would otherwise say how much memory a
-//! program of the whole cluster takes (1.4 MB of short entries are 100 MB here), or keep it from reading any list with this object.
+//! Webhooks limit the size of objects, but not every object passes one: some kinds have none, updates of
+//! objects that are being deleted skip them, and an object may be older than the webhook. Without a bound, a
+//! user who may write an object in one namespace would control the memory of a program of the whole cluster
+//! (1.4 MB of short entries take 100 MB here), or prevent it from reading any list with this object.
 //!
-//! Of an object that has more than [`VALUES`] values, is nested too deep, or holds what is no value here, the name of its kind and its
-//! metadata are kept, and of the metadata each field that can be read; such an object is marked ([`METADATA_ALONE`]), so that nobody takes what it
-//! asks for for nothing. Who wrote which field (`managedFields`) is nothing to us, and the
-//! largest part of many objects.
+//! If an object has more than [`VALUES`] values, is nested too deep, or holds a value that cannot be
+//! represented, only its kind and the readable fields of its metadata are kept. The object is marked
+//! ([`METADATA_ALONE`]), so that its missing spec is not taken for an empty one. `managedFields` is dropped:
+//! it is not used, and is the largest part of many objects.
 
 use cluster_model::objects::{METADATA_ALONE, VALUES};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -27,7 +28,7 @@ impl<'de> serde::Deserialize<'de> for Answer {
 }
 
 struct OfObject<'a> {
-    /// In a list of this kind.
+    /// Kind of the list that contains the object.
     listed: Option<&'a str>,
 }
 
@@ -46,7 +47,7 @@ impl<'de> Visitor<'de> for OfObject<'_> {
             let value = match name.as_str() {
                 "metadata" => from.next_value_seed(Metadata)?,
                 "apiVersion" | "kind" => Value::String(from.next_value()?),
-                // Nobody but us says so.
+                // Only this program sets the marker.
                 METADATA_ALONE => {
                     from.next_value::<IgnoredAny>()?;
                     continue;
@@ -67,7 +68,7 @@ impl<'de> Visitor<'de> for OfObject<'_> {
         }
         let named = fields.get("metadata").unwrap_or(&Value::Null);
         let kind = fields.get("kind").and_then(Value::as_str);
-        // A list has no name, and is in no other. What an object calls so is nothing to us.
+        // A list has no name and is not inside another list. An `items` field elsewhere is an ordinary field.
         let items = items.filter(|_| self.listed.is_none() && named["name"].is_null());
         let items = items.map(|items| items.deserialize_any(Items { kind: kind.unwrap_or_default() }));
         if let Some(error) = unread {
@@ -119,7 +120,7 @@ impl<'de> Visitor<'de> for Metadata {
     }
 }
 
-/// The objects of a list of this kind.
+/// Objects of a list of this kind.
 struct Items<'a> {
     kind: &'a str,
 }
@@ -147,7 +148,7 @@ impl<'de> Visitor<'de> for Items<'_> {
     }
 }
 
-/// How many values may still come.
+/// Number of values that may still be read.
 struct Left(Cell<usize>);
 
 impl Left {
@@ -250,7 +251,7 @@ mod tests {
         let large = json!({"kind": "DataSource", "metadata": metadata, "spec": {"more": many}, "status": {}});
         let kept = json!({"kind": "DataSource", "metadata": metadata, "metadataAlone": true});
         assert_eq!(read(&large), kept);
-        // Its neighbours are whole.
+        // The other objects of the list are complete.
         let small = json!({"kind": "DataSource", "metadata": {"name": "b"}, "spec": {"source": 1}});
         let list = read(&json!({"items": [small, large, small]}));
         assert_eq!(list, json!({"items": [small, kept, small]}));
@@ -265,7 +266,7 @@ mod tests {
             let nested =
                 |open: &str, close: &str| format!("{}0{}", open.repeat(levels), close.repeat(levels));
             for deep in [nested("{\"a\":", "}"), nested("[", "]")] {
-                // In a field of the specification, beside it, where a list has its objects, and in the metadata.
+                // Too deep in the spec, next to it, in a list's `items`, and in the metadata.
                 let spec = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"more":{deep}}}}}"#);
                 let root = format!(r#"{{"metadata":{{"name":"a"}},"more":{deep}}}"#);
                 let items = format!(r#"{{"metadata":{{"name":"a"}},"items":[{{"items":{deep}}}]}}"#);

@@ -1,8 +1,8 @@
-//! Carries out a plan: step by step, up to the first one that fails.
+//! Carries out a plan, step by step, up to the first failure.
 //!
 //! ```text
-//!  Plan ── step by step ──► request ──► answer ──► the World (we read what we wrote)
-//!            └─ the first that fails ends it: conflict (look again), refused or out of reach (later, and said)
+//!  Plan ── step by step ──► request ──► response ──► the World (we read our own writes)
+//!            └─ the first failure ends it: conflict (decide again), refused or unreachable (retry later, recorded)
 //! ```
 
 use super::certificate;
@@ -23,31 +23,32 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most pages of ResourceSlices that are looked at.
+/// Maximum number of pages of ResourceSlices that are read.
 const SLICES: usize = 4;
 
-/// What came of a plan.
+/// Result of a plan.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// Objects as they are now.
+    /// Objects as the API server returned them.
     pub answers: Vec<(Kind, Value)>,
-    /// What was to be deleted and is not there, by its uid: a watch that does not follow it would never tell.
+    /// Objects to delete that are already gone, by uid. A watch that does not follow them would never report
+    /// it.
     pub gone: Vec<(Key, String)>,
-    /// How many requests changed something.
+    /// Number of requests that changed something.
     pub writes: usize,
-    /// Why it ended early, and what was tried.
+    /// Error that ended the plan early, and the operation that failed.
     pub failed: Option<(Option<Attempt>, Error)>,
 }
 
 impl Done {
-    /// What comes of a plan whose task panicked: it is tried again.
+    /// Result of a plan whose task panicked: it is retried.
     pub fn broken_off(error: impl std::error::Error + Send + Sync + 'static) -> Done {
         let error = Error::new(ErrorKind::Unreachable, "a plan broke off, by a fault of ours").because(error);
         Done { failed: Some((None, error)), ..Done::default() }
     }
 }
 
-/// Does what a plan says, in its order, up to the first step that fails. `source` is the program that does it, in events.
+/// Carries out a plan in order, up to the first failed step. `source` is the program in events.
 pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> Done {
     let mut work = Work { server, source, versions: BTreeMap::new(), done: Done::default() };
     for step in plan.steps {
@@ -60,11 +61,11 @@ pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> 
     work.done
 }
 
-/// A plan on its way.
+/// A plan that is being carried out.
 struct Work<'a, S> {
     server: &'a S,
     source: Source<'a>,
-    /// A second change of one object goes on from the first one's answer.
+    /// Versions after our own changes, from which a second change of the same object continues.
     versions: BTreeMap<Key, String>,
     done: Done,
 }
@@ -91,7 +92,8 @@ impl<S: Server> Work<'_, S> {
             },
             Step::Evict { key, uid } => match self.server.evict(&key, &uid).await {
                 Ok(_) => self.done.writes += 1,
-                // A budget, a strategy of the VMI, or another pod by now: what is still to be evicted is asked for again.
+                // A disruption budget, the VMI's eviction strategy, or a replaced pod. The eviction is
+                // requested again later if still needed.
                 Err(error) => tracing::info!("a pod stays for now: {}", error.chain()),
             },
             Step::DeleteOf { key, owner } => self.delete_of(&key, &owner).await?,
@@ -124,7 +126,7 @@ impl<S: Server> Work<'_, S> {
                 self.done.answers.push((issue.key.kind, made));
             }
             Step::IssueForPod(issue) => {
-                // The answer is a tenant's Secret: nobody keeps it.
+                // The response is a tenant's Secret and is not kept.
                 drop(self.issue_for_pod(&issue).await?);
                 self.done.writes += 1;
             }
@@ -174,7 +176,8 @@ impl<S: Server> Work<'_, S> {
         Ok(())
     }
 
-    /// Reads what a launcher pod has of ResourceClaims, and says so in the status of its VMI: all of it, or nothing.
+    /// Reads the devices of a launcher pod's ResourceClaims and writes them to the status of its VMI: all of
+    /// them, or none.
     async fn tell_devices(&mut self, telling: TellDevices) -> Result<()> {
         let TellDevices { key, version, pod, node, devices } = telling;
         let mut claims: BTreeMap<Key, Value> = BTreeMap::new();
@@ -195,15 +198,15 @@ impl<S: Server> Work<'_, S> {
             let own = found.iter().enumerate().filter(|(_, (_, allocated))| allocated.driver == driver);
             places.extend(self.look_for(driver, &node, &own.collect::<Vec<_>>()).await?);
         }
-        // In the order of the spec.
+        // Devices in the order of the spec.
         let told = found.into_iter().zip(places.into_values());
         let told = told.map(|((wanted, allocated), place)| (wanted, allocated, place));
         let change = json!({"status": {"deviceStatus": claimed::status(told).write()}});
         self.patch(key, version, change, None).await
     }
 
-    /// Looks for devices in the ResourceSlices of their driver on the node, each of which is read once. The places by the number of the
-    /// device.
+    /// Searches for devices in the ResourceSlices of their driver on the node. Each slice is read once. The
+    /// result is keyed by the index of the device.
     async fn look_for(
         &self,
         driver: &str,
@@ -217,7 +220,8 @@ impl<S: Server> Work<'_, S> {
         for _ in 0..SLICES {
             let page = self.server.slices(driver, node, more.as_deref()).await;
             let page = page.map_err(|error| match (&more, error.kind()) {
-                // What is gone is the server's place in a list that takes too long to read: the list begins anew.
+                // `Gone` means that the continue token expired, since reading took too long. The list starts
+                // again.
                 (Some(_), ErrorKind::Gone) => {
                     let what = format!(
                         "the ResourceSlices of driver {driver} on {node} changed while they were read"
@@ -243,8 +247,8 @@ impl<S: Server> Work<'_, S> {
         Err(no_device(first, &why))
     }
 
-    /// The launcher of a pod gets a device of a network, where the definition of that names a resource. `known`: definitions that were
-    /// asked for, each once.
+    /// Adds a device of a network to the launcher container, if its NetworkAttachmentDefinition names a
+    /// resource. `known` caches the definitions.
     async fn add_device<'n>(
         &self,
         pod: &mut Value,
@@ -265,7 +269,7 @@ impl<S: Server> Work<'_, S> {
             known.insert(definition, found);
         }
         let Some(found) = known.get(definition).and_then(Option::as_ref) else {
-            // What Multus says of it is told when the pod is there.
+            // The status by Multus is reported when the pod exists.
             return if *needs_device { Err(what("is not there")) } else { Ok(()) };
         };
         match networks::resource(found) {
@@ -287,7 +291,8 @@ impl<S: Server> Work<'_, S> {
         Ok(())
     }
 
-    /// Whether an object is there as it was looked at, and stays; what it is instead is learned on the way.
+    /// Requires that an object still exists and is not being deleted. Its present state is recorded in the
+    /// result.
     async fn present(&mut self, key: Key, uid: String) -> Result<()> {
         let old = |what: &str| Error::new(ErrorKind::Conflict, format!("{key} {what}; the picture was old"));
         let object = match self.server.get(&key).await {
@@ -307,7 +312,8 @@ impl<S: Server> Work<'_, S> {
         Err(error)
     }
 
-    /// Deletes what an owner has under a name; that there is nothing, or somebody else's, is as good.
+    /// Deletes the object of this name if it has this owner. A missing object and one of another owner count
+    /// as success.
     async fn delete_of(&mut self, key: &Key, owner: &str) -> Result<()> {
         let there = match key.kind {
             Kind::Secret => self.server.patch_of(key, owner, &json!({})).await,
@@ -334,7 +340,7 @@ impl<S: Server> Work<'_, S> {
         }
     }
 
-    /// Makes a certificate and its secret; that there is one by now is as good.
+    /// Creates a certificate and its Secret. An existing one counts as success.
     async fn issue(&self, issue: &Issue) -> Result<Value> {
         let authority = match &issue.signer {
             Some(signer) => Some(self.server.get(&signer.key).await?),
@@ -357,8 +363,8 @@ impl<S: Server> Work<'_, S> {
         }
     }
 
-    /// Makes the certificate of a worker pod and its Secret. One of the same owner that is there already gets another certificate,
-    /// unread; one of anybody else is left as it is.
+    /// Creates the certificate of a worker pod and its Secret. An existing Secret of the same owner gets a
+    /// new certificate without being read. A Secret of another owner is left as it is.
     async fn issue_for_pod(&self, issue: &ForPod) -> Result<Value> {
         let authority = self.server.get(&issue.signer()).await?;
         let others = self.server.get(&issue.others()).await?;
@@ -372,7 +378,7 @@ impl<S: Server> Work<'_, S> {
         }
     }
 
-    /// Makes or promotes a key that signs upload tokens; that there is one by now is as good.
+    /// Creates or promotes a key that signs upload tokens. An existing one counts as success.
     async fn issue_key(&self, issue: &IssueKey) -> Result<Value> {
         let change = match issue.change {
             KeyChange::First => signing_key::first(issue, &self.server.signing_key().await?),
@@ -388,7 +394,7 @@ impl<S: Server> Work<'_, S> {
         }
     }
 
-    /// Tells people; that nobody could be told is no reason to stop.
+    /// Records an event. A failure is logged and does not end the plan.
     async fn tell(&self, note: &Note) {
         let (object, key) = event(note, self.source, Timestamp::now());
         if let Err(error) = self.server.create(&key, &object).await {
@@ -397,13 +403,14 @@ impl<S: Server> Work<'_, S> {
     }
 }
 
-/// Why a device of a ResourceClaim is not told.
+/// Error for a device of a ResourceClaim that could not be determined.
 fn no_device(wanted: &Wanted, why: &str) -> Error {
     let what = format!("spec.domain.devices.{} {}: {why}", wanted.list.field(), wanted.name);
     Error::new(ErrorKind::Refused, what)
 }
 
-/// What was asked for is not there. That is no end of the plan's own object, which is what `Gone` would say.
+/// Error for a missing ResourceClaim. Its kind is not `Gone`, which would mean that the plan's own object is
+/// gone.
 fn unserved(error: Error, wanted: &Wanted) -> Error {
     match error.kind() {
         ErrorKind::Gone => {
@@ -415,9 +422,10 @@ fn unserved(error: Error, wanted: &Wanted) -> Error {
     }
 }
 
-/// A pod of that name which is not of the same owner is a stranger's, and so is one that is not found by the same labels:
-/// nobody who watches launcher pods, or workers, would hear of its end, and nobody reads a ControllerRevision that is not found. It is never
-/// taken for the one that was to be made. Nor is the Service of a PVC that is gone, which the garbage collector takes away later than the PVC.
+/// Refuses an existing object that differs in owner or labels from the one to create. A watch by labels would
+/// not report such a pod, and a ControllerRevision without the labels would not be read. So it must not be
+/// taken for the created one. The same holds for the Service of a deleted PVC, which the garbage collector
+/// removes later than the PVC.
 fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let owner = |object: &Value| {
         let meta = meta(object);

@@ -1,5 +1,5 @@
-//! Makes a certificate with a new key, and the Secret that takes both. This is where chance comes in: it belongs to what is carried out, not to what is
-//! decided. Called by [`carry_out()`](super::carry_out()) alone.
+//! Creates certificates with a new key, and the Secrets for them. Randomness is used here only: plans and
+//! decisions stay pure. Called by [`carry_out()`](super::carry_out()) alone.
 
 use crate::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
@@ -17,7 +17,8 @@ use rsa::rand_core::{OsRng, RngCore as _};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
-/// The secret with the certificate. `authority` is the signer's secret as it is now, and `present` the secret that it replaces.
+/// The Secret with the certificate. `authority` is the signer's present Secret, and `present` the Secret that
+/// it replaces.
 pub fn secret(issue: &Issue, authority: Option<&Value>, present: Option<&Value>) -> Result<Value> {
     let cannot = |e: rcgen::Error| cannot(&issue.name, e);
     let key = KeyPair::generate().map_err(cannot)?;
@@ -76,8 +77,8 @@ fn random() -> [[u8; 16]; 2] {
     both
 }
 
-/// The Secret of a worker pod. `authority` is the signer's Secret, and `others` the ConfigMap with the authorities of the other
-/// end, as they are now.
+/// The Secret of a worker pod. `authority` is the signer's present Secret, and `others` the present ConfigMap
+/// with the CA bundle of the other end.
 pub fn for_pod(issue: &ForPod, authority: &Value, others: &Value) -> Result<Value> {
     let subject = issue.holder.name();
     let cannot = |e: rcgen::Error| cannot(subject, e);
@@ -115,7 +116,7 @@ pub fn for_pod(issue: &ForPod, authority: &Value, others: &Value) -> Result<Valu
     }))
 }
 
-/// A certificate of this name, for a server of these names; whom it is for is not said yet.
+/// Parameters of a certificate with this common name and these DNS names, without its usages.
 fn params(
     subject: &str,
     hosts: Vec<String>,
@@ -131,7 +132,7 @@ fn params(
     Ok(params)
 }
 
-/// Signs by the key in the secret of an authority of this name.
+/// Signs with the key in the Secret of the CA of this name.
 fn signed(
     params: &CertificateParams,
     key: &KeyPair,
@@ -162,7 +163,7 @@ fn clock(time: Timestamp) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(time.as_second()).unwrap_or_default())
 }
 
-/// A file of a secret; empty where there is none.
+/// A file in a Secret; empty if it is missing.
 fn file(secret: &Value, name: &str) -> String {
     let text = secret["data"][name].as_str().unwrap_or_default();
     STANDARD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the API server.
+//! Errors of requests to the API server.
 
 use cluster_model::objects::Key;
 use cluster_model::webhook_paths::redacted;
@@ -6,23 +6,23 @@ use error_core::{Cause, Core};
 use std::fmt;
 use std::time::Duration;
 
-/// A result of ours.
+/// Result with this module's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What a caller can do about it.
+/// Kind of an error, by the caller's possible reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// It was decided on an old picture: look again.
+    /// The decision was made on an outdated object: decide again.
     Conflict,
-    /// It is there already.
+    /// The object exists already.
     Exists,
-    /// It is not there.
+    /// The object does not exist.
     Gone,
-    /// The server will not have it: trying the same again does not help.
+    /// The server refuses the request: the same request would fail again.
     Refused,
-    /// The server could not be asked, or could not answer: try again.
+    /// The server could not be reached or could not answer: retry.
     Unreachable,
-    /// The surroundings are wrong: an address, a file, a setting.
+    /// The environment is wrong: an address, a file, a setting.
     Setup,
 }
 
@@ -33,7 +33,7 @@ impl error_core::ErrorKind for ErrorKind {
 }
 
 error_core::bare_error! {
-    /// What went wrong, and at what.
+    /// Error of a request, with the object that it was about.
     pub struct Error(ErrorKind);
 }
 
@@ -43,12 +43,12 @@ impl Error {
         Error(Core::new(kind, what))
     }
 
-    /// An error of the surroundings.
+    /// An error of the environment.
     pub fn setup(what: impl Into<String>, cause: impl Into<Cause>) -> Error {
         Error::new(ErrorKind::Setup, what).because(cause)
     }
 
-    /// What the client says about an object.
+    /// The error of the client for a request about an object.
     pub fn of_client(doing: &str, key: &Key, error: kube::Error) -> Error {
         let kind = match &error {
             kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
@@ -60,12 +60,13 @@ impl Error {
             },
             _ => ErrorKind::Unreachable,
         };
-        // The server's own sentence is what a person can act on; the rest of its status is noise.
+        // The server's message is what a user can act on. The rest of its status is left out.
         let said = match &error {
             kube::Error::Api(status) => status.message.clone(),
             other => other.to_string(),
         };
-        // It repeats the whole path of a webhook that did not answer, and what is said here comes into logs, conditions and events.
+        // The server repeats the whole path of a failed webhook, and this text goes to logs, conditions and
+        // events.
         let said = redacted(&said);
         let ours = Error(Core::new(kind, format!("cannot {doing} {key}: {said}")));
         match error {
@@ -74,14 +75,14 @@ impl Error {
         }
     }
 
-    /// The request was never sent: the API server knows nothing of it.
+    /// True if the request was never sent to the API server.
     pub(super) fn is_unsent(&self) -> bool {
         let cause = std::error::Error::source(self).and_then(|cause| cause.downcast_ref());
         matches!(cause, Some(kube::Error::Service(cause)) if cause.is::<Late>())
     }
 }
 
-/// The turn of a request did not come within this time: it was not sent.
+/// Error of a request that was not sent, because the rate limiter did not admit it within this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Late(pub Duration);
 

@@ -1,30 +1,29 @@
-//! Events: sentences for people, about an object.
+//! Events about an object, for users.
 
 use cluster_model::objects::{Key, Kind, names};
 use cluster_model::plan::Note;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The program that tells something.
+/// The program that reports an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// The program's name.
     pub component: &'a str,
-    /// The node that the program runs on, where each node has one.
+    /// The node, for a program that runs on each node.
     pub host: Option<&'a str>,
 }
 
 impl<'a> Source<'a> {
-    /// A program that does not say where it runs.
+    /// A program without a node.
     pub fn of(component: &'a str) -> Source<'a> {
         Source { component, host: None }
     }
 }
 
-/// The event that tells a note, and its key.
+/// The Event object for a note, and its key.
 pub(super) fn event(note: &Note, source: Source<'_>, now: Timestamp) -> (Value, Key) {
     let Key { kind, namespace, name } = &note.key;
-    // Events of what has no namespace are kept in the default one.
+    // Events of cluster-scoped objects are in the namespace `default`.
     let within = if namespace.is_empty() { "default" } else { namespace };
     let short: String = name.chars().take(200).collect();
     let unique = format!("{short}.{:016x}", now.as_nanosecond() as u64 ^ names::fnv(&note.message));
@@ -56,8 +55,8 @@ pub(super) fn event(note: &Note, source: Source<'_>, now: Timestamp) -> (Value, 
     (object, Key::new(Kind::Event, within, unique))
 }
 
-/// A message as an event has it: of a bounded length, and without what does something to a terminal. Words of workers, launchers and
-/// kubelets are in it.
+/// A message for an event: shortened, and without control characters. It may contain texts of workers,
+/// launchers and kubelets.
 fn sentence(text: &str) -> String {
     const LONGEST: usize = 1000;
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()

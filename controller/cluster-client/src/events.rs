@@ -1,6 +1,7 @@
-//! The events of a watch: a line each, read within bounds.
+//! Events of a watch: one per line, read within bounds.
 //!
-//! A server that keeps what it was sent as it is sends it on as it is: bytes that are no UTF-8 are no reason to list everything anew.
+//! Some servers store and return invalid UTF-8 unchanged. Such bytes do not end the watch: listing all
+//! objects again would not remove them.
 
 use super::answer::Answer;
 use super::request::LONGEST;
@@ -11,18 +12,18 @@ use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
 
-/// A watch that is open.
+/// An open watch.
 pub(super) struct Events(Pin<Box<dyn AsyncBufRead + Send>>);
 
 impl Events {
-    /// Begins a watch.
+    /// Starts a watch.
     pub(super) async fn of(client: &kube::Client, mut request: Request<Vec<u8>>) -> kube::Result<Events> {
-        // Newer servers compress each event for itself, which nobody here decodes.
+        // Newer servers compress each event separately, which this client does not decode.
         request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         Ok(Events(Box::pin(client.request_stream(request).await?)))
     }
 
-    /// The next event; nothing, when the server has ended the watch.
+    /// The next event; `None` after the server has ended the watch.
     pub(super) async fn next(&mut self) -> kube::Result<Option<WatchEvent<Answer>>> {
         loop {
             let mut line = Vec::new();
@@ -51,7 +52,7 @@ impl Events {
     }
 }
 
-/// The connection was ended between two events, as one is that has been open for long.
+/// True if the connection was closed between two events, as after the watch's time-out.
 fn is_end(error: &io::Error) -> bool {
     let mut next: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = next {
@@ -61,7 +62,7 @@ fn is_end(error: &io::Error) -> bool {
         {
             return true;
         }
-        // What an io::Error was made of is not its source.
+        // The inner error of an `io::Error` is not its source.
         let within = of_stream.and_then(io::Error::get_ref).map(|error| error as &(dyn StdError + 'static));
         next = within.or_else(|| error.source());
     }
@@ -74,7 +75,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    /// What is read of a watch that sends these bytes, and then breaks.
+    /// The events read from a watch that sends these bytes and then breaks.
     async fn read(sent: Vec<u8>) -> Vec<kube::Result<Option<WatchEvent<Answer>>>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -83,7 +84,7 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]).await.unwrap();
             let head = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n", sent.len());
             for part in [head.as_bytes(), &sent, b"\r\n"] {
-                // Whoever has read enough is gone.
+                // A reader that has seen enough closes the connection.
                 let _ = stream.write_all(part).await;
             }
         });

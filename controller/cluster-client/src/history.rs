@@ -1,18 +1,21 @@
-//! Whether the history of the cluster goes on, or went back: etcd was restored from a snapshot.
+//! Detection of a restored etcd: the history of the cluster continues, or it went back to a snapshot.
 //!
 //! ```text
 //!  each follower: a Trail ── the newest version, and the version of each object ──┐ a list contradicts
 //!                  │                                                              ├──► the history went back
-//!  writes: History ┴─ the newest version of all who share an etcd ────────────────┘
+//!  writes: History ┴─ the newest version of all kinds in one etcd ────────────────┘
 //! ```
 //!
-//! A list is asked for without a version, so the API server answers what is in etcd then. What was seen before it was asked for
-//! is in it, or has become something newer. So a list that is older, or that has an older version of an object, is of another history.
-//! After that nothing that is remembered holds: an object that was deleted is there again, and one that was changed is as before.
-//! A receiver whose picture is the last list needs nothing more. A program that decides on a picture of many kinds ends and begins
-//! anew ([`History::wait`]): else it would decide on one kind before and another after.
-//! **Assumptions.** Versions are numbers that rise, as etcd's are; others are not compared. The kinds of KubeVirt and CDI are custom
-//! resources, and those are all in one etcd; any other kind may have one of its own (`--etcd-servers-overrides`).
+//! A list is requested without a version, so the API server answers with the present content of etcd. It
+//! contains every object seen before the request, at the same version or a newer one. So a list that is
+//! older, or that has an older version of an object, is of another history.
+//! After that, remembered state is invalid: deleted objects exist again, and changed ones are as before. A
+//! receiver whose state is just the last list needs nothing more. A program that decides on a cache of many
+//! kinds exits and restarts ([`History::wait`]): otherwise it would decide on some kinds before the restore
+//! and others after.
+//! **Assumptions.** Versions are rising numbers, as etcd's are; others are not compared. The kinds of
+//! KubeVirt and CDI are custom resources, and those are all in one etcd; any other kind may have its own
+//! (`--etcd-servers-overrides`).
 
 use cluster_model::objects::Kind;
 use serde_json::Value;
@@ -22,7 +25,7 @@ use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// Deleted objects that a trail remembers until the next list.
+/// Maximum number of deleted objects that a trail remembers until the next list.
 const GONE: usize = 1024;
 
 /// The history that a program has seen.
@@ -39,19 +42,19 @@ impl Default for History {
 }
 
 impl History {
-    /// The API server answered with this object, or told of it.
+    /// Records an object in a response or an event of the API server.
     pub fn saw(&self, kind: Kind, object: &Value) {
         if let Some(version) = version_of(object) {
             self.reached(kind, version);
         }
     }
 
-    /// Why the history went back, if it did.
+    /// The reason, if the history went back.
     pub fn is_back(&self) -> Option<String> {
         self.back.borrow().clone()
     }
 
-    /// Waits until the history went back; why that is known.
+    /// Waits until the history goes back, and returns the reason.
     pub async fn wait(&self) -> String {
         let mut back = self.back.subscribe();
         loop {
@@ -75,43 +78,43 @@ impl History {
         all.get(store(kind)).copied().unwrap_or_default()
     }
 
-    /// From now on another history is seen.
+    /// Records that another history has started.
     pub(crate) fn went_back(&self, kind: Kind, why: String) {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).remove(store(kind));
         self.back.send_replace(Some(why));
     }
 }
 
-/// The etcd that keeps a kind: one for all custom resources, and maybe another for each other kind.
+/// The etcd that stores a kind: one for all custom resources, and maybe another for each other kind.
 fn store(kind: Kind) -> &'static str {
     let group = kind.api_version().split('/').next().unwrap_or_default();
     if group.ends_with("kubevirt.io") { "kubevirt.io" } else { kind.plural() }
 }
 
-/// What one follower has seen.
+/// Versions that one follower has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Trail {
     newest: u64,
-    /// The versions of objects, by sums of their names and uids.
+    /// Versions of objects, by hashes of their names and uids.
     objects: HashMap<u64, u64>,
-    /// Sums of the last objects that were deleted.
+    /// Hashes of the objects deleted last.
     gone: VecDeque<u64>,
 }
 
 impl Trail {
-    /// The newest version that was seen.
+    /// The newest version seen.
     pub(crate) fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// The watch has come to this version. Whether that is not behind what it told before.
+    /// Records the version of a watch event. False if it is older than an earlier one.
     pub(crate) fn reached(&mut self, version: u64) -> bool {
         let goes_on = version >= self.newest;
         self.newest = version.max(self.newest);
         goes_on
     }
 
-    /// The watch told of an object. Whether that is not behind what it told before.
+    /// Records an object in a watch event. False if its version is older than an earlier one.
     pub(crate) fn saw(&mut self, object: &Value, is_gone: bool) -> bool {
         let Some(version) = version_of(object) else { return true };
         let sum = sum(object);
@@ -127,8 +130,9 @@ impl Trail {
         self.reached(version)
     }
 
-    /// A list of this version came, which was asked for when `known` was the newest version of its etcd. Why it is of another history
-    /// than what was seen before, where it is. From now on it is what was seen.
+    /// Records a list of this version. `known` was the newest version of its etcd before the list was
+    /// requested. Returns the reason if the list is of another history than before. The trail then continues
+    /// with the list.
     pub(crate) fn listed(
         &mut self,
         kind: Kind,
@@ -193,11 +197,11 @@ mod tests {
         let why = trail.listed(KIND, "11", &[object("a", 5)], 0).unwrap();
         assert!(why.contains("virtualmachines has version 11") && why.contains("version 12"), "{why}");
         assert_eq!(trail.listed(KIND, "11", &[object("a", 5)], 0), None, "the new history goes on");
-        // Another follower, or a write, has seen more.
+        // Another follower, or a write, has seen a newer version.
         assert!(trail.listed(KIND, "11", &[], 12).is_some());
     }
 
-    /// `etcdutl snapshot restore --bump-revision`: no version is used twice, and objects have their old ones.
+    /// `etcdutl snapshot restore --bump-revision` uses no version twice, and objects keep their old ones.
     #[test]
     fn an_object_that_is_older_than_it_was_is_of_another_history() {
         let mut trail = Trail::default();

@@ -1,16 +1,16 @@
-//! Which replica acts: the one that holds the Lease.
+//! Leader election: the replica that holds the Lease acts.
 //!
 //! ```text
-//!  nobody holds it, or its holder has been silent for 15 s (by our own clock) ─► take it ─► act
-//!  held by us: renewed every 3 s; not renewed for 10 s ─► stop acting (the program ends and begins anew)
-//!  who acts gives no sign of life for 60 s ─► the same
+//!  no holder, or its holder has been silent for 15 s (by our own clock) ─► take it ─► act
+//!  held by us: renewed every 3 s; not renewed for 10 s ─► stop acting (the program exits and restarts)
+//!  the acting task gives no sign of life for 60 s ─► the same
 //! ```
 //!
-//! It is renewed by a task of its own: what one tenant gives the acting task to think about is no reason to change the leader, and the
-//! next one would have the same to think about.
+//! A separate task renews the Lease: a long decision for one tenant is not a reason to change the leader,
+//! since the next leader would have the same decision to make.
 //!
-//! The times of two computers are never compared: a holder is silent if *we* have seen no change for so long. And a
-//! leader that wakes up late does no harm: whatever it writes is guarded by versions, uids and names.
+//! The times of two computers are never compared: a holder is silent if *this* replica has seen no change for
+//! so long. A leader that wakes up late does no harm: its writes are guarded by versions, uids and names.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::{Server as _, Writer};
@@ -20,21 +20,21 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a silent holder keeps it.
+/// Time after which a silent holder loses the Lease.
 const HELD: Duration = Duration::from_secs(15);
-/// How often it is renewed, or looked at.
+/// Interval of renewals and of attempts to acquire it.
 const RENEW: Duration = Duration::from_secs(3);
-/// How long it may go without renewal before its holder stops.
+/// Time without renewal after which the holder stops acting.
 const LATE: Duration = Duration::from_secs(10);
-/// How long the task that acts may give no sign of life.
+/// Time without a sign of life after which the acting task counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// Signs of life of the task that acts: none is waited for until it begins, with the first.
+/// Signs of life of the acting task. It counts as alive until the first one.
 #[derive(Clone, Debug, Default)]
 pub struct Pulse(Arc<Mutex<Option<Instant>>>);
 
 impl Pulse {
-    /// The task is alive.
+    /// Records a sign of life.
     pub fn beat(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -44,17 +44,17 @@ impl Pulse {
     }
 }
 
-/// A place in the line for one Lease.
+/// A candidate for one Lease.
 #[derive(Clone)]
 pub struct Lease {
     writer: Writer,
     key: Key,
     identity: String,
-    /// What was seen last, and since when by our clock.
+    /// The last state seen, and the time since which it has not changed, by our clock.
     seen: Option<(Value, Instant)>,
 }
 
-/// What can be done with a lease as it is.
+/// State of a Lease from this candidate's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Ours,
@@ -63,12 +63,12 @@ enum State {
 }
 
 impl Lease {
-    /// A place in the line. `identity` is ours alone.
+    /// A candidate. `identity` must be unique among the replicas.
     pub fn new(writer: Writer, namespace: &str, name: &str, identity: String) -> Lease {
         Lease { writer, key: Key::new(Kind::Lease, namespace, name), identity, seen: None }
     }
 
-    /// Waits until it is ours.
+    /// Waits until the Lease is acquired.
     pub async fn acquire(&mut self) {
         loop {
             match self.attempt().await {
@@ -80,7 +80,7 @@ impl Lease {
         }
     }
 
-    /// Keeps it for the task with this pulse; returns when it is lost.
+    /// Renews the Lease while the task with this pulse is alive. Returns when it is lost.
     pub async fn keep(&mut self, pulse: &Pulse) -> Error {
         let mut renewed = Instant::now();
         loop {
@@ -112,7 +112,7 @@ impl Lease {
         }
     }
 
-    /// Lets go of it, so that the next need not wait.
+    /// Releases the Lease, so that the next holder need not wait.
     pub async fn release(&mut self) {
         let Ok(lease) = self.writer.get(&self.key).await else { return };
         if lease["spec"]["holderIdentity"] == self.identity.as_str() {
@@ -126,7 +126,7 @@ impl Lease {
         }
     }
 
-    /// Takes or renews it, if that may be. Whether it is ours.
+    /// Acquires or renews the Lease if possible. Returns true if this candidate holds it.
     async fn attempt(&mut self) -> Result<bool> {
         let now = micro(Timestamp::now());
         let lease = match self.writer.get(&self.key).await {
@@ -188,7 +188,7 @@ fn state(spec: &Value, identity: &str, silent: Duration) -> State {
     }
 }
 
-/// A time as leases hold it.
+/// A time in the format of Leases.
 fn micro(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }

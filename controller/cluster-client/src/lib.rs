@@ -1,19 +1,20 @@
-//! Everything that our programs ask of the API server. No other module has a request to send.
+//! Client of the API server. No other package sends requests to it.
 //!
 //! ```text
-//!  watch ── list, then watch, for ever ─────────────► Seen ─► whoever keeps a picture
+//!  watch ── list, then watch, for ever ─────────────► Seen ─► the receiver that keeps a cache
 //!  Plan ──► carry_out ── step by step ─► Server ◄── Writer (one object at a time), or one in memory
 //!  Note ──► event ──────────────────────────┘
-//!  ask ── questions that change nothing: a review, whether there is any object of a kind, the few that there are
-//!              └── request: one time-out, one measure, one error for all of them
+//!  ask ── requests that change nothing: a review, the existence of a kind's objects, a short list
+//!              └── request: one time-out, one metric, one error for all of them
 //! ```
 //!
-//! **How fields that change hands are kept safe.** Every change is one merge patch of the fields that differ, guarded by
-//! the `resourceVersion` that was looked at: if anything in the object has changed since, the server answers 409 and
-//! nothing is written. What the patch does not name (other people's fields, fields of a newer version) is not touched.
-//! **How nothing is made twice.** Names follow from what an object is made for; one that is there already is fetched.
+//! **Concurrent changes.** Every change is one merge patch of the fields that differ, guarded by the
+//! `resourceVersion` that was read: if anything in the object has changed since, the server answers 409 and
+//! nothing is written. Other fields (of other writers, or of a newer version) are not touched.
+//! **No duplicates.** Names are derived from the purpose of an object. An existing object is fetched instead
+//! of created again.
 
-// Tests wait for nobody but themselves.
+// Tests wait for their own tasks only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod answer;

@@ -1,12 +1,12 @@
-//! What is counted and measured, in the words that Prometheus reads.
+//! Metrics in the text format of Prometheus.
 //!
 //! ```text
 //!  a page ── family(name) ── is(labels, value), is(…), …
 //!         └─ family(…) …
 //! ```
 //!
-//! The text format is small enough to write it here. Whoever fills a page owns its families: a name is begun once, and is
-//! one of [`cluster_model::metrics::TABLE`], which says what it is.
+//! The text format is small enough to write it here. Each family is started once per page, and its name is
+//! one of [`cluster_model::metrics::TABLE`], which has its type and help.
 
 use cluster_model::metrics::{Is, Metric, find};
 use std::collections::BTreeMap;
@@ -14,28 +14,28 @@ use std::fmt::Write as _;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
-/// What a page is sent as.
+/// Content type of a page.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A page of measures.
+/// A page of metrics.
 #[derive(Debug, Default)]
 pub struct Page(String);
 
-/// The measures of one name.
+/// The samples of one metric.
 pub struct Family<'a> {
     page: &'a mut Page,
     metric: Metric,
 }
 
 impl Page {
-    /// Begins the measures of a name.
+    /// Starts a metric.
     pub fn family(&mut self, name: &'static str) -> Family<'_> {
         let metric = find(name).copied();
         debug_assert!(metric.is_some(), "{name} is not in the table of metrics");
         self.begin(metric.unwrap_or(Metric { name, is: Is::Gauge, labels: &[], help: "" }))
     }
 
-    /// How long something took, each time, in seconds.
+    /// Adds durations in seconds, as a histogram.
     pub fn histogram(&mut self, name: &'static str, all: &Histograms) {
         let family = self.family(name);
         debug_assert!(family.metric.is == Is::Histogram, "{name} is no histogram");
@@ -56,7 +56,7 @@ impl Page {
         }
     }
 
-    /// Requests to the API server, as they ended.
+    /// Adds the metrics of requests to the API server.
     pub fn requests(&mut self) {
         let all = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut family = self.family("kubevirt_rest_client_requests_total");
@@ -70,7 +70,7 @@ impl Page {
         self.histogram("kubevirt_rest_client_rate_limiter_duration_seconds", &waited);
     }
 
-    /// The page as it is sent.
+    /// The text of the page.
     pub fn text(self) -> String {
         self.0
     }
@@ -78,7 +78,7 @@ impl Page {
     fn begin(&mut self, metric: Metric) -> Family<'_> {
         let (name, is) = (metric.name, metric.is.word());
         let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {is}\n");
         Family { page: self, metric }
     }
@@ -94,7 +94,7 @@ impl Page {
 }
 
 impl Family<'_> {
-    /// One measure of this name.
+    /// Adds a sample.
     pub fn is(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
         for (label, _) in labels {
             debug_assert!(self.metric.has(label), "{} has no label {label} in the table", self.metric.name);
@@ -104,16 +104,16 @@ impl Family<'_> {
     }
 }
 
-/// The upper ends of the times that are told apart of what VMIs do, in seconds.
+/// Upper bounds, in seconds, of the buckets for phases of VMIs.
 const PHASES: &[f64] =
     &[0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0];
-/// The same, of answers.
+/// Upper bounds, in seconds, of the buckets for responses.
 pub const ANSWERS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// The same, of waits for the rate of the KubeVirt object, as upstream has them.
+/// Upper bounds, in seconds, of the buckets for waits on the rate limiter, as upstream has them.
 const WAITS: &[f64] = &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512];
 
-/// How long something took, each time, by labels.
+/// Histograms of a duration, by labels.
 #[derive(Clone, Debug)]
 pub struct Histograms {
     ends: &'static [f64],
@@ -122,7 +122,7 @@ pub struct Histograms {
 
 #[derive(Clone, Debug, Default)]
 struct Histogram {
-    /// One for each end, and one for what is longer.
+    /// Counts for each upper bound, and for longer durations.
     counts: Vec<u64>,
     sum: f64,
 }
@@ -134,12 +134,12 @@ impl Default for Histograms {
 }
 
 impl Histograms {
-    /// Times that are told apart by these upper ends.
+    /// Histograms with these upper bounds.
     pub const fn of(ends: &'static [f64]) -> Histograms {
         Histograms { ends, each: BTreeMap::new() }
     }
 
-    /// It took so many seconds.
+    /// Records a duration.
     pub fn took(&mut self, labels: Vec<(&'static str, String)>, seconds: f64) {
         let one = self.each.entry(labels).or_default();
         one.counts.resize(self.ends.len() + 1, 0);
@@ -149,27 +149,27 @@ impl Histograms {
     }
 }
 
-/// Where the API server is, for a pod of its cluster.
+/// Address of the API server, for a pod of its cluster.
 static HOST: LazyLock<String> = LazyLock::new(|| {
     let said = |name| std::env::var(name).unwrap_or_default();
     format!("{}:{}", said("KUBERNETES_SERVICE_HOST"), said("KUBERNETES_SERVICE_PORT"))
 });
-/// Requests to the API server by verb and status, of this process.
+/// Number of requests to the API server by verb and status, of this process.
 static REQUESTS: Mutex<BTreeMap<(String, u16), u64>> = Mutex::new(BTreeMap::new());
-/// How long they took.
+/// Durations of the requests.
 static TOOK: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
 
-/// How long they waited before they were sent.
+/// Waiting times before the requests were sent.
 static WAITED: Mutex<Histograms> = Mutex::new(Histograms::of(WAITS));
 
-/// A request to this path waited so many seconds for its turn.
+/// Records the time that a request to this path waited for the rate limiter.
 pub fn waited(verb: &str, path: &str, seconds: f64) {
     let labels = vec![("verb", verb.to_owned()), ("url", url_of(path))];
     WAITED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, seconds);
 }
 
-/// A path without the names of objects and namespaces, as clients of Kubernetes measure it: what tenants name is no label. What is
-/// not a path of objects has one name for all.
+/// A path without the names of objects and namespaces, as in clients of Kubernetes: names given by tenants
+/// must not become labels. All other paths share one label.
 fn url_of(path: &str) -> String {
     let steps: Vec<&str> = path.split('/').skip(1).collect();
     let (start, rest) = match steps.as_slice() {
@@ -190,7 +190,7 @@ fn url_of(path: &str) -> String {
     format!("{start}{namespace}{rest}")
 }
 
-/// Counts a request to the API server; one that was not answered, or not in time, has the status 0.
+/// Records a request to the API server. Without an answer, or after a time-out, its status is 0.
 pub fn request<T>(verb: &str, began: Instant, answer: Option<Result<&T, &kube::Error>>) {
     let code = match answer {
         Some(Ok(_)) => 200,

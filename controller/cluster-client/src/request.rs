@@ -1,4 +1,4 @@
-//! One request, its measure, and what is said of it where it fails.
+//! A request to the API server, with its metric and its error.
 
 use crate::answer::Answer;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 /// The content type of JSON objects.
 pub(super) const JSON: &str = "application/json";
 
-/// The longest answer that is read. An object has 3 MiB at most.
+/// Maximum length of a response. An object has 3 MiB at most.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// Sends a request about an object, with a body of this content type, and waits so long for the answer.
+/// Sends a request about an object, with a body of this content type and this time-out.
 pub(super) async fn send(
     client: &kube::Client,
     doing: &str,
@@ -30,7 +30,7 @@ pub(super) async fn send(
     })
 }
 
-/// The same; nothing where the answer is longer than [`LONGEST`].
+/// The same, but `None` if the response is longer than [`LONGEST`].
 pub(super) async fn ask(
     client: &kube::Client,
     doing: &str,
@@ -70,7 +70,7 @@ async fn read(client: &kube::Client, request: http::Request<Vec<u8>>) -> kube::R
     if bytes.len() > LONGEST {
         return Ok(None);
     }
-    // A server that keeps what it was sent as it is may send it on as it is.
+    // Some servers store and return invalid UTF-8 unchanged.
     let text = String::from_utf8_lossy(&bytes);
     serde_json::from_str(&text).map(|Answer(value)| Some(value)).map_err(kube::Error::SerdeError)
 }

@@ -1,4 +1,4 @@
-//! What a plan is carried out by: the API server itself, or one in memory.
+//! Targets of a plan: the API server, or a server in memory for tests.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::signing_key::{self, Pair};
@@ -6,16 +6,16 @@ use cluster_model::objects::Key;
 use cluster_model::plan::Mounts;
 use serde_json::Value;
 
-/// An API server, one object at a time. What it refuses has its kind: `Exists`, `Gone`, `Conflict`.
+/// An API server, one object at a time. Refused requests have an error kind: `Exists`, `Gone`, `Conflict`.
 pub trait Server: Sync {
-    /// The object as it is.
+    /// Reads an object.
     fn get(&self, key: &Key) -> impl Future<Output = Result<Value>> + Send;
 
-    /// Makes an object.
+    /// Creates an object.
     fn create(&self, key: &Key, object: &Value) -> impl Future<Output = Result<Value>> + Send;
 
-    /// Changes an object, or the part of it that stands behind a path of its own. A `resourceVersion` in the change is
-    /// the one that the object must still have.
+    /// Changes an object, or a subresource of it. A `resourceVersion` in the change must match that of the
+    /// object.
     fn patch(
         &self,
         key: &Key,
@@ -23,8 +23,8 @@ pub trait Server: Sync {
         part: Option<&str>,
     ) -> impl Future<Output = Result<Value>> + Send;
 
-    /// Changes an object of this owner and no other one's (`Refused`), without reading it first: its labels, its first owner, its
-    /// data.
+    /// Changes labels, first owner and data of an object of this owner, without reading it first. `Refused`
+    /// if it has another owner.
     fn patch_of(&self, key: &Key, owner: &str, change: &Value) -> impl Future<Output = Result<Value>> + Send {
         async move {
             let there = self.get(key).await?;
@@ -32,19 +32,19 @@ pub trait Server: Sync {
         }
     }
 
-    /// Deletes an object, if it has this uid; where that is empty, whichever it is.
+    /// Deletes an object if it has this uid; with an empty uid, any object of that name.
     fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
 
-    /// Asks for the eviction of a pod, if it has this uid: disruption budgets and webhooks are asked before it is deleted.
+    /// Evicts a pod if it has this uid, subject to disruption budgets and webhooks.
     fn evict(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send {
-        // Where nobody is asked, an eviction is a deletion.
+        // Without budgets and webhooks, an eviction is a deletion.
         self.delete(key, uid)
     }
 
-    /// The name of a pod that may run and mounts a PVC, whoever made it ([`crate::usage`]).
+    /// The name of a running pod that mounts a PVC, of any owner ([`crate::usage`]).
     fn mounter(&self, claim: &Key, by: Mounts) -> impl Future<Output = Result<Option<String>>> + Send;
 
-    /// A page of the ResourceSlices of a driver on a node; `more`: the word of the page before.
+    /// A page of the ResourceSlices of a driver on a node. `more` is the continue token of the previous page.
     fn slices(
         &self,
         driver: &str,
@@ -52,18 +52,18 @@ pub trait Server: Sync {
         more: Option<&str>,
     ) -> impl Future<Output = Result<Value>> + Send;
 
-    /// A new key pair that signs upload tokens. It takes a while, and holds up nobody else.
+    /// Creates a key pair that signs upload tokens. It takes about a second, and blocks no other task.
     fn signing_key(&self) -> impl Future<Output = Result<Pair>> + Send {
         signing_key::make_aside()
     }
 }
 
-/// The first owner of an object has this uid.
+/// True if the first owner of an object has this uid.
 pub(crate) fn is_of(object: &Value, owner: &str) -> bool {
     !owner.is_empty() && object["metadata"]["ownerReferences"][0]["uid"] == owner
 }
 
-/// What is said of an object of another owner, which may not be changed either.
+/// Error for an object of another owner, which may not be changed either.
 pub(crate) fn not_of(key: &Key) -> Error {
     let what =
         format!("{key} is there already, and is not of this PVC: delete it, or give the PVC another name");

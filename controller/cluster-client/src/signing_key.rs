@@ -3,11 +3,12 @@
 //! ```text
 //!  first     new pair ─► id_rsa, id_rsa.pub
 //!  next      new pair ─► next.id_rsa, next.id_rsa.pub
-//!  promoted  next.id_rsa, next.id_rsa.pub ─► id_rsa, id_rsa.pub        (what was there is forgotten)
+//!  promoted  next.id_rsa, next.id_rsa.pub ─► id_rsa, id_rsa.pub        (the previous pair is removed)
 //! ```
 //!
-//! The functions that say what the Secret has are pure. A pair takes about a second to make, and is made on a thread of its own.
-//! Nothing is signed or decrypted here: `ring`, which cannot make RSA keys, signs by them (`serve::token`).
+//! The functions that build the Secret are pure. Creating a pair takes about a second, on a separate thread.
+//! Nothing is signed or decrypted here: `ring`, which cannot create RSA keys, signs with them
+//! (`serve::token`).
 
 use crate::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
@@ -20,10 +21,10 @@ use rsa::pkcs8::{EncodePrivateKey as _, EncodePublicKey as _, LineEnding};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// As many bits as CDI's keys have.
+/// Length of the keys in bits, as in CDI.
 const BITS: usize = 2048;
 
-/// A key pair, in PEM.
+/// A key pair in PEM.
 pub struct Pair {
     /// The private key, in PKCS#8.
     pub private: String,
@@ -37,7 +38,7 @@ impl fmt::Debug for Pair {
     }
 }
 
-/// Makes a key pair. It takes the processor for about a second.
+/// Creates a key pair. It takes a CPU for about a second.
 pub fn make() -> Result<Pair> {
     let cannot = |why: &dyn fmt::Display| {
         Error::new(ErrorKind::Setup, format!("the signing key of upload tokens cannot be made: {why}"))
@@ -48,14 +49,14 @@ pub fn make() -> Result<Pair> {
     Ok(Pair { private: private.to_string(), public })
 }
 
-/// Makes a key pair, on a thread of its own.
+/// Creates a key pair on a separate thread.
 #[expect(clippy::disallowed_methods, reason = "once a month, and one at a time: a step of one plan")]
 pub(crate) async fn make_aside() -> Result<Pair> {
     let done = tokio::task::spawn_blocking(make).await;
     done.unwrap_or_else(|e| Err(Error::setup("the making of a signing key broke off", e)))
 }
 
-/// The Secret, or the change of it, with a key pair that signs from now on; nothing else is to sign later.
+/// The Secret, or the change of it, with a key pair that signs at once. A next key pair is removed.
 pub(crate) fn first(issue: &IssueKey, pair: &Pair) -> Value {
     let mut secret = secret(issue, "", pair);
     secret["metadata"]["annotations"] = json!({SINCE: issue.at.to_string()});
@@ -65,12 +66,12 @@ pub(crate) fn first(issue: &IssueKey, pair: &Pair) -> Value {
     secret
 }
 
-/// The change of the Secret by which it has another key pair, to sign later.
+/// The change of the Secret that adds a key pair to sign later.
 pub(crate) fn next(issue: &IssueKey, pair: &Pair) -> Value {
     secret(issue, NEXT, pair)
 }
 
-/// The change of the Secret by which the next key pair takes the place of the one that signs. `is` is the Secret as it is now.
+/// The change of the Secret that replaces the signing key pair by the next one. `is` is the present Secret.
 pub(crate) fn promoted(issue: &IssueKey, is: &Value) -> Result<Value> {
     let version = is["metadata"]["resourceVersion"].as_str();
     if version != issue.version.as_deref() {
@@ -99,7 +100,7 @@ fn forget_next(change: &mut Value) {
     }
 }
 
-/// The Secret with a key pair under names that begin so.
+/// The Secret with a key pair under names with this prefix.
 fn secret(issue: &IssueKey, prefix: &str, pair: &Pair) -> Value {
     let files = [(PRIVATE_KEY, &pair.private), (PUBLIC_KEY, &pair.public)];
     let data: Map<String, Value> =
@@ -172,7 +173,8 @@ mod tests {
         assert_eq!(change["metadata"]["resourceVersion"], "7");
         merge(&mut secret, &change);
         has(&secret, &[("id_rsa", "private 2"), ("id_rsa.pub", "public 2")]);
-        // Nothing is promoted twice, nor what nobody looked at; and what is made anew leaves nothing beside it.
+        // A key is promoted once, and only from the version that was read. A new first key removes the next
+        // one.
         assert!(promoted(&promote, &secret).is_err());
         merge(&mut secret, &next(&issue(Some("7"), KeyChange::Next), &pair("3")));
         secret["metadata"]["resourceVersion"] = json!("8");

@@ -1,9 +1,9 @@
-//! Who mounts a PVC, as the pods of its namespace say.
+//! Pods that mount a PVC, from a list of the pods in its namespace.
 
 use cluster_model::plan::Mounts;
 use serde_json::Value;
 
-/// The name of a pod that may run and has such a mount of the PVC of this name.
+/// The name of a running pod that mounts the PVC in this way.
 pub fn mounter<'a>(pods: impl IntoIterator<Item = &'a Value>, claim: &str, by: Mounts) -> Option<String> {
     let pod = pods.into_iter().find(|pod| match by {
         Mounts::ToWrite => writes(pod, claim),
@@ -12,12 +12,12 @@ pub fn mounter<'a>(pods: impl IntoIterator<Item = &'a Value>, claim: &str, by: M
     Some(pod["metadata"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
-/// It may run, and names the PVC: the kubelet mounts that whether or not a container sees it.
+/// True if the pod may run and references the PVC: the kubelet mounts it even if no container uses it.
 fn mounts(pod: &Value, claim: &str) -> bool {
     is_unread(pod) || !has_ended(pod) && of_claim(pod, claim).next().is_some()
 }
 
-/// Of this pod the metadata alone are known: it may have any PVC.
+/// True if only the pod's metadata are known: it may reference any PVC.
 fn is_unread(pod: &Value) -> bool {
     pod["spec"].is_null()
 }

@@ -1,15 +1,16 @@
-//! The objects of a kind, and what becomes of them: list, then watch, for ever.
+//! Watch of the objects of a kind: list, then watch, for ever.
 //!
 //! ```text
 //!  list (in pages) ─► Listed(all) ─► watch from there ─► Changed, Gone, …
-//!        ▲                                │ ended in order: watch on from the last version
-//!        └──────── version too old, or ───┘ never sent: watch from the same version
-//!                  anything else wrong      ended early, or never told anything: is the server behind that version? then list
+//!        ▲                                │ ended in order: watch from the last version
+//!        └──────── version too old, or ───┘ not sent: watch from the same version
+//!                  any other error          ended early, or without events: if the server is behind that version, list
 //! ```
 //!
-//! After every `Listed` the receiver has the whole truth again, whatever was lost in between; also where it is older than what was seen
-//! before ([`History`]). A server whose etcd was restored takes a watch from a version that it has not reached yet, and is silent until
-//! it has: so a watch that was silent, or whose connection broke, is not simply begun again.
+//! Every `Listed` is the complete state again, even if events were lost before; it may also be older than the
+//! state seen before ([`History`]). A server whose etcd was restored accepts a watch from a version that it
+//! has not reached yet, and is silent until it has: so a watch that was silent, or whose connection broke, is
+//! not simply restarted.
 
 use super::answer::Answer;
 use super::events::Events;
@@ -24,35 +25,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
-/// Objects of one page of a list at most. Where they are too long together, the next has an eighth of them; then twice as many again.
+/// Maximum number of objects in a page of a list. If a page is too long, the next one has an eighth of them.
+/// The number then doubles with each page.
 const PAGE: u32 = 500;
-/// What is asked for of an object that is too long alone.
+/// Content type requested for an object that is too long on its own.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-/// How long the server may take for a page of a list.
+/// Time-out of a page of a list.
 const LISTING: Duration = Duration::from_secs(60);
-/// How long the server keeps a watch open; nothing is lost when it ends.
+/// Time, in seconds, that the server keeps a watch open. Nothing is lost when it ends.
 const OPEN: u64 = 290;
-/// How long a watch may be silent: it should have ended.
+/// Time without events after which a watch is given up: the server should have ended it before.
 const SILENT: Duration = Duration::from_secs(OPEN + 40);
-/// How long a watch is open that the server ended in order; one that ended earlier broke.
+/// Minimum duration of a watch that the server ended in order. One that ended earlier broke.
 const WHOLE: Duration = Duration::from_secs(OPEN - 10);
-/// How long is waited after something went wrong, at first and at most.
+/// Pause after an error: the first one, and the maximum.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(20));
 
-/// What is seen.
+/// A message of a watch to its receiver.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// All objects of a kind; there are no others.
     Listed(Kind, Vec<Value>),
-    /// The one object that is followed by its name: as it is, or nothing where there is none.
+    /// The object that is followed by its name; `None` if it does not exist.
     Only(Key, Option<Value>),
-    /// An object is new or another.
+    /// An object is new or changed.
     Changed(Kind, Value),
-    /// An object is gone, and which of that name it was.
+    /// An object was deleted, with its uid.
     Gone(Key, String),
 }
 
-/// What a list of these objects tells.
+/// The message for a list of these objects.
 fn listed(which: &Which, objects: Vec<Value>) -> Seen {
     match which.name {
         None => Seen::Listed(which.kind, objects),
@@ -63,12 +65,12 @@ fn listed(which: &Which, objects: Vec<Value>) -> Seen {
     }
 }
 
-/// Tells what is seen until nobody listens any more.
+/// Sends the watch's messages until the receiver is dropped.
 pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
     follow_history(client, which, to, Arc::default()).await;
 }
 
-/// The same of one follower of many, which find out together whether the history went back.
+/// The same for one of several followers, which share the detection of a restored etcd.
 pub async fn follow_history(client: kube::Client, which: Which, to: Sender<Seen>, history: Arc<History>) {
     let mut follower = Follower { client, which, to, history, trail: Trail::default(), is_doubted: false };
     let mut pause = PAUSE.0;
@@ -104,24 +106,27 @@ pub async fn follow_history(client: kube::Client, which: Which, to: Sender<Seen>
     }
 }
 
-/// One follower.
+/// State of a watch.
 struct Follower {
     client: kube::Client,
     which: Which,
     to: Sender<Seen>,
     history: Arc<History>,
     trail: Trail,
-    /// The last watch was silent, or its connection broke: the server may be behind the version that it began at.
+    /// The last watch was silent, or its connection broke. The server may be behind the version that it
+    /// started at.
     is_doubted: bool,
 }
 
 impl Follower {
-    /// Tells all there are. The version to watch from; nothing, when nobody listens.
+    /// Lists all objects and sends them. Returns the version to watch from; `None` if the receiver is
+    /// dropped.
     async fn list(&mut self) -> Result<Option<String>> {
         let kind = self.which.kind;
         let known = self.history.newest(kind);
         let (version, objects) = match list(&self.client, &self.which).await {
-            // The kind is not known to the server (yet): there are none. It may be installed any time.
+            // The server does not know the kind (yet), so there are no objects. It may be installed at any
+            // time.
             Err(error) if error.kind() == ErrorKind::Gone => {
                 if self.to.send(listed(&self.which, Vec::new())).await.is_err() {
                     return Ok(None);
@@ -140,7 +145,7 @@ impl Follower {
         Ok(told.is_ok().then_some(version))
     }
 
-    /// Looks whether the server has come to the version that a watch is to begin at; where it has not, all is listed.
+    /// Checks that the server has reached the version that a watch is to start at. If not, lists all objects.
     async fn look(&mut self, from: String) -> Result<Option<String>> {
         let known = self.history.newest(self.which.kind).max(self.trail.newest());
         let path = self.which.path("limit=1");
@@ -155,7 +160,7 @@ impl Follower {
     }
 }
 
-/// All objects there are, and the version of the list.
+/// All objects, and the version of the list.
 async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value>)> {
     let mut objects = Vec::new();
     let mut next = String::new();
@@ -184,7 +189,7 @@ async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value
         if let Value::Array(items) = answer["items"].take() {
             let mut items = items;
             if form == METADATA {
-                // A page of one was asked for: of others the specifications are not to be lost.
+                // A page of one was requested. The specs of other objects must not be lost.
                 if items.len() > 1 {
                     let what = format!(
                         "cannot list {all}: the API server answered with {} objects for one",
@@ -206,7 +211,7 @@ async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value
     Ok((version, objects))
 }
 
-/// Of this object only the metadata were asked for.
+/// Marks an object that was requested as metadata only.
 fn mark(which: &Which, long: &mut Value) {
     let text = |name: &str| long["metadata"][name].as_str().unwrap_or_default();
     let (kind, namespace, name) = (which.kind.name(), text("namespace"), text("name"));
@@ -215,7 +220,8 @@ fn mark(which: &Which, long: &mut Value) {
 }
 
 impl Follower {
-    /// Tells what becomes of them. The version to go on from when the server ends it; nothing, when nobody listens.
+    /// Watches and sends the events. Returns the version to continue from after the server has ended the
+    /// watch; `None` if the receiver is dropped.
     async fn watch(&mut self, from: String) -> Result<Option<String>> {
         let which = &self.which;
         let path = which.path(&format!(
@@ -286,7 +292,7 @@ fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
     Error::of_client(doing, &Key::new(which.kind, which.namespace.clone(), "(all)"), error)
 }
 
-/// A watch tells of versions in their order; the list says what holds.
+/// Error for a version that goes backwards: the objects must be listed again.
 fn disordered(which: &Which) -> Error {
     let what = format!(
         "cannot watch {}: the API server told of an older version after a newer one",
@@ -307,7 +313,7 @@ mod tests {
     use serde_json::json;
     use tokio::sync::mpsc;
 
-    /// What a list of these objects tells, and how many requests that takes.
+    /// The objects that a list of a server with these objects returns, and the number of its requests.
     async fn list_of(objects: &[Value]) -> (Vec<Value>, usize) {
         let server = Asked::begin().await;
         let which = Which::all(Kind::DataSource, None);
@@ -356,7 +362,7 @@ mod tests {
         assert_eq!((listed.len(), requests), (504, 9), "of 500, 62, 7, 14, 28, 56, 112, 224, and the rest");
     }
 
-    /// What a follower of VMs tells next.
+    /// The next message of a follower of VMs.
     async fn next(seen: &mut mpsc::Receiver<Seen>) -> Seen {
         tokio::time::timeout(LISTING, seen.recv()).await.expect("nothing is told").unwrap()
     }
@@ -365,7 +371,7 @@ mod tests {
         json!({"metadata": {"namespace": "n", "name": name}, "spec": {"runStrategy": strategy}})
     }
 
-    /// Of VMs, what a server that begins with one of them tells.
+    /// A server with one VM, and a follower that has listed it.
     async fn followed() -> (ApiServer, Arc<History>, mpsc::Receiver<Seen>) {
         let (server, history, (to, mut seen)) = (ApiServer::default(), Arc::default(), mpsc::channel(16));
         server.has(Kind::VirtualMachine, vm("a", "Always"));
@@ -376,7 +382,8 @@ mod tests {
         (server, history, seen)
     }
 
-    /// The connection breaks, and the next watch begins at a version that the server has not reached yet: it would be silent for long.
+    /// The connection breaks, and the next watch starts at a version that the server has not reached yet,
+    /// where it would be silent for long.
     #[tokio::test]
     async fn a_restore_of_etcd_is_found_when_the_watch_breaks() {
         let (server, history, mut seen) = followed().await;
@@ -391,7 +398,7 @@ mod tests {
         assert_eq!(all[0]["spec"]["runStrategy"], "Always");
         assert!(history.is_back().unwrap().contains("virtualmachines"));
         assert_eq!(history.wait().await, history.is_back().unwrap());
-        // The other history goes on.
+        // The other history continues.
         server.has(Kind::VirtualMachine, vm("b", "Always"));
         assert!(matches!(next(&mut seen).await, Seen::Changed(_, vm) if vm["metadata"]["name"] == "b"));
     }
@@ -407,7 +414,7 @@ mod tests {
         assert_eq!(history.is_back(), None);
     }
 
-    /// Writes of the program have gone further than what its watch has told.
+    /// Writes of the program have a newer version than the events of its watch.
     #[tokio::test]
     async fn a_list_that_is_older_than_an_answer_is_of_another_history() {
         let (server, history, mut seen) = followed().await;

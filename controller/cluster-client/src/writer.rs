@@ -1,4 +1,4 @@
-//! Reads and changes one object at a time.
+//! Client that reads and changes one object at a time.
 
 use super::carry_out::{Done, carry_out};
 use super::event::Source;
@@ -13,24 +13,24 @@ use http::request::Builder;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long the server may take to answer.
+/// Time-out of a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The pods of one answer, and the most answers.
+/// Number of pods in a page, and maximum number of pages.
 const PAGE: usize = 250;
 const PAGES: usize = 40;
-/// The ResourceSlices of one answer: each has up to 128 devices.
+/// Number of ResourceSlices in a page: each has up to 128 devices.
 const SLICES: usize = 16;
 
-/// Writes to the API server.
+/// Client for writes to the API server, in the name of one program.
 #[derive(Clone)]
 pub struct Writer {
     client: kube::Client,
-    /// The program, in events and field managers.
+    /// Name of the program in events and field managers.
     component: &'static str,
-    /// The node that it runs on, where each node has one.
+    /// Node of the program, if it runs on each node.
     host: Option<String>,
-    /// The API server checks a change and does not make it.
+    /// The API server checks changes without making them.
     is_dry: bool,
 }
 
@@ -45,19 +45,19 @@ impl Writer {
         Writer { client, component, host: Some(node.to_owned()), is_dry: false }
     }
 
-    /// The same for changes that the API server checks and does not make (`dryRun=All`).
+    /// The same writer with `dryRun=All`: the API server checks changes without making them.
     #[must_use]
     pub fn dry(self) -> Writer {
         Writer { is_dry: true, ..self }
     }
 
-    /// Does what a plan says, in its order, up to the first step that fails.
+    /// Carries out a plan in order, up to the first failed step.
     pub async fn carry_out(&self, plan: Plan) -> Done {
         let source = Source { component: self.component, host: self.host.as_deref() };
         carry_out(self, source, plan).await
     }
 
-    /// Lets the server look at an object, which is not made.
+    /// Creates an object as a dry run: the server validates it and stores nothing.
     pub async fn try_out(&self, key: &Key, object: &Value) -> Result<Value> {
         let query = self.clone().dry().query();
         let path = format!("{}?{query}", key.kind.collection(&key.namespace));
@@ -130,7 +130,7 @@ impl Server for Writer {
     }
 
     async fn patch_of(&self, key: &Key, owner: &str, change: &Value) -> Result<Value> {
-        // The server compares, so that nobody else needs to read what is a tenant's.
+        // The server compares the owner, so that a tenant's Secret is not read.
         let test = json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": owner});
         let parts = ["/metadata/labels", "/metadata/ownerReferences", "/data"].into_iter();
         let parts =
