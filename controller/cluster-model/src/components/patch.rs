@@ -1,3 +1,11 @@
+//! A patch of `customizeComponents`: one of three types, read once and applied to a whole object.
+//!
+//! | type | content |
+//! |---|---|
+//! | `json` | a list of operations (RFC 6902) |
+//! | `merge` | a part of the object; null removes a field (RFC 7386) |
+//! | `strategic` | the same, but lists of objects are merged by the keys of their entries |
+//!
 //! Pure. A patch is refused if it is too large or too deep, or if it makes the object too large.
 
 use super::{json, strategic};
