@@ -1,5 +1,6 @@
-//! Who our programs are to the API server, and what they may do there: what they declare to do, and nothing else. What a
-//! program follows of the cluster's own ([`rights::elsewhere`]) is permitted by a role that the cluster has.
+//! Service accounts of our programs, and their rights at the API server, derived from the declarations of the
+//! kinds. Reading an object of the cluster ([`rights::elsewhere`]) is permitted by a role that the cluster
+//! has.
 
 use super::Wishes;
 use cluster_model::objects::rights::{self, Grant};
@@ -23,14 +24,15 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     objects
 }
 
-/// The rules of a role: of what is in the namespace of the installation, or of all else.
+/// Rules of a role: on kinds restricted to the namespace of the installation, or on all others.
 fn rules(program: Program, own: bool) -> Vec<Value> {
     let grants = rights::of(program).into_iter().filter(|grant| grant.kind.is_of_installation() == own);
     let beyond = rights::beyond(program).filter(|_| !own).flat_map(|grant| rule(&grant, None));
     grants.flat_map(|grant| rule(&grant, rights::names(program, grant.kind))).chain(beyond).collect()
 }
 
-/// What is made has no name yet for the API server: the rule that lets it be made can carry none.
+/// Rules for a grant. The API server does not know the name of an object that is created, so the rule for
+/// `create` has no `resourceNames`.
 fn rule(Grant { kind, part, verbs }: &Grant, names: Option<&[&str]>) -> Vec<Value> {
     let resource = part.map_or(kind.plural().to_owned(), |part| format!("{}/{part}", kind.plural()));
     let rule =
@@ -47,7 +49,7 @@ fn rule(Grant { kind, part, verbs }: &Grant, names: Option<&[&str]>) -> Vec<Valu
     rules
 }
 
-/// A role with these rules, in the namespace of the installation or in all, and the account that has it.
+/// A role with these rules and its binding to the account, in the namespace of the installation or in all.
 fn granted(account: &str, within: Option<&Wishes>, rules: Vec<Value>, wishes: &Wishes) -> [Value; 2] {
     let kind = if within.is_some() { "Role" } else { "ClusterRole" };
     let version = "rbac.authorization.k8s.io/v1";
@@ -63,7 +65,7 @@ fn granted(account: &str, within: Option<&Wishes>, rules: Vec<Value>, wishes: &W
     ]
 }
 
-/// The binding to a role of the cluster's own: it permits to read how the API server shows itself.
+/// The binding to a role of the cluster, which permits reading the client CA of the API aggregator.
 fn reader(account: &str, Elsewhere { namespace, role, .. }: &Elsewhere, wishes: &Wishes) -> Value {
     let name = format!("{account}-auth-reader");
     json!({

@@ -1,24 +1,24 @@
-//! Everything that makes a cluster run VMs, as one list of objects: `coracle manifests` prints it.
+//! Manifests of the installation, as one list of objects: `coracle manifests` prints it.
 //!
 //! ```text
 //!  Wishes ─► namespace, definitions (api::crd), priority
-//!            identity   an account for each program, its rights: what the reconcilers declare
-//!            people     what users of a cluster may do, aggregated to admin, edit and view; what everybody may ask
-//!            admission  what the API server itself refuses: to our accounts, to whoever ends fencing, and a downgrade
-//!            policies   who may reach them
-//!            programs   virt-controller, virt-api, virt-handler, and what the kubelet must know of them
-//!            monitoring apart from these, for who wants it: scrapes, rules, alerts and dashboards
+//!            identity   an account for each program, with the rights that its code declares
+//!            people     roles of users, aggregated to admin, edit and view; rights of all authenticated users
+//!            admission  admission policies: on our accounts, on fencing, and against a downgrade
+//!            policies   network policies of the programs
+//!            programs   virt-controller, virt-api, virt-handler, and their probes
+//!            monitoring optional: scrapes, rules, alerts and dashboards
 //! ```
 //!
-//! Pure. **Called by** the program `coracle` alone. The KubeVirt object is not in the list: virt-controller makes it
-//! where there is none, so that applying the list again changes no settings. What is removed with
-//! `kubectl delete -f` is exactly what was applied. **Absent:** a client (whoever applies the list has one), and the programs:
-//! rights, names and the form of what they write are in `cluster-model`, and `tests/sim/programs` holds their command
-//! lines against what is installed.
+//! Pure. **Called by** the program `coracle` alone. The KubeVirt object is not in the list: virt-controller
+//! creates it if there is none, so that applying the list again changes no settings. The objects removed with
+//! `kubectl delete -f` are exactly the applied ones. **Absent:** a client (`kubectl` applies the list), and
+//! the programs: rights, names and the layout of their objects are in `cluster-model`, and
+//! `tests/sim/programs` checks their command lines against the manifests.
 
-// Tests wait for nobody but themselves.
+// Tests wait for their own tasks only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
-// A `json!` reads better where it is handed over than behind a `&`.
+// A `json!` is passed by value, since that reads better than a reference.
 #![allow(clippy::needless_pass_by_value)]
 
 mod admission;
@@ -32,34 +32,33 @@ use cluster_model::components::CONTAINERS;
 use cluster_model::versions::{IMAGES, REGISTRY, VERSION};
 use serde_json::{Value, json};
 
-/// What an installation is to be like.
+/// Options of an installation.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Where it is.
     pub namespace: String,
-    /// Where its images are: a registry, and a path in it.
+    /// Prefix of the images: a registry, and a path in it.
     pub registry: String,
-    /// Their tag.
+    /// Tag of the images.
     pub version: String,
-    /// When images are pulled, if not when they are missing.
+    /// Image pull policy; `None` for the default.
     pub pull_policy: Option<String>,
-    /// A secret in the namespace, with which images are pulled.
+    /// Name of an image pull secret in the namespace.
     pub pull_secret: Option<String>,
 }
 
 impl Wishes {
-    /// The name of an image.
+    /// Full name of a program's image.
     fn image(&self, program: &str) -> String {
         format!("{}/{program}:{}", self.registry.trim_end_matches('/'), self.version)
     }
 }
 
-/// All objects, each after those it needs.
+/// All objects, each after those that it needs.
 pub fn objects(wishes: &Wishes) -> Vec<Value> {
     let mut objects = vec![namespace(wishes)];
     objects.extend(api::crd::all());
     objects.push(priority());
-    // Before the accounts that they bind.
+    // The policies come before the accounts that they restrict.
     objects.extend(admission::objects(wishes));
     objects.extend(identity::objects(wishes));
     objects.extend(people::objects());
@@ -69,8 +68,8 @@ pub fn objects(wishes: &Wishes) -> Vec<Value> {
     objects
 }
 
-/// Notes of which version an object is, and of a program also at its pods. By it virt-controller tells whether an upgrade has
-/// reached everything, and [`admission`] refuses a downgrade.
+/// Adds the annotations with the version of an object, for a component also to its pods. virt-controller uses
+/// them to see whether an upgrade is complete, and [`admission`] to refuse a downgrade.
 fn note(wishes: &Wishes, object: &mut Value) {
     let notes = [(VERSION, wishes.version.as_str()), (REGISTRY, wishes.registry.trim_end_matches('/'))];
     let put = |meta: &mut Value| {
@@ -85,14 +84,14 @@ fn note(wishes: &Wishes, object: &mut Value) {
     }
 }
 
-/// The images of the containers of a program.
+/// The images of a component's containers.
 fn images(program: &Value) -> String {
     let pod = &program["spec"]["template"]["spec"];
     let all = CONTAINERS.iter().flat_map(|list| pod[list].as_array().into_iter().flatten());
     all.filter_map(|container| container["image"].as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// virt-handler is privileged, whatever the cluster asks of pods by default.
+/// The namespace permits privileged pods, whatever the cluster's default is: virt-handler is one.
 fn namespace(wishes: &Wishes) -> Value {
     json!({
         "apiVersion": "v1",
@@ -114,7 +113,7 @@ fn priority() -> Value {
     })
 }
 
-/// The priority of our own pods.
+/// The priority class of our own pods.
 const PRIORITY: &str = "kubevirt-cluster-critical";
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! What users of a cluster may do with our objects: whoever is its admin, edits or views a namespace may do so with
-//! VMs too, and ask for their subresources as the table of those says ([`cluster_model::subresources`]); the same with
-//! DataVolumes and what belongs to them, by roles of their own, as upstream. Whoever is known to the API server may ask for our
-//! version, read how disks are imported (`virtctl image-upload` does), and read the instance types and preferences of the
-//! cluster and the KubeVirt object. And what a monitor needs, for whoever gives it to one.
+//! Roles of users for our objects. The rights of admin, edit and view in a namespace extend to VMs and to
+//! their subresources, by the table of these ([`cluster_model::subresources`]), and to DataVolumes and
+//! related kinds, by separate roles, as upstream. All authenticated users may read our version, the settings
+//! of imports (`virtctl image-upload` needs them), the instance types and preferences of the cluster, and the
+//! KubeVirt object. A further role permits reading metrics, for administrators to bind.
 //!
-//! The roles of `kubevirt.io` are upstream's, rule by rule (`upstream_roles.txt`): those of kinds that we do not have too
-//! ([`ABSENT`]), since a cluster that has changed over still has such objects, whose owners read and remove them.
+//! The roles of `kubevirt.io` are upstream's, rule by rule (`upstream_roles.txt`): including those of kinds
+//! that we do not have ([`ABSENT`]), since a migrated cluster still has such objects, whose owners read and
+//! delete them.
 
 use api::cdi::{self, UPLOAD_GROUP};
 use api::crd::{CustomResource, KINDS};
@@ -17,10 +18,10 @@ use std::collections::BTreeSet;
 
 const KUBEVIRT: &str = "kubevirt.io";
 const READ: &[&str] = &["get", "list", "watch"];
-/// What an editor may: all but to delete every object of a namespace at once.
+/// Verbs of an editor: all except deleting all objects of a namespace at once.
 const EDIT: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-/// Kinds of upstream that we do not have, by their group, and whether all of those who edit may write them.
+/// Upstream's kinds that we do not have, by their group, with the rights of users on them.
 const ABSENT: &[(&str, &[&str], Absent)] = &[
     (
         "snapshot.kubevirt.io",
@@ -36,18 +37,18 @@ const ABSENT: &[(&str, &[&str], Absent)] = &[
 ];
 const MIGRATIONS: &str = "virtualmachineinstancemigrations";
 
-/// What users of a namespace may do with the objects of a kind.
+/// Rights of a namespace's users on the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Absent {
     /// Editors write them.
     Edited,
     /// Administrators write them, and editors do not see them.
     Administered,
-    /// Nobody writes them.
+    /// Users only read them.
     Read,
 }
 
-/// Whom the API server knows. Upstream gave what these have to strangers too, until 2024.
+/// The group of all authenticated users. Until 2024, upstream gave its rights to unauthenticated users too.
 const KNOWN: &str = "system:authenticated";
 
 pub(super) fn objects() -> Vec<Value> {
@@ -60,7 +61,8 @@ pub(super) fn objects() -> Vec<Value> {
         role(KUBEVIRT, "admin", true, [rules(WRITE), administers].concat()),
         role(KUBEVIRT, "edit", true, [rules(EDIT), vec![settings()], edits].concat()),
         role(KUBEVIRT, "view", true, [rules(READ), vec![settings()], views].concat()),
-        // An administrator of the cluster binds it: a migration takes room on other nodes, which all namespaces share.
+        // Bound by an administrator of the cluster: a migration uses capacity of other nodes, which all
+        // namespaces share.
         role(KUBEVIRT, "migrate", false, migrates),
         role(KUBEVIRT, "default", false, vec![settings(), about_us()]),
         known(KUBEVIRT, "default"),
@@ -75,13 +77,13 @@ pub(super) fn objects() -> Vec<Value> {
     ]
 }
 
-/// Rights on every kind of VMs.
+/// Rights on all kinds of VMs.
 fn rules(verbs: &[&str]) -> Vec<Value> {
     let kinds = KINDS.iter().filter(|kind| kind.group == KUBEVIRT && kind.kind != "KubeVirt");
     let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
     let mut rules = vec![json!({"apiGroups": [KUBEVIRT], "resources": names, "verbs": verbs})];
     rules.push(json!({"apiGroups": [pool::GROUP], "resources": ["virtualmachinepools"], "verbs": verbs}));
-    // A scale is what autoscalers and `kubectl scale` write.
+    // Autoscalers and `kubectl scale` write the subresource `scale`.
     let of_scale: Vec<&&str> =
         verbs.iter().filter(|verb| ["get", "update", "patch"].contains(verb)).collect();
     for (group, scale) in
@@ -101,23 +103,24 @@ fn rules(verbs: &[&str]) -> Vec<Value> {
     rules
 }
 
-/// The right to read the settings of the cluster, in which nothing is secret.
+/// The right to read the settings of the cluster, which contain no secrets.
 fn settings() -> Value {
     json!({"apiGroups": [KUBEVIRT], "resources": ["kubevirts"], "verbs": ["get", "list"]})
 }
 
-/// Rights on instance types and preferences. Those of the cluster are reached only where the role is bound in all of it.
+/// Rights on instance types and preferences. A RoleBinding does not cover the cluster-scoped ones; a
+/// ClusterRoleBinding does.
 fn sizes(verbs: &[&str], which: impl Fn(&CustomResource) -> bool) -> Value {
     let kinds = KINDS.iter().filter(|kind| kind.group == instancetype::GROUP && which(kind));
     let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
     json!({"apiGroups": [instancetype::GROUP], "resources": names, "verbs": verbs})
 }
 
-/// Rights on DataVolumes and what belongs to them. Whoever writes them may upload to a PVC, and let disks of the namespace be
-/// cloned into others; whoever reads them may see what the cluster has of them too, where the role is bound in all of it.
+/// Rights on DataVolumes and related kinds. Writers may also upload to a PVC, and permit clones of the
+/// namespace's disks into others. Readers may see the cluster-scoped kinds too, with a ClusterRoleBinding.
 fn disks(verbs: &[&str]) -> Vec<Value> {
     let is_reader = verbs == READ;
-    // The installation is its administrator's.
+    // The CDI object belongs to the administrator.
     let is_shown = |kind: &&CustomResource| !kind.is_of_cluster || is_reader && kind.kind != "CDI";
     let kinds = KINDS.iter().filter(|kind| kind.group == cdi::GROUP).filter(is_shown);
     let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
@@ -125,13 +128,13 @@ fn disks(verbs: &[&str]) -> Vec<Value> {
     if !is_reader {
         let may = |verbs: &[&str], group: &str, name: &str| json!({"apiGroups": [group], "resources": [name], "verbs": verbs});
         rules.push(may(&["create"], cdi::GROUP, "datavolumes/source"));
-        // `kubectl apply` looks first whether there is one, which is never so.
+        // `kubectl apply` first reads the object, which never exists.
         rules.push(may(&["create", "get"], UPLOAD_GROUP, "uploadtokenrequests"));
     }
     rules
 }
 
-/// What clients read of the settings before they make a DataVolume or upload to it.
+/// The settings that clients read before they create a DataVolume or upload to it.
 fn how_disks_are_made() -> Value {
     json!({"apiGroups": [cdi::GROUP], "resources": ["cdiconfigs", "storageprofiles"], "verbs": READ})
 }
@@ -147,14 +150,15 @@ fn subresources(may: impl Fn(&Subresource) -> bool) -> Vec<Value> {
     [Method::Get, Method::Put].into_iter().filter_map(rule).collect()
 }
 
-/// Our version, and the image for `virtctl guestfs`. The API server takes a request without the name of an object for a list.
+/// Rights on our version and the image for `virtctl guestfs`. The API server treats a request without an
+/// object's name as a list.
 fn about_us() -> Value {
     let of_us = SUBRESOURCES.iter().filter(|one| matches!(one.action, Action::Version | Action::Guestfs));
     let names: Vec<&str> = of_us.map(|one| one.path).collect();
     json!({"apiGroups": [GROUP], "resources": names, "verbs": ["get", "list"]})
 }
 
-/// What our programs measure, and by which authorities a monitor knows that it is they.
+/// The right to read the metrics of our programs, and the CA bundle that verifies them.
 fn measures() -> Vec<Value> {
     vec![
         json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]}),
@@ -175,7 +179,7 @@ fn role(group: &str, name: &str, aggregated: bool, rules: Vec<Value>) -> Value {
     })
 }
 
-/// Whoever is known has the role of this name.
+/// Binds the role of this name to all authenticated users.
 fn known(group: &str, name: &str) -> Value {
     let name = format!("{group}:{name}");
     let rights = "rbac.authorization.k8s.io";

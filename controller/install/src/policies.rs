@@ -1,25 +1,25 @@
-//! Who may reach our pods, for clusters whose network enforces it.
+//! Network policies for our pods, for clusters whose network enforces them.
 //!
-//! | program | listens on | who comes | from where |
+//! | program | listens on | clients | from |
 //! |---|---|---|---|
-//! | virt-api | 8443 | the API server, to ask its webhooks and to hand over requests for subresources | outside of the pods' network, so from anywhere |
-//! | virt-handler | 8443 | virt-api, which asks something of a VMI | the pods of virt-api |
-//! | cdi-uploadproxy | 8443 | whoever uploads a disk, with a token | anywhere: pods, an Ingress, a `kubectl port-forward` |
-//! | all | 8443 | the kubelet, for its probes | its own node, which no policy keeps out |
-//! | all | 8443 | Prometheus, which also needs the right to | namespaces with the label [`SCRAPES`] |
+//! | virt-api | 8443 | the API server, for webhooks and subresources | outside of the pods' network, so anywhere |
+//! | virt-handler | 8443 | virt-api, for subresources of VMIs | the pods of virt-api |
+//! | cdi-uploadproxy | 8443 | clients that upload a disk, with a token | anywhere: pods, an Ingress, a `kubectl port-forward` |
+//! | all | 8443 | the kubelet, for its probes | its own node, which policies do not restrict |
+//! | all | 8443 | Prometheus, which also needs RBAC rights | namespaces with the label [`SCRAPES`] |
 //!
-//! Nobody else comes in. What they dial is not limited: it is the API server, whose addresses and port are each cluster's
-//! own, and which no selector can name; for virt-api also virt-handler, and the ports of VMIs that users have forwarded; and
-//! for cdi-uploadproxy the upload pods, in every namespace.
-//! (virt-handler speaks to launchers and the kubelet by sockets in folders, and works in the networks of pods by netlink.) A
-//! pod on its node's network would not be held by any of this; none of ours is. Users' pods, launchers among them, are their
-//! owners' to close.
+//! Other clients are blocked. Outgoing connections are not restricted: they go to the API server, whose
+//! addresses and port differ between clusters and cannot be selected; for virt-api also to virt-handler and
+//! to forwarded ports of VMIs; and for cdi-uploadproxy to the upload pods, in every namespace. (virt-handler
+//! talks to launchers and the kubelet through Unix sockets, and configures the networks of pods through
+//! netlink.) A pod on the host network would not be restricted; none of ours is. Pods of users, including
+//! launchers, are the users' own to restrict.
 
 use super::Wishes;
 use cluster_model::servers::{API, HANDLER, PORT, PROXY, SERVERS};
 use serde_json::{Value, json};
 
-/// The label of namespaces that may read what we measure.
+/// The label of namespaces whose pods may read our metrics.
 const SCRAPES: (&str, &str) = ("kubevirt.io/metrics", "true");
 
 pub(super) fn objects(wishes: &Wishes) -> [Value; 4] {

@@ -1,13 +1,13 @@
-//! The programs: virt-controller twice, one of which acts; virt-api and cdi-uploadproxy twice, both of which answer;
-//! virt-handler on every node. Their certificates, the key of upload tokens, and the webhooks and APIServices that lead to
-//! virt-api, are virt-controller's to make.
+//! The programs: two replicas of virt-controller, one of which acts; two of virt-api and cdi-uploadproxy,
+//! which both serve; virt-handler on every node. virt-controller creates their certificates, the key of
+//! upload tokens, and the webhooks and APIServices of virt-api.
 //!
 //! ```text
-//!  Secret cdi-api-signing-key ───────► virt-api, where it is there          ConfigMap cdi-api-signing-key ─► cdi-uploadproxy
+//!  Secret cdi-api-signing-key ───────► virt-api, optional                  ConfigMap cdi-api-signing-key ─► cdi-uploadproxy
 //!  Secret cdi-uploadserver-client-cert, ConfigMap cdi-uploadserver-signer-bundle ──────────────────────────► cdi-uploadproxy
 //! ```
 //!
-//! cdi-uploadproxy cannot work without the three that it mounts: its pod begins when they are there.
+//! cdi-uploadproxy needs the three objects that it mounts: its pod starts when they exist.
 
 use super::{PRIORITY, Wishes};
 use cluster_model::components::{self, PRISTINE};
@@ -16,18 +16,20 @@ use cluster_model::servers::{HANDLER, HANDLERS, MEASURES, PORT, PROXY, SERVICE};
 use cluster_model::uploads::{CLIENT_CERTIFICATE, SERVER_SIGNER, SIGNING_KEY};
 use serde_json::{Value, json};
 
-/// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
+/// Folder in which `virt-launcher node-info` leaves its results for virt-handler.
 const FINDINGS: &str = "/var/lib/kubevirt-node-labeller";
-/// By this label monitors find our pods; with the port `metrics` it is what they look for.
+/// The label by which Prometheus finds our pods. Their port is named `metrics`.
 const MEASURED: (&str, &str) = ("prometheus.kubevirt.io", "true");
-/// Where virt-api finds the key that signs upload tokens, and cdi-uploadproxy all that it mounts.
+/// Mount path of the key that signs upload tokens in virt-api, and of the volumes of cdi-uploadproxy.
 const KEY_OF_TOKENS: &str = "/etc/virt-api/signing-key";
 const OF_PROXY: &str = "/etc/cdi-uploadproxy";
-/// Seconds that uploads may go on when a cdi-uploadproxy is to end; and those until it has told its clients, and has ended.
+/// Seconds that uploads may continue when a cdi-uploadproxy is stopped, and seconds for telling its clients
+/// and exiting.
 const UPLOADS_END: (u64, u64) = (600, 30);
-/// Seconds that an upgrade of virt-controller or virt-api may take: each waits up to 1800 for the one before it.
+/// Seconds that an upgrade of virt-controller or virt-api may take: each waits up to 1800 for its predecessor
+/// in the order.
 const UPGRADE: u64 = 2400;
-/// The kubelet's folder.
+/// Root directory of the kubelet.
 const KUBELET: &str = "/var/lib/kubelet";
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
@@ -85,7 +87,7 @@ fn api(wishes: &Wishes) -> Value {
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
     container["volumeMounts"] = json!([mounted("signing-key", KEY_OF_TOKENS)]);
     let mut spec = anywhere(wishes, name, Program::Api.account(), container);
-    // VMs do not wait for uploads.
+    // VMs do not depend on uploads, so the Secret is optional.
     let key = json!({"secretName": SIGNING_KEY, "optional": true});
     spec["volumes"] = json!([{"name": "signing-key", "secret": key}]);
     template(name, spec)
@@ -119,7 +121,7 @@ fn mounted(name: &str, path: &str) -> Value {
     json!({"name": name, "mountPath": path, "readOnly": true})
 }
 
-/// The API server finds virt-api by this, and clients find cdi-uploadproxy.
+/// A Service: that of virt-api for the API server, or that of cdi-uploadproxy for clients.
 fn service(wishes: &Wishes, (name, port): (&str, u16)) -> Value {
     json!({
         "apiVersion": "v1",
@@ -132,7 +134,8 @@ fn service(wishes: &Wishes, (name, port): (&str, u16)) -> Value {
     })
 }
 
-/// virt-api finds the virt-handler of a node by the EndpointSlices of this: each endpoint says its node.
+/// The Service of virt-handler. virt-api finds the virt-handler of a node in its EndpointSlices, which
+/// contain the node.
 fn handlers(wishes: &Wishes) -> Value {
     json!({
         "apiVersion": "v1",
@@ -146,7 +149,7 @@ fn handlers(wishes: &Wishes) -> Value {
     })
 }
 
-/// Monitors find all programs by this: each of their pods, for each measures its own.
+/// The Service by which Prometheus finds the pods of all programs.
 fn measures(wishes: &Wishes) -> Value {
     let (label, value) = MEASURED;
     json!({
@@ -165,7 +168,7 @@ fn measures(wishes: &Wishes) -> Value {
     })
 }
 
-/// A program that needs nothing of its node, and may be on any: its pod's spec.
+/// The pod spec of a program that needs nothing of its node and may run on any.
 fn anywhere(wishes: &Wishes, name: &str, account: &str, mut container: Value) -> Value {
     container["securityContext"] = restricted();
     let mut spec = pod(wishes, account, container);
@@ -186,7 +189,8 @@ fn handler(wishes: &Wishes) -> Value {
     let mut container = container(wishes, name, "10m", "32Mi");
     container["env"] =
         json!([of_pod("POD_NAMESPACE", "metadata.namespace"), of_pod("NODE_NAME", "spec.nodeName")]);
-    // It enters the network of pods, reaches what is in them by /proc, and makes what they may not.
+    // virt-handler enters the networks of pods, accesses their files through /proc, and creates devices that
+    // they may not.
     container["securityContext"] = json!({"privileged": true});
     container["volumeMounts"] = json!([
         {"name": "kubelet", "mountPath": KUBELET, "mountPropagation": "HostToContainer"},
@@ -197,7 +201,8 @@ fn handler(wishes: &Wishes) -> Value {
     spec["tolerations"] = json!([{"operator": "Exists"}]);
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
     spec["initContainers"] = json!([
-        // What libvirt finds out depends on whether it sees KVM: VMIs that are emulated do not.
+        // The results of libvirt depend on access to KVM. They are also needed without KVM, for emulated
+        // VMIs.
         node_info(wishes, "node-info-emulation", "emulation", None, json!({"privileged": false})),
         node_info(wishes, "node-info", "kvm", Some("node.json"), json!({"privileged": true})),
     ]);
@@ -208,7 +213,7 @@ fn handler(wishes: &Wishes) -> Value {
     template(name, spec)
 }
 
-/// Tries once what this node can do.
+/// An init container that determines the features of the node.
 fn node_info(wishes: &Wishes, name: &str, cache: &str, output: Option<&str>, context: Value) -> Value {
     let mut command = vec!["/usr/bin/virt-launcher".to_owned(), "node-info".into()];
     command.extend(["--cache".into(), format!("{FINDINGS}/cache/{cache}")]);
@@ -233,7 +238,8 @@ fn workload(wishes: &Wishes, kind: &str, name: &str, spec: Value) -> Value {
         "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
         "spec": spec,
     });
-    // What the KubeVirt object says of it comes on top, and goes again.
+    // The annotation keeps the fields of the manifest, so that settings of the KubeVirt object can be removed
+    // again.
     let pristine = Value::Object(components::of(&object)).to_string();
     object["metadata"]["annotations"][PRISTINE] = json!(pristine);
     object
@@ -263,7 +269,7 @@ fn container(wishes: &Wishes, name: &str, cpu: &str, memory: &str) -> Value {
             "name": name,
             "image": wishes.image(name),
             "resources": {"requests": {"cpu": cpu, "memory": memory}},
-            // One port for whoever asks: the API server, the kubelet, monitors.
+            // One port for all clients: the API server, the kubelet, Prometheus.
             "ports": [{"name": "metrics", "containerPort": PORT}],
             "livenessProbe": probe("/healthz"),
             "readinessProbe": probe("/readyz"),
@@ -296,17 +302,17 @@ fn probe(path: &str) -> Value {
     json!({"httpGet": asks, "periodSeconds": 5, "failureThreshold": 6})
 }
 
-/// A drain leaves one of them.
+/// A disruption budget: a drain evicts one of the pods at a time.
 fn disruption(wishes: &Wishes, name: &str) -> Value {
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
         "spec": {
-            // Of one replica (`infra.replicas`), that one: a drain does not wait for ever.
+            // With one replica (`infra.replicas`), a drain may evict it and does not wait for ever.
             "maxUnavailable": 1,
             "selector": {"matchLabels": {"kubevirt.io": name}},
-            // One that is not ready anyway holds up no drain.
+            // A pod that is not ready does not block a drain.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     })

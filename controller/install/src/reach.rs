@@ -1,12 +1,13 @@
-//! What the accounts that we install must never be able to do, whatever our programs come to need: a token that is stolen
-//! from one node, or from one of our pods, is not to be a way to all of the cluster. And what users get by our roles.
+//! Tests of the rights that our accounts must never have, whatever our programs need: a token stolen from one
+//! node, or from one of our pods, must not give access to the whole cluster. Tests of the rights of users by
+//! our roles.
 
 use super::objects;
 use super::tests::wishes;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// A rule, who has it, and whether it holds in the whole cluster.
+/// A rule, its account, and its scope.
 struct Right {
     account: String,
     everywhere: bool,
@@ -30,9 +31,10 @@ impl Right {
     }
 }
 
-/// The one role of the cluster's own that an account of ours is bound to, as every API server makes it
-/// (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go` of Kubernetes): it reads one ConfigMap, in which
-/// nothing is secret. By it virt-api knows the API server, which says for whom it asks; no role of ours is about kube-system.
+/// The only role of the cluster that an account of ours is bound to, as every API server creates it
+/// (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go` of Kubernetes): it reads one
+/// ConfigMap without secrets, by which virt-api verifies the API server's requests. Our own roles have no
+/// rights in kube-system.
 fn clusters_own(binding: &Value) -> Value {
     let place = (&binding["metadata"]["namespace"], &binding["metadata"]["name"]);
     assert_eq!(place, (&json!("kube-system"), &json!("kubevirt-apiserver-auth-reader")), "{binding}");
@@ -46,10 +48,10 @@ fn clusters_own(binding: &Value) -> Value {
     json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": verbs}]})
 }
 
-/// The three bindings of users: whoever is known to the API server may ask for our version and for the image that
-/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it; read the settings of the cluster, those of imports and what
-/// storage can do, in which nothing is secret; and read the instance types and preferences that all VMs may name. Rights to anything else are for accounts of ours, or given by whoever runs
-/// the cluster.
+/// The three bindings of all authenticated users: to read our version and the image of `virtctl guestfs`,
+/// which virt-api also tells unauthenticated clients; to read the settings of the cluster, of imports and of
+/// storage, which contain no secrets; and to read the instance types and preferences that all VMs may
+/// reference. Other rights are for our accounts, or granted by the cluster's administrator.
 fn is_everybodys(binding: &Value, role: &Value) -> bool {
     let subject =
         |name: &str| json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}]);
@@ -74,7 +76,7 @@ fn is_everybodys(binding: &Value, role: &Value) -> bool {
     true
 }
 
-/// The rights that our accounts are bound to.
+/// The rights of our accounts by their bindings.
 fn rights() -> Vec<Right> {
     let all = objects(&wishes());
     let texts = |value: &Value| -> Vec<String> {
@@ -125,11 +127,11 @@ fn no_account_reads_the_secrets_of_the_cluster() {
     let rights = rights();
     assert!(rights.len() > 10, "the rules were not found");
     for right in rights.iter().filter(|right| right.has("secrets")) {
-        // virt-controller writes those of upload pods, which a policy binds, and reads none.
+        // virt-controller writes those of upload pods, restricted by a policy, and reads none.
         let reads = ["get", "list", "watch"].iter().any(|verb| right.may(verb));
         let is_written = right.account == "kubevirt-controller" && !reads;
         assert!(!right.everywhere || is_written, "{}", right.told());
-        // virt-handler runs on every node: its own certificate, and nothing else that is secret.
+        // virt-handler runs on every node: it may read its own certificate, and no other secret.
         let is_agent = right.account == "kubevirt-handler";
         assert!(!is_agent || right.names.len() == 1 && !right.may("create"), "{}", right.told());
     }
@@ -169,8 +171,8 @@ fn no_account_can_become_another_or_enter_a_pod() {
     }
 }
 
-/// The token of a virt-handler is as good as the weakest node. What it may change of objects that are there, policies bound to its own
-/// node.
+/// The token of a virt-handler is as safe as the weakest node. Policies restrict its changes of existing
+/// objects to its own node.
 #[test]
 fn the_agent_of_a_node_makes_and_removes_nothing() {
     let rights: Vec<Right> =
@@ -180,7 +182,7 @@ fn the_agent_of_a_node_makes_and_removes_nothing() {
         for verb in ["delete", "deletecollection"] {
             assert!(!right.may(verb), "{}", right.told());
         }
-        // A review asks a question, and an event tells; neither is a thing that anybody obeys.
+        // A review stores nothing, and no program acts on an event.
         let told = ["events", "tokenreviews", "subjectaccessreviews"];
         if right.may("create") {
             let harmless = right.resources.iter().all(|one| told.contains(&one.as_str()));
@@ -190,7 +192,7 @@ fn the_agent_of_a_node_makes_and_removes_nothing() {
     }
 }
 
-/// What our roles add to those that everybody's `admin`, `edit` and `view` are.
+/// The rights that our roles add to the cluster's `admin`, `edit` and `view`.
 #[test]
 fn people_are_given_vms_and_nothing_else() {
     let roles: Vec<Value> = objects(&wishes())
@@ -212,7 +214,7 @@ fn people_are_given_vms_and_nothing_else() {
             for verb in rule["verbs"].as_array().unwrap() {
                 let reads = ["get", "list", "watch"].contains(&verb.as_str().unwrap());
                 let settings = rule["resources"].as_array().unwrap().contains(&Value::from("kubevirts"));
-                // A question for all its PUT: a VM in its body is answered with what it would be, and nothing is stored.
+                // A request that stores nothing despite its PUT: the response is the expanded VM of its body.
                 let asks =
                     rule["resources"] == json!(["expand-vm-spec"]) && rule["verbs"] == json!(["update"]);
                 assert!(reads || asks || !(name.ends_with(":view") || settings), "{name}: {rule}");
@@ -233,7 +235,7 @@ fn permitted(role: &str, group: &str, verb: &str) -> BTreeSet<String> {
     names.map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
-/// Whoever views a namespace reads of VMs what is no console; who edits it opens those; to migrate is a right of its own.
+/// A viewer has no consoles. An editor has them. Migration is a separate right.
 #[test]
 fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
     let of = |role: &str, verb: &str| permitted(role, "subresources.kubevirt.io", verb);
@@ -248,7 +250,7 @@ fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
         for path in ["start", "stop", "restart", "evacuate/cancel"] {
             assert!(updates.contains(&format!("virtualmachines/{path}")), "{role}: {path}");
         }
-        // The first word is what the API server looks at, before virt-api looks at all of the path.
+        // The API server checks the first segment, and virt-api the whole path.
         assert!(updates.contains("virtualmachines/evacuate") && gets.contains("virtualmachineinstances/sev"));
         for name in [
             "virtualmachines/migrate",
@@ -259,7 +261,7 @@ fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
             assert!(!updates.contains(name) && !gets.contains(name), "{role}: {name}");
         }
     }
-    // Who may open the screen sees it; the picture alone is upstream's administrators'.
+    // An editor can open the screen. The screenshot alone is for administrators, as upstream.
     let screenshot = "virtualmachineinstances/vnc/screenshot";
     assert!(of("kubevirt.io:admin", "get").contains(screenshot));
     assert!(!of("kubevirt.io:edit", "get").contains(screenshot));
@@ -268,10 +270,10 @@ fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
     assert!(of("kubevirt.io:migrate", "get").is_empty());
 }
 
-/// A right: the group, the resource and the verb.
+/// A right: group, resource and verb.
 type Permission = (String, String, String);
 
-/// What the rules of a role of ours permit.
+/// The rights in a role of ours.
 fn permissions(role: &str) -> BTreeSet<Permission> {
     let all = objects(&wishes());
     let name = format!("kubevirt.io:{role}");
@@ -294,7 +296,7 @@ fn permissions(role: &str) -> BTreeSet<Permission> {
     found
 }
 
-/// What the role of upstream permits, by the table of facts.
+/// The rights in upstream's role, from the recorded table.
 fn of_upstream(role: &str) -> BTreeSet<Permission> {
     const WRITE: &str = "get,list,watch,create,update,patch,delete";
     let mut found = BTreeSet::new();
@@ -316,8 +318,8 @@ fn of_upstream(role: &str) -> BTreeSet<Permission> {
     found
 }
 
-/// What a role has beside upstream's: a subresource of ours, `kubectl scale`, and the first words of longer paths, which the
-/// API server looks at before virt-api looks at all of the path.
+/// Rights that a role has in addition to upstream's: our own subresource, `kubectl scale`, and the first
+/// segments of longer paths, which the API server checks before virt-api checks the whole path.
 fn is_added((group, resource, verb): &Permission) -> bool {
     let of_scale = ["virtualmachineinstancereplicasets/scale", "virtualmachinepools/scale"];
     let first_words =
@@ -338,8 +340,8 @@ fn the_roles_of_users_are_upstreams_rule_by_rule() {
     }
 }
 
-/// Whoever edits a namespace makes its disks, uploads to them, and lets them be cloned elsewhere; a viewer does none of it. What
-/// is of the whole cluster nobody changes by these roles.
+/// An editor creates disks in the namespace, uploads to them, and permits clones of them. A viewer does none
+/// of it. These roles change nothing cluster-scoped.
 #[test]
 fn an_editor_makes_disks_and_a_viewer_reads_of_them() {
     let words = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
@@ -368,13 +370,13 @@ fn an_editor_makes_disks_and_a_viewer_reads_of_them() {
     }
     assert_eq!(of("view", "list"), own.union(&of_cluster).cloned().collect());
     assert!(of("view", "create").is_empty() && tokens("view").is_empty());
-    // Those of VMs say nothing of disks.
+    // The roles for VMs contain no rights on disks.
     for role in ["admin", "edit", "view"] {
         assert!(permitted(&format!("kubevirt.io:{role}"), "cdi.kubevirt.io", "get").is_empty(), "{role}");
     }
 }
 
-/// Whoever edits a namespace writes its instance types and preferences; a viewer reads them.
+/// An editor writes the instance types and preferences of the namespace; a viewer reads them.
 #[test]
 fn an_editor_writes_instance_types_and_a_viewer_reads_them() {
     let of = |role: &str, verb: &str| permitted(role, "instancetype.kubevirt.io", verb).len();

@@ -48,7 +48,7 @@ fn what_was_wished_is_in_every_place() {
     }
 }
 
-/// What each account may do, all of it: whoever adds a right says so here, too.
+/// All rights of each account: a new right must be added here, too.
 #[test]
 fn each_account_may_do_this_and_nothing_else() {
     let objects = objects(&wishes());
@@ -73,7 +73,7 @@ fn each_account_may_do_this_and_nothing_else() {
             table.push_str(&line);
         }
     }
-    // Roles that are not ours, which a cluster has.
+    // Bindings to roles of the cluster.
     for binding in objects.iter().filter(|object| object["roleRef"].is_object()) {
         let (name, to) = (binding["metadata"]["name"].as_str().unwrap(), &binding["roleRef"]);
         let is_ours = objects.iter().any(|object| {
@@ -95,8 +95,8 @@ fn each_account_may_do_this_and_nothing_else() {
     );
 }
 
-/// Secrets, webhooks, APIServices, leases and config maps are touched by their names, and made by no other rule; but for the
-/// Secrets of upload pods, which a policy binds, and which are never read.
+/// Rights on Secrets, webhooks, APIServices, Leases and ConfigMaps are restricted by name. The exception are
+/// the Secrets of upload pods, which a policy restricts, and which are never read.
 #[test]
 fn what_is_sensitive_is_granted_by_name() {
     let sensitive = [
@@ -110,7 +110,7 @@ fn what_is_sensitive_is_granted_by_name() {
     let mut seen = 0;
     for role in objects(&wishes()).iter().filter(|object| object["rules"].is_array()) {
         for rule in role["rules"].as_array().unwrap() {
-            // A rule may be about paths that are no objects.
+            // A rule may be about paths instead of objects.
             let mut of = rule["resources"].as_array().into_iter().flatten();
             if of.any(|resource| sensitive.contains(&resource.as_str().unwrap())) {
                 seen += 1;
@@ -125,7 +125,7 @@ fn what_is_sensitive_is_granted_by_name() {
     assert!(seen >= 11, "{seen} rules");
 }
 
-/// The key of the authority is one of the secrets there: whoever has it is the API server's virt-api.
+/// The key of the CA is in one of these Secrets, and would permit impersonating virt-api.
 #[test]
 fn a_program_reads_no_secret_but_its_own() {
     let roles: Vec<Value> =

@@ -1,4 +1,4 @@
-//! virt-api: each of its rights to write, bound to what users ask for by subresources, and to what an eviction asks for.
+//! virt-api: each of its write rights, restricted to the fields that subresources and evictions change.
 //!
 //! | right | bound |
 //! |---|---|
@@ -6,9 +6,10 @@
 //! | patch `virtualmachines/status` | the fields [`VM_STATUS_FIELDS`] of the status: requests to virt-controller |
 //! | patch `virtualmachineinstances` | the fields [`VMI_SPEC_FIELDS`] of the spec, and [`VMI_STATUS_FIELDS`] of the status: the node to leave |
 //!
-//! It creates and deletes nothing, by its role. Of the metadata only what the API server itself writes ([`OF_THE_SERVER`]) may
-//! differ. virt-api writes in its own name for users, and asks before whether the user may: no policy sees that user. So
-//! whoever takes this account over starts and stops VMs of all namespaces, and changes nothing else about them.
+//! Its role permits no creation and no deletion. In the metadata only fields written by the API server
+//! ([`OF_THE_SERVER`]) may differ. virt-api writes in its own name for users, after an access review for the
+//! user. Policies do not see that user. So a stolen token of this account can start and stop VMs of all
+//! namespaces, and change nothing else about them.
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule};
 use crate::Wishes;
@@ -35,7 +36,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
         (only(part, fields), format!("changes only {}", names.join(" and ")))
     };
     [
-        // The API server keeps the status where the VM is written, and all else where the status is: each rule holds for both.
+        // The API server ignores status changes in updates of a VM, and other changes in updates of its
+        // status. So each rule holds for both.
         base(
             "kubevirt-apiserver-vms",
             rule("kubevirt.io", &["virtualmachines", "virtualmachines/status"], &["UPDATE"]),
@@ -51,7 +53,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
     ]
 }
 
-/// Of a part of the object, only these fields differ; the part may be new.
+/// Only these fields of a part of the object differ. The part may be new.
 pub(super) fn only(part: &str, fields: &[&str]) -> String {
     differ_only(&format!("?{part}"), &format!("key in {}", literal(fields)))
 }

@@ -1,37 +1,42 @@
-//! virt-controller: what it changes of PVCs and PersistentVolumes.
+//! virt-controller: its changes of PVCs and PersistentVolumes.
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `persistentvolumeclaims` | annotations of CDI; the labels that name an instance type and a preference; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after, and whose annotations say that it may be taken |
+//! | patch `persistentvolumeclaims` | annotations of CDI; the labels that name an instance type and a preference; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that has no controller, and whose annotations permit the adoption |
 //! | create, delete `persistentvolumeclaims` | beside those of DataVolumes: `prime-UID`, owned by the PVC of that uid |
 //! | create `persistentvolumeclaims` | `persistent-state-for-…`, of no more than [`SIZE`] and filled from nothing, owned by a VM or a VMI |
 //! | patch `persistentvolumes` | the hand-over of a volume from `prime-UID` to the PVC of that uid, in one namespace; its reclaim policy, for that time |
 //!
-//! **A new owner deletes.** The garbage collector deletes a PVC whose owners are not there, and no policy can ask whether a DataVolume
-//! of the uid in a patch is there. So the PVC itself must say, before the patch, that a DataVolume may take it:
+//! **A wrong owner deletes the PVC.** The garbage collector deletes a PVC whose owners do not exist, and no
+//! policy can check that a DataVolume with the uid in a patch exists. So the PVC itself must permit the
+//! adoption before the patch:
 //!
 //! | annotation of the PVC | counts | virt-controller's account may write it |
 //! |---|---|---|
 //! | `allowClaimAdoption: "true"` | always | never |
 //! | `storage.populatedFor: NAME`, its own name | not on a PVC that is filled by a `dataSourceRef` to CDI | on PVCs of DataVolumes; on those filled by a `dataSourceRef` to CDI, where it does not count |
 //!
-//! `allowClaimAdoption` and `storage.prePopulated` on the DataVolume alone are not enough: the same account makes DataVolumes.
+//! `allowClaimAdoption` and `storage.prePopulated` on the DataVolume alone are not enough: the same account
+//! creates DataVolumes.
 //!
-//! **An owner is taken away again** from a PVC alone that the same account gave it, as its note `storage.adoptedBy` says: the DataVolume of
-//! that uid was deleted meanwhile. The note comes with the owner, in one update, and goes; so no other PVC loses its owner.
+//! **An owner is removed** only if the same account added it, as recorded in the annotation
+//! `storage.adoptedBy`: the DataVolume of that uid was deleted meanwhile. The annotation is added and removed
+//! together with the owner, in one update, so no other PVC loses its owner.
 //!
-//! **The reclaim policy** of a PersistentVolume, and the note of it, change together or not at all:
+//! **The reclaim policy** of a PersistentVolume, and the annotation that records it, change together or not
+//! at all:
 //!
 //! ```text
 //!  claimRef prime-UID, policy P ──one update──► claimRef of that uid, Retain, note P ──one update──► policy P, no note
 //! ```
 //!
-//! PersistentVolumes are of the whole cluster: who may write their `claimRef` can bring the disk of one tenant to another, and who
-//! may write their policy has the disks of others deleted. So what virt-controller's account may write there is this hand-over,
-//! and nothing else.
+//! PersistentVolumes are cluster-scoped: write access to their `claimRef` would permit moving the disk of one
+//! tenant to another, and write access to their policy would permit deleting the disks of others. So
+//! virt-controller's account may write this hand-over there, and nothing else.
 //!
-//! **Caveats.** Whoever has this account can still have a PVC deleted that was filled for a DataVolume and taken away from it
-//! (`--cascade=orphan`), or whose annotations allow its adoption: take both annotations off a PVC that is to stay for good.
+//! **Caveats.** A stolen token of this account can still delete a PVC that was filled for a DataVolume and
+//! orphaned by it (`--cascade=orphan`), or whose annotations permit its adoption: remove both annotations
+//! from a PVC that must stay.
 
 use super::controller::{base, is_owned};
 use super::{Policy, differ_only, literal, rule, same};
@@ -66,7 +71,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 1] {
     )]
 }
 
-/// The PVC of a PersistentVolume is what it was; or the volume leaves `prime-UID` for the PVC of that uid.
+/// True if the PVC of a PersistentVolume is unchanged, or the volume moves from `prime-UID` to the PVC of
+/// that uid.
 fn is_handed_over_at_most() -> String {
     let (new, old) = ("object.spec.?claimRef", "oldObject.spec.?claimRef");
     let text = |reference: &str, field: &str| format!("{reference}.?{field}.orValue('')");
@@ -82,8 +88,8 @@ fn is_handed_over_at_most() -> String {
     )
 }
 
-/// With the update that hands a PersistentVolume over its reclaim policy becomes Retain, and what it was is noted; with a later
-/// one both are as before. In every other update neither changes.
+/// True if the update that hands a PersistentVolume over sets its reclaim policy to Retain and records the
+/// former policy, or a later update restores both. Every other update must change neither.
 fn is_kept_meanwhile() -> String {
     let policy = |object: &str| format!("{object}.spec.?persistentVolumeReclaimPolicy.orValue('')");
     let (new, old) = (policy("object"), policy("oldObject"));
@@ -95,12 +101,12 @@ fn is_kept_meanwhile() -> String {
     )
 }
 
-/// What an annotation of an object says.
+/// Value of an annotation of an object.
 fn note(object: &str, name: &str) -> String {
     format!("{object}.metadata.?annotations[?{}].orValue('')", literal(name))
 }
 
-/// An object of which it is true is a PVC that is filled in the place of its owner.
+/// True for a PVC that is filled in place of its owner.
 pub(super) fn is_prime(object: &str) -> String {
     format!(
         "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == {} && owner.apiVersion == {} && \
@@ -111,7 +117,7 @@ pub(super) fn is_prime(object: &str) -> String {
     )
 }
 
-/// An object of which it is true is a PVC for EFI variables and the TPM of a VM: small, and empty.
+/// True for a PVC for EFI variables and the TPM of a VM: small, and filled from nothing.
 pub(super) fn is_state(object: &str) -> String {
     format!(
         "{object}.metadata.name.startsWith({}) && ({} || {}) && !has({object}.spec.dataSource) && \
@@ -124,7 +130,7 @@ pub(super) fn is_state(object: &str) -> String {
     )
 }
 
-/// The spec of a PVC is as it was, or asks for more, of a PVC that a DataVolume looks after.
+/// True if the spec of a PVC is unchanged, or requests more storage for a PVC that a DataVolume owns.
 pub(super) fn grows_at_most() -> String {
     let size = |object: &str| format!("quantity(string({object}.spec.resources.requests.storage))");
     format!(
@@ -139,8 +145,8 @@ pub(super) fn grows_at_most() -> String {
     )
 }
 
-/// The owners of a PVC are those that were, or the DataVolume of its name beside them, where none looked after it and the PVC
-/// said before that it may be taken.
+/// True if the owners of a PVC are unchanged, or the DataVolume of its name is added to a PVC without a
+/// controller that permitted the adoption before.
 pub(super) fn is_adopted_at_most() -> String {
     let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
     let (new, old) = (owners("object"), owners("oldObject"));
@@ -155,7 +161,7 @@ pub(super) fn is_adopted_at_most() -> String {
     )
 }
 
-/// Of the owners none is missing but the DataVolume of the note, which goes with it.
+/// True if the only removed owner is the DataVolume in the annotation, which is removed with it.
 fn is_given_back(new: &str, old: &str) -> String {
     let (noted, was_noted) = (note("object", ADOPTED_BY), note("oldObject", ADOPTED_BY));
     format!(
@@ -164,7 +170,7 @@ fn is_given_back(new: &str, old: &str) -> String {
     )
 }
 
-/// The note of an adoption is as it was, or goes, or comes with the owner that it names.
+/// True if the annotation of an adoption is unchanged or removed, or is added with the owner that it names.
 pub(super) fn is_noted_with_its_owner() -> String {
     let (noted, was_noted) = (note("object", ADOPTED_BY), note("oldObject", ADOPTED_BY));
     let is_owned = |object: &str| {
@@ -173,7 +179,7 @@ pub(super) fn is_noted_with_its_owner() -> String {
     format!("{noted} == {was_noted} || {noted} == '' || {} && !{}", is_owned("object"), is_owned("oldObject"))
 }
 
-/// The finalizers of a DataVolume are what they were, but for that of an adoption.
+/// True if the finalizers of a DataVolume are unchanged, except that of an adoption.
 pub(super) fn is_held_for_adoption_at_most() -> String {
     let held = |object: &str| format!("{object}.metadata.?finalizers.orValue([])");
     let within = |one: &str, other: &str| {
@@ -182,7 +188,7 @@ pub(super) fn is_held_for_adoption_at_most() -> String {
     format!("{} && {}", within("object", "oldObject"), within("oldObject", "object"))
 }
 
-/// A PVC of which it is true says itself that the DataVolume of its name may take it.
+/// True for a PVC that permits its adoption by the DataVolume of its name.
 fn may_be_taken(object: &str) -> String {
     format!(
         "{} == 'true' || {} == {object}.metadata.name && !({})",
@@ -192,8 +198,8 @@ fn may_be_taken(object: &str) -> String {
     )
 }
 
-/// What a PVC says of being taken is what it said; or, where it does not count or a DataVolume has the PVC already, for whom its
-/// content was written.
+/// True if the permissions of a PVC for its adoption are unchanged. `populatedFor` may also be set where it
+/// has no effect, or where a DataVolume owns the PVC already.
 pub(super) fn is_marked_at_most() -> String {
     let kept = |name: &str| format!("{} == {}", note("object", name), note("oldObject", name));
     format!(
@@ -206,7 +212,7 @@ pub(super) fn is_marked_at_most() -> String {
     )
 }
 
-/// A PVC of which it is true is filled by a `dataSourceRef` to one of our kinds.
+/// True for a PVC that is filled by a `dataSourceRef` to one of our kinds.
 fn is_populated(object: &str) -> String {
     format!("{object}.spec.?dataSourceRef.?apiGroup.orValue('') == {}", literal(GROUP))
 }

@@ -1,8 +1,9 @@
-//! Everybody: the clone token of a DataVolume is written when the DataVolume is made, and never afterwards.
+//! All users: the clone token of a DataVolume is set at its creation, and never afterwards.
 //!
-//! virt-api signs a token for whoever reaches it with a review, which may be made up: what is signed counts because virt-api's webhook
-//! alone puts it into a DataVolume, in the place of what its maker wrote. The webhook is asked when a DataVolume is made; this policy
-//! holds ever after, also while no virt-api answers. A token may be taken away.
+//! virt-api signs a token for any client that sends it a review, which may be forged. A token is trusted
+//! because only virt-api's webhook puts it into a DataVolume, in place of the author's value. The webhook is
+//! called when a DataVolume is created. This policy holds afterwards, also while no virt-api answers. A token
+//! may be removed.
 
 use super::{Policy, literal, rule};
 use cluster_model::clones::CLONE_TOKEN;

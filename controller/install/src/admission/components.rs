@@ -1,13 +1,13 @@
-//! virt-controller: what it changes of the programs of the installation, itself among them.
+//! virt-controller: its changes of the components of the installation, itself included.
 //!
 //! | right | bound |
 //! |---|---|
 //! | patch `deployments`, `daemonsets`, by their names | the fields of [`cluster_model::components`]: replicas and rollout, by which a pod of virt-controller stays; of the pods placement, pull Secrets, resources and known arguments; open labels and annotations |
 //!
-//! virt-handler is privileged on every node: whoever could change its image, its command or its volumes by virt-controller's
-//! account would be root on all of them. So no field is open here that says what runs in a pod, as whom, or what it sees; of the
-//! arguments those that [`api::kubevirt::flags`] gives, which do neither; and no label or annotation that would ask a webhook of the
-//! cluster for another container.
+//! virt-handler is privileged on every node: if its image, its command or its volumes could be changed with
+//! virt-controller's account, its holder would be root on all of them. So no field is open here that sets a
+//! pod's program, user or mounts. Of the arguments only those in [`api::kubevirt::flags`] are open, and no
+//! label or annotation that would make a webhook of the cluster inject a container.
 
 use super::controller::base;
 use super::{Policy, differ_only, literal, rule, same};
@@ -15,7 +15,7 @@ use crate::Wishes;
 use api::kubevirt::flags;
 use cluster_model::components::{CONTAINERS, DOMAINS, KEPT, NOTES, OF_CONTAINERS, OF_PODS, OF_WORKLOAD};
 
-/// The API server itself counts the changes of a DaemonSet's template here.
+/// Annotation in which the API server counts the changes of a DaemonSet's template.
 const COUNTED: &str = "deprecated.daemonset.template.generation";
 
 pub(super) fn policy(wishes: &Wishes) -> Policy {
@@ -86,15 +86,16 @@ fn keeps_a_pod(object: &str) -> String {
     )
 }
 
-/// A label or an annotation is open ([`cluster_model::components::is_open`]).
+/// True if the label or annotation is open ([`cluster_model::components::is_open`]).
 fn open() -> String {
     let domains = DOMAINS.map(|domain| domain.replace('.', "[.]")).join("|");
     let (known, own) = (literal(format!("^(({domains})/)?[^/]+$")), literal("^([^/]*[.])?kubevirt[.]io$"));
     format!("(key.matches({known}) && !key.matches({own}))")
 }
 
-/// The containers of a list are those of before, in their order, but for open fields. Of the arguments come and go those alone that the
-/// KubeVirt object may give to this program, each once; the others stay, in their order.
+/// True if the containers of a list are the same, in the same order, except for open fields. Only arguments
+/// that the KubeVirt object may set for this program are added or removed, each once. The others stay, in
+/// their order.
 fn containers(list: &str) -> String {
     let [new, old] = super::maps("spec.template.spec").map(|map| {
         map.strip_suffix(".orValue({})").map_or(map.clone(), |at| format!("{at}.?{list}.orValue([])"))
@@ -124,7 +125,7 @@ mod tests {
     use cluster_model::components::{PRISTINE, of};
     use serde_json::{Value, json};
 
-    /// How CEL compares is tried against a real API server; here: what it leaves open.
+    /// A test against a real API server covers the comparison in CEL. This one covers the set of open fields.
     #[test]
     fn virt_controller_changes_nothing_of_what_runs_in_a_component() {
         let policy = policy("kubevirt-controller-components");
@@ -151,7 +152,7 @@ mod tests {
             "{said}"
         );
         assert!(!has_choice(said), "something stands beside that would be enough: {said}");
-        // An owner that is gone takes the component along.
+        // A missing owner would have the component deleted by the garbage collector.
         let said = policy["spec"]["validations"][1]["expression"].as_str().unwrap();
         for field in ["finalizers", "ownerReferences"] {
             assert!(said.contains(&crate::admission::same(&format!("metadata.{field}"))), "{field}: {said}");
@@ -164,7 +165,7 @@ mod tests {
         assert!(!has_choice(said), "something stands beside that would be enough: {said}");
     }
 
-    /// As of the cluster's side: `kubernetes/src/components/rollout.rs`.
+    /// The same rule as in `cluster-model/src/components/rollout.rs`.
     #[test]
     fn of_virt_controller_a_pod_stays() {
         let policy = policy("kubevirt-controller-components");
@@ -187,7 +188,8 @@ mod tests {
         assert!(!has_choice(said), "something stands beside that would be enough: {said}");
     }
 
-    /// Whether one part of an expression of CEL is enough to make all of it true: an `||` outside of all brackets and texts.
+    /// True if one part of a CEL expression suffices to make all of it true: an `||` outside of all brackets
+    /// and texts.
     fn has_choice(expression: &str) -> bool {
         let (mut depth, mut is_text, mut last) = (0_i32, false, ' ');
         expression.chars().any(|c| {
@@ -234,7 +236,7 @@ mod tests {
         assert!(said.contains(&format!("is.?args.orValue([]).filter(arg, {given}).size() <= 1)")), "{said}");
     }
 
-    /// The same rule, in two languages.
+    /// The same rule in Rust and in CEL.
     #[test]
     fn keys_are_open_by_a_domain_that_no_webhook_acts_upon() {
         let open = super::open();

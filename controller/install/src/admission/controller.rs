@@ -1,4 +1,4 @@
-//! virt-controller: its widest rights to write, bound to what it writes.
+//! virt-controller: its widest write rights, restricted to its own writes.
 //!
 //! | right | bound |
 //! |---|---|
@@ -16,31 +16,33 @@
 //! | write `secrets`, `services` | see [`super::uploads`] |
 //! | create, patch `apiservices` | the names that it declares; they lead to virt-api, whose certificate is looked at |
 //!
-//! **The form of a launcher's pod** is said by the constants that virt-controller writes by ([`cluster_model::launcher`]): user and group 107, no
-//! escalation, all capabilities dropped but [`CAPABILITIES`], volumes of the kinds [`VOLUMES`], no further groups. The API
-//! server asks after the mutating webhooks of others, in whose containers and volumes this is accepted besides:
+//! **The form of a launcher's pod** follows the constants that virt-controller uses
+//! ([`cluster_model::launcher`]): user and group 107, no escalation, all capabilities dropped but
+//! [`CAPABILITIES`], volumes of the kinds [`VOLUMES`], no further groups. The API server evaluates it after
+//! mutating webhooks of other programs, whose containers and volumes may also have:
 //!
 //! | of others | accepted | why |
 //! |---|---|---|
 //! | a container as another user | one that sees no folder of the node, no claim and no device, nor one of a ResourceClaim; it drops all capabilities, or is not root | sidecars of a mesh |
 //! | capabilities | [`OF_THE_NETWORK`], in such a container | a mesh redirects the pod's traffic (`istio-init`, `linkerd-init`) |
-//! | a token in a `projected` volume | for one of [`AUDIENCES`], which the API server takes from nobody | a mesh's certificates |
+//! | a token in a `projected` volume | for one of [`AUDIENCES`], which the API server does not accept | a mesh's certificates |
 //!
-//! **Tokens of service accounts**, which the API server takes, are in launchers whose VMI has a `serviceAccount` volume: in a
-//! `projected` volume, seen by containers with a launcher's user and rights alone, and never in the namespaces of Kubernetes
-//! and of KubeVirt, whose accounts may do more than a tenant. Nothing in a pod says whether a VMI wants it, for whoever has
-//! virt-controller's account makes VMIs as well; and the account of an operator in any namespace may be the whole cluster. So
-//! the account itself must be opened: virt-controller needs the verb [`OF_TOKENS`] on it, which no role of ours has, and which
-//! an administrator gives by a Role and a RoleBinding of the namespace.
+//! **Tokens of service accounts**, which the API server takes, are in launchers whose VMI has a
+//! `serviceAccount` volume: in a `projected` volume, mounted only in containers with a launcher's user and
+//! rights, and never in the namespaces of Kubernetes and of KubeVirt, whose accounts may do more than a
+//! tenant. The pod does not prove that a VMI requests it, since a holder of virt-controller's account can
+//! create VMIs too, and the account of an operator in some namespace may control the whole cluster. So the
+//! account itself must be opened: virt-controller needs the verb [`OF_TOKENS`] on it, which our roles do not
+//! have, and which an administrator gives by a Role and a RoleBinding of the namespace.
 //!
-//! Whatever else a webhook puts into launchers (privileged sidecars, CSI volumes, tokens for clouds) is refused: exempt the
-//! label `kubevirt.io=virt-launcher` from that webhook.
+//! Other injections by a webhook (privileged sidecars, CSI volumes, tokens for clouds) are refused: exempt
+//! the label `kubevirt.io=virt-launcher` from that webhook.
 //!
-//! **Caveats.** The image of a container that sees a folder of the node may give its user more groups (`/etc/group`), unless
-//! the runtime is told not to (`supplementalGroupsPolicy: Strict`, from Kubernetes 1.33 on). Whoever has this account may
-//! still make VMIs anywhere, and pods that look like launchers with any image and with secrets of their namespace, and may
-//! lead the API server's questions about anything to any server (webhook configurations are exempt from policies, by the API
-//! server's own rule): it is as much as a cluster's administrator.
+//! **Caveats.** The image of a container that sees a folder of the node may give its user more groups
+//! (`/etc/group`), unless `supplementalGroupsPolicy: Strict` is set (from Kubernetes 1.33 on). A holder of
+//! this account can still create VMIs anywhere, and launcher-like pods with any image and with Secrets of
+//! their namespace, and can direct the API server's webhook calls to any server (webhook configurations are
+//! exempt from policies, by the API server's own rule). This is as much as a cluster administrator.
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
@@ -56,18 +58,18 @@ use cluster_model::servers::SERVICE;
 use cluster_model::uploads::UPLOADER;
 use cluster_model::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
 
-/// Capabilities of a sidecar, which reach no further than the pod's own network.
+/// Capabilities of a sidecar, which affect only the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
-/// For whom a token in a pod may be: the certificate authorities of meshes.
+/// Permitted audiences of tokens in a pod: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
-/// What virt-controller must be allowed to do with a service account whose token it gives to a launcher pod.
+/// The verb that virt-controller needs on a service account whose token it mounts into a launcher pod.
 pub(super) const OF_TOKENS: &str = "use";
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
     let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     made.validations.push(opened_accounts(wishes));
-    // It tries out once what the server keeps of a pod, and nothing comes of that.
+    // A dry run creates a pod once to see which fields the server keeps. Nothing is stored.
     made.variables = of_a_pod();
     made.when.push(("not-tried-out", "!request.?dryRun.orValue(false)".to_owned()));
     let touched = base(
@@ -254,7 +256,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
             "makes and changes only objects with the names of its own",
         )],
     );
-    // Another APIService would take the requests of everybody for a part of the API.
+    // Another APIService would receive all users' requests for a part of the API.
     let service = "object.spec.?service";
     let services = base(
         "kubevirt-controller-apiservices",
@@ -275,7 +277,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
             ),
         ],
     );
-    // What is asked about here is the eviction: of the pod it says the name alone, and only launcher pods have such names.
+    // The object of the request is the eviction, which has only the name of the pod. Only launcher pods have
+    // such names.
     let evictions = base(
         "kubevirt-controller-evictions",
         vec![rule("", &["pods/eviction"], &["CREATE"])],
@@ -293,7 +296,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
     ]
 }
 
-/// A policy that binds virt-controller alone.
+/// A policy that restricts virt-controller only.
 pub(super) fn base(
     wishes: &Wishes,
     name: &'static str,
@@ -311,8 +314,8 @@ pub(super) fn base(
     }
 }
 
-/// An object of which it is true is the revision of an instance type or of a preference, and of VMs alone: no other owner's
-/// history is added to.
+/// True for the revision of an instance type or a preference that only VMs own: the history of another owner
+/// is not extended.
 fn is_of_sizes(object: &str) -> String {
     let vm = Kind::VirtualMachine;
     format!(
@@ -326,7 +329,7 @@ fn is_of_sizes(object: &str) -> String {
     )
 }
 
-/// An object of which it is true is a pool's, and nobody else's.
+/// True for an object that only pools own.
 fn is_of_pool(object: &str) -> String {
     let pool = Kind::VirtualMachinePool;
     format!(
@@ -337,20 +340,20 @@ fn is_of_pool(object: &str) -> String {
     )
 }
 
-/// An object of which it is true was made for a DataImportCron, by its label.
+/// True for an object that was created for a DataImportCron, by its label.
 fn is_import_crons(object: &str) -> String {
     format!("{object}.metadata.?labels[?{}].orValue('') != ''", literal(IMPORT_CRON))
 }
 
-/// These fields of the metadata, the finalizers and the owners are what they were.
+/// True if these fields of the metadata, the finalizers and the owners are unchanged.
 fn all_same(fields: &[&str]) -> String {
     let fields = fields.iter().chain(&["finalizers", "ownerReferences"]);
     fields.map(|field| same(&format!("metadata.{field}"))).collect::<Vec<_>>().join(" && ")
 }
 
-/// An object of which it is true is a launcher pod: it has the label that virt-controller alone gives, and a name as
-/// virt-controller makes them. Not its owner: the garbage collector takes that when a VMI is deleted with
-/// `--cascade=orphan`, and virt-controller deletes such a pod when its VMI has ended.
+/// True for a launcher pod, by its label and name, which only virt-controller sets. The owner is not
+/// compared: the garbage collector removes it when a VMI is deleted with `--cascade=orphan`, and
+/// virt-controller deletes such a pod after its VMI has ended.
 fn is_launcher(object: &str) -> String {
     let (label, value) = LAUNCHER;
     format!(
@@ -361,8 +364,8 @@ fn is_launcher(object: &str) -> String {
     )
 }
 
-/// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them, for imports, for
-/// uploads, for exports, for what is cloned and for polls.
+/// True for a worker pod, by its label and a name of virt-controller's for imports, uploads, exports, clone
+/// sources or polls.
 fn is_worker(object: &str) -> String {
     let (label, value) = WORKER;
     let of_work = |prefix: &str| format!("{object}.metadata.name.startsWith({})", literal(prefix));
@@ -374,12 +377,12 @@ fn is_worker(object: &str) -> String {
     )
 }
 
-/// A worker pod of which it is true polls, by its name.
+/// True for a worker pod that polls, by its name.
 fn is_poller(object: &str) -> String {
     format!("{object}.metadata.name.startsWith({})", literal(POLLER))
 }
 
-/// An object of which it is true is owned by one of a kind.
+/// True for an object that has an owner of this kind.
 pub(super) fn is_owned(object: &str, kind: Kind) -> String {
     format!(
         "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == {} && \
@@ -389,21 +392,21 @@ pub(super) fn is_owned(object: &str, kind: Kind) -> String {
     )
 }
 
-/// Names for what is asked of a pod.
+/// CEL variables for the parts of a pod.
 fn of_a_pod() -> Vec<(&'static str, String)> {
     let volumes = "object.spec.?volumes.orValue([])";
     let context = "one.?securityContext";
     let capabilities = format!("{context}.?capabilities");
     vec![
         ("containers", "object.spec.containers + object.spec.?initContainers.orValue([])".to_owned()),
-        // What is the node's or the tenant's, and not the pod's own.
+        // Volumes of the node or of the tenant, not of the pod itself.
         (
             "kept",
             format!(
                 "{volumes}.filter(volume, has(volume.hostPath) || has(volume.persistentVolumeClaim)).map(volume, volume.name)"
             ),
         ),
-        // Tokens that the API server takes.
+        // Tokens that the API server accepts.
         (
             "tokens",
             format!(
@@ -412,7 +415,7 @@ fn of_a_pod() -> Vec<(&'static str, String)> {
                  volume.name)"
             ),
         ),
-        // Containers that are not as cluster/pod makes them.
+        // Containers that differ from those of virt-controller.
         (
             "others",
             format!(
@@ -426,7 +429,8 @@ fn of_a_pod() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What a launcher's pod is: the form that `cluster/pod` makes, and what webhooks of others may put beside.
+/// The form of a launcher pod: as virt-controller creates it, with the permitted additions by webhooks of
+/// other programs.
 fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
     let context = "one.?securityContext";
     let of_pod = "object.spec.?securityContext";
@@ -540,8 +544,8 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
     ]
 }
 
-/// A token of a service account is in a launcher pod only where an administrator has opened the account, and what to do is said.
-/// A pod without an account has the `default` one.
+/// A launcher pod has the token of a service account only if an administrator has opened the account. The
+/// message names the remedy. A pod without an account uses the `default` one.
 fn opened_accounts(wishes: &Wishes) -> (String, String) {
     (
         format!(
@@ -560,7 +564,7 @@ fn opened_accounts(wishes: &Wishes) -> (String, String) {
     )
 }
 
-/// A pod that shows a PVC only reads it. What is read-only in the volume is so as a device, too.
+/// True if a pod that serves a PVC only reads it. A read-only volume is also read-only as a device.
 fn reads_at_most() -> String {
     let shows = |prefix: &str| format!("object.metadata.name.startsWith({})", literal(prefix));
     format!(

@@ -1,23 +1,24 @@
-//! Fencing: what keeps a second QEMU from a disk that a first one may still write to, against everybody who is not one of
-//! the programs that keep it.
+//! Fencing: prevents a second QEMU from writing to a disk that a first one may still write to. It restricts
+//! all users except the programs that implement it.
 //!
-//! A VM's next run begins when its last is gone: VMI and pod. So none of these is taken away from under it:
+//! The next run of a VM starts when VMI and pod of its last one are gone. So these must not be removed early:
 //!
-//! | what | who may | why |
+//! | what | permitted | why |
 //! |---|---|---|
-//! | our finalizers of VMs and VMIs | virt-controller takes them, when no pod is left | the VMI would be gone while its pod runs |
-//! | the status of a VMI, the labels it is found by | virt-controller, virt-handler; virt-api the node that the VMI must leave | a VMI that is said to have ended is followed by the next |
-//! | labels and owners of launcher pods | virt-controller; the garbage collector | a pod that nobody finds is waited for by nobody |
+//! | our finalizers of VMs and VMIs | virt-controller removes them, when no pod is left | the VMI would be gone while its pod runs |
+//! | the status of a VMI, the labels it is found by | virt-controller, virt-handler; virt-api the node that the VMI must leave | a VMI that is reported as ended is followed by the next |
+//! | labels and owners of launcher pods | virt-controller; the garbage collector | no program waits for a pod that it does not find |
 //! | the object of a launcher pod whose containers may run (`delete --force`, an eviction with no grace) | its kubelet; the pod garbage collector, when its node is gone or out of service | the object would be gone while QEMU runs |
-//! | making a launcher pod | virt-controller | a stranger's would be believed |
+//! | creating a launcher pod | virt-controller | a forged one would be trusted |
 //!
-//! An ordinary deletion (of a pod, a VMI, a namespace) is refused to nobody: it waits for the kubelet. The namespace
-//! controller and the garbage collector delete like that.
+//! An ordinary deletion (of a pod, a VMI, a namespace) is never refused: it waits for the kubelet. The
+//! namespace controller and the garbage collector delete like that.
 //!
-//! **The emergency exit** is for who *knows* that nothing runs any more: it takes the verb [`VERB`] on
-//! `virtualmachineinstances`, which a cluster's administrator has by `*`, and which admin, edit and view of a namespace have
-//! not; and the annotation [`OFF`] on the object, so that nobody takes it by habit (docs/how-to/cluster.md). Who has not the
-//! verb cannot leave the annotation there for who has; it passes from no template to a VMI, and from none to a pod.
+//! **The emergency exit** is for an administrator who *knows* that nothing runs any more: it requires the
+//! verb [`VERB`] on `virtualmachineinstances`, which a cluster's administrator has by `*`, and which the
+//! roles admin, edit and view of a namespace do not have, and the annotation [`OFF`] on the object, so that
+//! it is not used by habit (docs/how-to/cluster.md). A user without the verb cannot leave the annotation
+//! there for one who has it. It is not passed on from a template to a VMI, or from a VMI to a pod.
 
 use super::{Policy, api, is_user, literal, rule, same};
 use crate::Wishes;
@@ -26,17 +27,17 @@ use cluster_model::metadata::{FENCING, RESERVED};
 use cluster_model::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
 use cluster_model::subresources::VMI_STATUS_FIELDS;
 
-/// Who may end fencing, in RBAC.
+/// RBAC verb of users who may end fencing.
 const VERB: &str = "unfence";
-/// What is said of an object whose fencing is to end.
+/// Annotation of an object whose fencing is to end.
 const OFF: (&str, &str) = (FENCING, "off");
-/// What Kubernetes' own collectors are called, with an account each or without.
+/// Users of Kubernetes' own collectors, with separate accounts or without.
 const COLLECTORS: [&str; 3] = [
     "system:serviceaccount:kube-system:generic-garbage-collector",
     "system:serviceaccount:kube-system:pod-garbage-collector",
     "system:kube-controller-manager",
 ];
-/// The fields of a VMI's status by which it is followed by the next, or goes to another node.
+/// Fields of a VMI's status that decide about its next run or its node.
 const DECISIVE: [&str; 5] = [
     "nodeName",
     "activePods",
@@ -66,7 +67,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         validations,
         ..Policy::default()
     };
-    // Whoever may end fencing ends it by habit where somebody else has left the word, so nobody else leaves it.
+    // A user who may end fencing would end it by habit on an object that already has the annotation. So no
+    // other user may set it.
     let word = base(
         "kubevirt-fencing-word",
         vec![rule("kubevirt.io", &["virtualmachines", "virtualmachineinstances"], &["CREATE", "UPDATE"])],
@@ -120,7 +122,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             ),
             (
                 format!("request.operation == 'CREATE' || ({labels}) || {}", exit("object")),
-                // In upstream's words, by which people and tools know it; virt-api says the same.
+                // Upstream's wording, which users and tools know. virt-api uses the same.
                 format!(
                     "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited: {} \
                      (KubeVirt's own programs write them)",
@@ -134,7 +136,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         label: Some(LAUNCHER),
         ..base(
             "kubevirt-fencing-pods",
-            // The status is a way to the labels too: the API server keeps only spec and owners there.
+            // An update of a pod's status can change the labels too: the API server resets only spec and
+            // owners there.
             vec![rule("", &["pods"], &["UPDATE", "DELETE"]), rule("", &["pods/status"], &["UPDATE"])],
             vec![
                 not_controller.clone(),
@@ -174,7 +177,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         )
     };
     let name = cluster_model::objects::names::LAUNCHER;
-    // By the name too: a pod that has the name of a launcher which is to come would stand in its way, and be waited for.
+    // By the name too: a pod with the name of a future launcher pod would block its creation.
     let is_launcher = format!(
         "object.metadata.?labels[?{}].orValue('') == {} || object.metadata.?name.orValue('').startsWith({})",
         literal(LAUNCHER.0),
@@ -193,7 +196,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             ),
         )],
     );
-    // What is asked about here is the eviction: of the pod it says the name alone.
+    // The object of the request is the eviction, which has only the name of the pod.
     let evictions = base(
         "kubevirt-fencing-evictions",
         vec![rule("", &["pods/eviction"], &["CREATE"])],
@@ -209,7 +212,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
     [finalizers, status, pods, made, evictions, word]
 }
 
-/// What is said to who writes the word that ends fencing, and may not.
+/// Message for a user who sets the annotation without the right to end fencing.
 fn not_yours() -> String {
     format!(
         "the annotation {}={} ends what keeps a second QEMU from a disk: it is written by who may {VERB} \
@@ -218,17 +221,17 @@ fn not_yours() -> String {
     )
 }
 
-/// What is said to who deletes a pod by force.
+/// Message for a forced deletion of a pod.
 const FORCED: &str = "a launcher pod is not deleted by force while it may run: its object would be gone and QEMU would not, and \
      a second one could write to the same disk. Delete it without force and wait; if its node is lost for good, delete the node \
      or give it the taint node.kubernetes.io/out-of-service; see \"When a node is lost for good\" in the documentation";
 
-/// A deletion for which nobody is waited.
+/// True for a deletion without a grace period.
 fn no_grace(options: &str) -> String {
     format!("{options}.?gracePeriodSeconds.orValue(-1) == 0")
 }
 
-/// A value of a map is the same as before.
+/// True if a value of a map is unchanged.
 fn same_key(path: &str, key: &str) -> String {
     let value = |object: &str| format!("{object}.{path}[?{}].orValue('')", literal(key));
     format!("{} == {}", value("object"), value("oldObject"))

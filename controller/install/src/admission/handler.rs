@@ -1,4 +1,4 @@
-//! virt-handler: each of its rights to write, bound to its own node.
+//! virt-handler: each of its write rights, restricted to its own node.
 //!
 //! | right | bound |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]), no more than [`CONDITIONS`] conditions, a phase that is known, and no other once it is final |
 //! | create `events` | about VMIs, in the name of its own node |
 //!
-//! Which node is its own stands in the token, which the API server vouches for. Whoever takes one node over reaches no
-//! other by this account: not by a label that draws VMIs there, and not by the status of another node's VMI.
+//! The API server vouches for the node in the token. The account on a compromised node gives no access to
+//! other nodes: neither by a label that attracts their VMIs, nor by the status of another node's VMI.
 
 use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
@@ -18,10 +18,10 @@ use cluster_model::objects::{
     SCHEDULABLE, TOLD_BY_HANDLER,
 };
 
-/// More than there are types of them: virt-controller writes them to the VM.
+/// Maximum number of conditions: more than there are types of them. virt-controller copies them to the VM.
 const CONDITIONS: usize = 64;
 
-/// What is said to a token without its node.
+/// Message for a token without a node.
 const NO_NODE: &str = "the token of virt-handler does not say its node: it must be one that Kubernetes 1.30 or newer has made for \
      its pod, with the feature ServiceAccountTokenPodNodeInfo";
 
@@ -116,7 +116,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
     [nodes, vmis, events]
 }
 
-/// The node of the token; empty where it says none.
+/// The node in the token; empty if it has none.
 fn node() -> String {
     let (extra, claim) = ("request.userInfo.extra", literal(NODE_CLAIM));
     format!("has({extra}) && {claim} in {extra} && size({extra}[{claim}]) == 1 ? {extra}[{claim}][0] : ''")

@@ -1,29 +1,31 @@
-//! What the API server itself refuses, by policies in CEL (`ValidatingAdmissionPolicy`): they hold while no virt-api
-//! answers, and whatever the rights of an account say.
+//! Admission policies in CEL (`ValidatingAdmissionPolicy`), evaluated by the API server itself: they hold
+//! while no virt-api answers, and in addition to the rights of an account.
 //!
-//! | file | whom it binds | to what |
+//! | file | restricts | to |
 //! |---|---|---|
 //! | [`handler`] | virt-handler | its own node's labels and heartbeat, the status of its own node's VMIs, events about those |
 //! | [`controller`] | virt-controller | launcher pods, one label of nodes, objects with the names it declares |
 //! | [`claims`] | virt-controller | the size and the owner of DataVolumes' PVCs, the hand-over of volumes |
 //! | [`uploads`] | virt-controller | secrets with the names it declares, secrets and services of upload pods and of clones |
-//! | [`components`] | virt-controller | where the programs of the installation run, and nothing of what runs in them |
-//! | [`clones`] | everybody | the tokens by which PVCs of other namespaces are cloned |
+//! | [`components`] | virt-controller | placement and size of the installation's components, not their programs |
+//! | [`clones`] | all users | the tokens by which PVCs of other namespaces are cloned |
 //! | [`api`] | virt-api | the few fields of VMs and VMIs that subresources and evictions change |
-//! | [`versions`] | everybody | the version of what is installed: it does not fall |
-//! | [`fencing`] | everybody else | what keeps a second QEMU from a disk: finalizers, launcher pods, the status of VMIs |
+//! | [`versions`] | all users | the version of the installation, which does not fall |
+//! | [`fencing`] | all other users | protection of a disk from a second QEMU: finalizers, launcher pods, the status of VMIs |
 //!
-//! An account's token may be stolen: what its role permits on all objects of a kind (RBAC knows neither nodes nor fields) is
-//! bound here to what the program does. What is permitted follows from the constants that the programs write by, so that
-//! the two cannot differ.
+//! An account's token may be stolen. RBAC has neither nodes nor fields, so the policies restrict what a role
+//! permits on all objects of a kind to the actions of the program. They are derived from the constants that
+//! the programs use, so that the two cannot differ.
 //!
-//! **Guarantees.** A policy that cannot be evaluated refuses (`failurePolicy: Fail`). Each asks the API server only about
-//! who or what it binds (match conditions, a label selector): other requests pay nothing, and cannot be hurt by it.
-//! **Assumptions.** Kubernetes 1.30 or newer: since then policies are served as `v1`, and a token says the node of its pod
-//! (`ServiceAccountTokenPodNodeInfo`; it cannot be switched off any more from 1.32 on). A token that does not say it is
-//! refused.
-//! **Caveats.** Reading is not admitted but authorised: no policy bounds it. In an upgrade the policies are applied first: for up to half
-//! an hour the virt-controller of the version before acts under them, so that a policy which is made narrower has to let its writes through.
+//! **Guarantees.** A policy that cannot be evaluated refuses (`failurePolicy: Fail`). Each is evaluated only
+//! for the users and objects that it restricts (match conditions, a label selector): other requests are not
+//! affected.
+//! **Assumptions.** Kubernetes 1.30 or newer: since then policies are served as `v1`, and a token contains
+//! the node of its pod (`ServiceAccountTokenPodNodeInfo`; it cannot be switched off any more from 1.32 on). A
+//! token without it is refused.
+//! **Caveats.** Policies do not restrict reads, which are authorized by RBAC alone. In an upgrade the
+//! policies are applied first: for up to half an hour the virt-controller of the previous version acts under
+//! them, so a narrowed policy must still permit its writes.
 
 mod api;
 mod claims;
@@ -49,10 +51,9 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     all.flat_map(Policy::objects).collect()
 }
 
-/// What requests a policy is about: API group, resources, operations.
+/// Requests that a policy applies to: API group, resources, operations.
 type Rule = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// As one.
 const fn rule(
     group: &'static str,
     resources: &'static [&'static str],
@@ -61,23 +62,23 @@ const fn rule(
     (group, resources, operations)
 }
 
-/// A policy, before it is written.
+/// A policy, before it is written as objects.
 #[derive(Default)]
 struct Policy {
     name: &'static str,
     rules: Vec<Rule>,
-    /// Only objects with this label, before or after.
+    /// Restricts the policy to objects with this label, before or after the request.
     label: Option<(&'static str, &'static str)>,
-    /// Only where these are true: a name, an expression.
+    /// Match conditions: name and expression.
     when: Vec<(&'static str, String)>,
-    /// Names for expressions.
+    /// CEL variables: name and expression.
     variables: Vec<(&'static str, String)>,
-    /// What must be true, and what is said where it is not.
+    /// Validations: the expression that must be true, and the message otherwise.
     validations: Vec<(String, String)>,
 }
 
 impl Policy {
-    /// The policy, and that it holds everywhere.
+    /// The policy, and its binding for all namespaces.
     fn objects(self) -> [Value; 2] {
         let rules: Vec<Value> = (self.rules.iter())
             .map(|(group, resources, operations)| {
@@ -122,34 +123,35 @@ impl Policy {
 
 // ── Expressions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A list or a text as a literal: CEL reads those of JSON.
+/// A list or a text as a CEL literal: CEL accepts JSON's.
 fn literal(value: impl serde::Serialize) -> String {
     json!(value).to_string()
 }
 
-/// Who asks is this user.
+/// True if this user makes the request.
 fn is_user(user: &str) -> String {
     format!("request.userInfo.username == {}", literal(user))
 }
 
-/// What stands there is the same as before. `path` begins below the object, and may miss from its last step on.
+/// True if the value at the path is unchanged. `path` begins below the object, and only its last step may be
+/// missing.
 fn same(path: &str) -> String {
     format!("{} == {}", below("object", path), below("oldObject", path))
 }
 
-/// What stands there, or nothing at all.
+/// The value at the path, or null.
 fn below(object: &str, path: &str) -> String {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let parents = if parents.is_empty() { object.to_owned() } else { format!("{object}.{parents}") };
     format!("{parents}.?{last}.orValue(null)")
 }
 
-/// A map as it is to be, and as it was; it may miss.
+/// The new and the old map at the path. Both may be missing.
 fn maps(path: &str) -> [String; 2] {
     ["object", "oldObject"].map(|object| format!("{object}.{path}.orValue({{}})"))
 }
 
-/// Of two maps, all that differs has a key for which `allowed` is true.
+/// True if two maps differ only in keys for which `allowed` is true.
 fn differ_only(path: &str, allowed: &str) -> String {
     let [new, old] = maps(path);
     format!(

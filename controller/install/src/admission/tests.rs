@@ -1,4 +1,5 @@
-//! What the policies say in CEL is tried against a real API server (`tests/e2e/trust.rs`); here: that none is missing.
+//! Completeness of the policies. Their CEL expressions are tested against a real API server
+//! (`tests/e2e/trust.rs`).
 
 use crate::objects;
 use crate::tests::wishes;
@@ -21,17 +22,18 @@ pub(super) fn policy(name: &str) -> Value {
     policies().into_iter().find(|policy| policy["metadata"]["name"] == name).unwrap()
 }
 
-/// What is evaluated on requests that a policy is about.
+/// All CEL expressions of a policy.
 fn expressions(policy: &Value) -> String {
     let fields = ["matchConditions", "variables", "validations"];
     let all = fields.iter().flat_map(|field| policy["spec"][field].as_array().into_iter().flatten());
     all.map(|one| one["expression"].as_str().unwrap()).collect::<Vec<_>>().join("\n")
 }
 
-/// A right to write, with what no policy says of it.
+/// A write right, with the reason why no policy restricts it.
 type Unbound = (Right, &'static str);
 
-/// All rights of an account to write: each is bound by a policy about that account, or stands in the list.
+/// Each write right of an account is restricted by a policy about that account, or is in the list of
+/// exceptions.
 fn bound(account: &str, rights: &[Right], unbound: &[Unbound]) {
     let user = format!("system:serviceaccount:kubevirt:{account}");
     let binds = |policy: &Value| {
@@ -55,7 +57,7 @@ fn bound(account: &str, rights: &[Right], unbound: &[Unbound]) {
                     && has(&rule["operations"], operation)
             })
     };
-    // A review that is made is a question: nothing is kept of it.
+    // Creating a review stores nothing.
     let writes = |&(kind, _, verb): &Right| {
         !["get", "list", "watch"].contains(&verb) && !kind.name().ends_with("Review")
     };
@@ -132,7 +134,7 @@ fn of_a_cdi_object_only_what_is_ours_is_changed() {
     assert!(!said.contains("finalizers") && !said.contains("status"), "{said}");
 }
 
-/// One that cannot be evaluated refuses, and each has a binding that denies.
+/// A policy that cannot be evaluated refuses, and each has a binding that denies.
 #[test]
 fn every_policy_holds_and_fails_closed() {
     let all = policies();
@@ -156,7 +158,7 @@ fn every_policy_holds_and_fails_closed() {
     }
 }
 
-/// virt-handler's policies know the node by the token alone, and refuse a token that does not say it.
+/// virt-handler's policies take the node only from the token, and refuse a token without it.
 #[test]
 fn virt_handler_is_bound_to_the_node_of_its_token() {
     for name in ["kubevirt-handler-nodes", "kubevirt-handler-vmis", "kubevirt-handler-events"] {
@@ -168,7 +170,7 @@ fn virt_handler_is_bound_to_the_node_of_its_token() {
     }
 }
 
-/// What virt-handler writes is what it may: the labels by the constants that it writes them by.
+/// The policies permit virt-handler's writes: the labels are the constants that it uses.
 #[test]
 fn the_agent_may_write_what_it_writes() {
     let nodes = expressions(&policy("kubevirt-handler-nodes"));
@@ -189,7 +191,7 @@ fn the_agent_may_write_what_it_writes() {
     }
 }
 
-/// What virt-api writes is what it may, by the constants that it writes by: all else that differs is refused.
+/// The policies permit virt-api's writes, by the constants that it uses, and refuse all other differences.
 #[test]
 fn virt_api_may_write_what_subresources_change_and_nothing_else() {
     let of_server = &super::api::OF_THE_SERVER[..];
@@ -222,7 +224,7 @@ fn virt_api_may_write_what_subresources_change_and_nothing_else() {
         }
         assert_eq!(validations.len(), 3, "{name}");
     }
-    // And the policies of fencing do not leave virt-api out: one field of a VMI's status passes.
+    // The fencing policies also apply to virt-api, which may change one field of a VMI's status.
     let fencing = expressions(&policy("kubevirt-fencing-finalizers"));
     assert!(!fencing.contains("kubevirt-apiserver"), "{fencing}");
     let status = policy("kubevirt-fencing-status");
@@ -237,7 +239,7 @@ fn virt_api_may_write_what_subresources_change_and_nothing_else() {
     assert!(first.ends_with(&format!("|| {evacuates}")), "{first}");
 }
 
-/// Whoever registers an APIService is asked in the place of the API server. resourceNames do not hold who makes one.
+/// An APIService receives requests in place of the API server. `resourceNames` do not restrict its creation.
 #[test]
 fn virt_controller_leads_subresources_to_virt_api_and_no_other_request_anywhere() {
     let policy = policy("kubevirt-controller-apiservices");
@@ -256,8 +258,8 @@ fn virt_controller_leads_subresources_to_virt_api_and_no_other_request_anywhere(
     }
 }
 
-/// virt-controller may write secrets in all namespaces, by its role: elsewhere only those of upload pods, judged as they were
-/// where they are deleted, and as they were and as they are to be where they are changed.
+/// virt-controller may write Secrets in all namespaces by its role. The policy restricts that to the Secrets
+/// of upload pods: a deletion is checked on the old object, a change on both.
 #[test]
 fn virt_controller_writes_no_secret_of_a_tenant() {
     let policy = policy("kubevirt-controller-secrets");
@@ -285,14 +287,14 @@ fn virt_controller_writes_no_secret_of_a_tenant() {
     for own in ["request.namespace == \"kubevirt\"", "\"kubevirt-ca\"", "\"cdi-api-signing-key\""] {
         assert!(names.contains(own), "{own} is not in {names}");
     }
-    // By a secret of another type the token of an account is asked for.
+    // A Secret of another type would request the token of an account.
     let types = validations[1]["expression"].as_str().unwrap();
     assert!(types.contains("== \"cdi-api-signing-key\" ? \"Opaque\" : 'kubernetes.io/tls'"), "{types}");
-    // No other policy about virt-controller lets a secret pass by its name alone.
+    // The other policies about virt-controller do not permit a Secret by its name alone.
     assert!(!expressions(&self::policy("kubevirt-controller-objects")).contains("secrets"));
 }
 
-/// A service could take the traffic of any pods, or of addresses outside.
+/// A Service could receive the traffic of any pods, or of addresses outside.
 #[test]
 fn virt_controller_makes_services_of_upload_pods_only() {
     let said = expressions(&policy("kubevirt-controller-services"));
@@ -308,8 +310,8 @@ fn virt_controller_makes_services_of_upload_pods_only() {
     }
 }
 
-/// The garbage collector deletes a PVC whose only owner was made up: none is added to a PVC that does not say that it may be taken,
-/// and the account does not write that itself.
+/// The garbage collector deletes a PVC whose only owner does not exist. So an owner is only added to a PVC
+/// that permits it, and the account cannot set that permission itself.
 #[test]
 fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
     let policy = policy("kubevirt-controller-claims");
@@ -323,7 +325,7 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
     };
     let populated =
         |object: &str| format!("{object}.spec.?dataSourceRef.?apiGroup.orValue('') == \"cdi.kubevirt.io\"");
-    // As it was before: a mark that comes with the owner does not count.
+    // The old object counts: a permission that is added together with the owner is ignored.
     let may_be_taken = format!(
         "({} == 'true' || {} == oldObject.metadata.name && !({}))",
         note("oldObject", "allowClaimAdoption"),
@@ -338,7 +340,7 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
             && owners.contains(&format!(" || {may_be_taken} && ")),
         "{owners}"
     );
-    // An owner goes again with the note of it, which came with it.
+    // An owner is removed together with the annotation that recorded it.
     let noted = note("oldObject", "storage.adoptedBy");
     assert!(
         owners.contains(&format!("{noted} != '' && ")) && owners.contains(&format!("owner.uid == {noted}")),
@@ -361,7 +363,7 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
     assert!(marks.ends_with(&format!("|| {}))", populated("object"))), "{marks}");
 }
 
-/// A DataVolume is the user's: what it asks for is changed by nobody else.
+/// A DataVolume belongs to the user: other programs do not change its spec.
 #[test]
 fn virt_controller_changes_nothing_of_a_data_volume_but_its_finalizer() {
     let said = expressions(&policy("kubevirt-controller-datavolumes"));
@@ -374,8 +376,8 @@ fn virt_controller_changes_nothing_of_a_data_volume_but_its_finalizer() {
     );
 }
 
-/// Whoever changes the reclaim policy of a volume has the disk of somebody deleted: it changes with the hand-over, in the same
-/// update, and back to what it was then.
+/// Changing the reclaim policy of a volume can delete a tenant's disk. So it changes only together with the
+/// hand-over, in the same update, and back to the former policy.
 #[test]
 fn virt_controller_changes_a_reclaim_policy_only_with_the_hand_over_and_back() {
     let said = expressions(&policy("kubevirt-controller-volumes"));
@@ -399,7 +401,7 @@ fn virt_controller_changes_a_reclaim_policy_only_with_the_hand_over_and_back() {
     }
 }
 
-/// A pod that shows a disk to somebody does not write to it: not as a file system, and not as a device.
+/// A pod that serves a disk does not write to it, neither as a file system nor as a device.
 #[test]
 fn pods_of_exports_and_clones_read_their_pvcs_only() {
     let policy = policy("kubevirt-controller-pods");
@@ -409,7 +411,7 @@ fn pods_of_exports_and_clones_read_their_pvcs_only() {
     let shows = [cluster_model::worker::EXPORTER, cluster_model::clones::SOURCE]
         .map(|prefix| format!("object.metadata.name.startsWith(\"{prefix}\")"));
     assert!(reads.starts_with(&format!("!({}) || ", shows.join(" || "))), "{reads}");
-    // Of the volume, which is what devices are made by; and of each mount.
+    // On the volume, which devices are taken from, and on each mount.
     for words in [
         "!has(volume.persistentVolumeClaim) || volume.persistentVolumeClaim.?readOnly.orValue(false)",
         "mount.?readOnly.orValue(false) || !(mount.name in variables.kept)",
@@ -418,7 +420,7 @@ fn pods_of_exports_and_clones_read_their_pvcs_only() {
     }
 }
 
-/// A container that a webhook puts into a launcher's pod takes no device of the VMI's ResourceClaims.
+/// A container that a webhook injects into a launcher pod gets no device of the VMI's ResourceClaims.
 #[test]
 fn containers_of_others_have_no_device() {
     let policy = policy("kubevirt-controller-pods");
@@ -430,7 +432,7 @@ fn containers_of_others_have_no_device() {
     }
 }
 
-/// Nobody writes a token into a DataVolume that is there: not even who got virt-api to sign one.
+/// A token is never written to an existing DataVolume, not even one that virt-api has signed.
 #[test]
 fn a_clone_token_is_never_written_afterwards() {
     let policy = policy("kubevirt-clone-tokens");
@@ -445,7 +447,7 @@ fn a_clone_token_is_never_written_afterwards() {
     assert!(!policy.to_string().contains("userInfo"), "it holds for everybody");
 }
 
-/// What fencing stands on is held against everybody: our finalizers, what the pod is found by, its deletion by force.
+/// Finalizers, labels and forced deletions, on which fencing depends, are protected from all users.
 #[test]
 fn fencing_is_held() {
     let finalizers = expressions(&policy("kubevirt-fencing-finalizers"));
@@ -458,7 +460,7 @@ fn fencing_is_held() {
         pods["spec"]["matchConstraints"]["objectSelector"]["matchLabels"],
         json!({"kubevirt.io": "virt-launcher"})
     );
-    // Labels are also changed by who writes the status of a pod.
+    // An update of a pod's status can change its labels too.
     let rules = pods["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
     let status = rules.iter().find(|rule| rule["resources"] == json!(["pods/status"])).unwrap();
     assert_eq!(status["operations"], json!(["UPDATE"]));
@@ -467,7 +469,7 @@ fn fencing_is_held() {
     }
 }
 
-/// The word that ends fencing is not anybody's to write, also where nobody has used it yet.
+/// Setting the annotation that ends fencing needs the right, on a new object too.
 #[test]
 fn only_who_may_end_fencing_writes_the_word_for_it() {
     let policy = policy("kubevirt-fencing-word");
@@ -478,12 +480,12 @@ fn only_who_may_end_fencing_writes_the_word_for_it() {
     let is_new = "object.metadata.?annotations[?\"kubevirt.io/fencing\"].orValue('') == \"off\"";
     assert!(policy["spec"]["matchConditions"].to_string().contains(&is_new.replace('"', "\\\"")));
     assert_eq!(policy["spec"]["validations"][0]["expression"], "variables.may");
-    // Pods are asked about by their label, their status with them.
+    // The policy on pods matches by label, and covers their status.
     let pods = expressions(&self::policy("kubevirt-fencing-pods"));
     assert!(pods.contains(&format!("variables.may || !({is_new})")), "{pods}");
 }
 
-/// People and tools look for upstream's words.
+/// Users and tools look for upstream's wording.
 #[test]
 fn reserved_labels_are_refused_in_the_words_of_the_webhook() {
     let policy = policy("kubevirt-fencing-status");
@@ -492,8 +494,9 @@ fn reserved_labels_are_refused_in_the_words_of_the_webhook() {
     assert!(said.contains(&format!("{words}{}", RESERVED.join(", "))), "{said}");
 }
 
-/// Whoever has virt-controller's account makes a VMI, or a pod that looks like a launcher, wherever an operator's account is. Its
-/// token is theirs only where somebody opened that account, of that namespace; none of our roles opens any.
+/// A holder of virt-controller's account could create a VMI, or a launcher-like pod, in the namespace of an
+/// operator's account. Its token is mounted only if that account was opened in its namespace. None of our
+/// roles opens one.
 #[test]
 fn virt_controller_gives_no_token_of_an_account_that_nobody_opened() {
     let policy = policy("kubevirt-controller-pods");
@@ -513,7 +516,7 @@ fn virt_controller_gives_no_token_of_an_account_that_nobody_opened() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    // What the policy counts as a token is one without an audience.
+    // The policy counts a token without an audience.
     let tokens = policy["spec"]["variables"].as_array().unwrap().iter().find(|one| one["name"] == "tokens");
     assert!(tokens.unwrap()["expression"].as_str().unwrap().contains("?audience.orValue('') == ''"));
     let opens = |rule: &Value| {
@@ -533,7 +536,7 @@ fn virt_controller_gives_no_token_of_an_account_that_nobody_opened() {
     }
 }
 
-/// The Role that people copy is the one that the policy asks for.
+/// The Role in the document is the one that the policy requires.
 #[test]
 fn the_document_has_the_role_that_opens_an_account() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/cluster.md");
@@ -547,7 +550,8 @@ fn the_document_has_the_role_that_opens_an_account() {
     }
 }
 
-/// Whoever runs a cluster learns from the document what else may be in a launcher's pod, not from a pod that is refused.
+/// The document lists what else a launcher pod may contain, so that administrators need not learn it from a
+/// refused pod.
 #[test]
 fn the_document_says_what_webhooks_may_put_into_launchers() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/accounts.md");
@@ -560,7 +564,7 @@ fn the_document_says_what_webhooks_may_put_into_launchers() {
     }
 }
 
-/// A pod that was left behind (`--cascade=orphan`) has no owner any more, and virt-controller ends it all the same.
+/// A pod that was orphaned (`--cascade=orphan`) has no owner any more, and virt-controller still deletes it.
 #[test]
 fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
     let touched = expressions(&policy("kubevirt-controller-own-pods"));
@@ -572,8 +576,7 @@ fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
         cluster_model::objects::names::LAUNCHER
     );
     assert!(touched.contains(&is_launcher), "{touched}");
-    // Whoever makes one says whose it is.
-    // A pod that polls has a DataImportCron for its owner, and no PVC.
+    // A new pod must have its owner. A polling pod is owned by a DataImportCron instead of a PVC.
     let made = expressions(&policy("kubevirt-controller-pods"));
     assert!(
         made.contains("owner.kind == \"DataImportCron\"") && made.contains("startsWith(\"poller-\")"),

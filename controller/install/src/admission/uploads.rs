@@ -1,5 +1,5 @@
-//! virt-controller: its rights to write secrets and services, which it has in all namespaces, bound to its own and to those of
-//! upload pods and of both ends of a clone.
+//! virt-controller: its rights to write Secrets and Services in all namespaces, restricted to its own and to
+//! those of upload pods and of both ends of a clone.
 //!
 //! | right | bound |
 //! |---|---|
@@ -7,10 +7,11 @@
 //! | create, patch, delete `secrets` anywhere | those of these pods: by name, label and type, before and after; made for a PVC |
 //! | create, delete `services` | those of upload pods and source pods: by name and label; headless, and they select the pods of their name only |
 //!
-//! RBAC cannot say how a name begins. What is deleted is judged as it was, what is changed both as it was and as it is to be: no
-//! secret of a tenant becomes one of ours, and none of ours one of another type, by which tokens of accounts are asked for.
-//! **Caveats.** The answer to a patch is the whole secret; so virt-controller, which may not read secrets of tenants, could read
-//! those that have the form of an upload pod's.
+//! RBAC has no name prefixes. A deletion is checked on the old object, a change on the old and the new one:
+//! no Secret of a tenant becomes one of ours, and none of ours gets another type, which could request the
+//! token of an account.
+//! **Caveats.** The response to a patch is the whole Secret. So virt-controller, which may not read Secrets
+//! of tenants, could read those that have the form of an upload pod's.
 
 use super::controller::{base, is_owned};
 use super::{Policy, literal, rule};
@@ -37,7 +38,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
                 ),
                 "makes and changes only objects with the names of its own, and secrets of upload pods and of clones",
             ),
-            // A secret can also ask for the token of an account.
+            // A Secret can also request the token of an account.
             (
                 format!(
                     "variables.upload || request.operation == 'DELETE' || object.?type.orValue('') == \
@@ -97,7 +98,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
     [secrets, services]
 }
 
-/// An object of which it is true is owned by a PVC; or it belongs to a source pod, which owns it.
+/// True for an object that a PVC owns, or a source pod for objects of its own.
 fn is_owned_by_either(object: &str) -> String {
     format!(
         "({} || {object}.metadata.name.startsWith({}) && {})",
@@ -107,7 +108,7 @@ fn is_owned_by_either(object: &str) -> String {
     )
 }
 
-/// An object of which it is true has the name and the label of what belongs to an upload pod, or to an end of a clone.
+/// True for an object with the name and label of an upload pod's or a clone end's objects.
 fn form(object: &str) -> String {
     let of = |starts: &[&str], work: &str| {
         let starts =

@@ -1,27 +1,28 @@
-//! Everybody: what is installed is not replaced by an older version.
+//! All users: an installed object is not replaced by one of an older version.
 //!
-//! | what | bound |
+//! | request | restricted to |
 //! |---|---|
-//! | update whatever is installed and says its version ([`VERSION`]) | the version stays or rises; no version at all is older than any |
-//! | update a Deployment or a DaemonSet | its pods say the same version: `kubectl rollout undo` of a DaemonSet takes back the pods alone |
-//! | the same | its images change with what its manifest says of them ([`IMAGES`]): `kubectl set image` changes them alone |
+//! | update any installed object with a version ([`VERSION`]) | the version stays or rises; a missing version is older than any |
+//! | update a Deployment or a DaemonSet | its pod template has the same version: `kubectl rollout undo` of a DaemonSet reverts the template only |
+//! | the same | its images change together with the annotation [`IMAGES`]: `kubectl set image` changes the images only |
 //!
-//! Manifests of an older version would take fields out of the definitions, and so out of the objects, which their programs could not read
-//! in the first place. Where one of the two versions is no version (`latest`), nothing is known, and it is let through:
-//! virt-controller itself refuses to run on what a newer one has written.
+//! Manifests of an older version would remove fields from the definitions, and so from the objects, which the
+//! older programs could not read anyway. If one of the two is not a version (`latest`), their order is
+//! unknown, and the update is permitted: virt-controller itself refuses to run on objects of a newer version.
 //!
-//! **Caveats.** Objects that are made or deleted are not looked at: whoever takes the installation away may install an older one. The API
-//! server asks no policy about policies: those of the older version are applied all the same. Images that a kustomization has set are
-//! let through, as long as `kubectl apply` brings them: it changes the annotation that it keeps itself.
+//! **Caveats.** Creations and deletions are not checked: after removing the installation, an older one may be
+//! installed. The API server does not apply policies to policies, so those of the older version are applied
+//! anyway. Images set by a kustomization are permitted if `kubectl apply` sets them, since it changes its own
+//! annotation.
 
 use super::{Policy, literal, rule};
 use cluster_model::components::CONTAINERS;
 use cluster_model::versions::{COMPARABLE, IMAGES, VERSION};
 
 const UPDATE: &[&str] = &["UPDATE"];
-/// Where `kubectl apply` keeps what it was given.
+/// Annotation with the last object given to `kubectl apply`.
 const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The policy.
+/// Name of the policy.
 pub(super) const NAME: &str = "kubevirt-versions";
 
 pub(super) fn policy() -> Policy {
@@ -101,7 +102,7 @@ pub(super) fn policy() -> Policy {
     }
 }
 
-/// The new numbers are not below the old ones; the first that differ decide.
+/// True if the new version is not lower than the old one: the first different number decides.
 fn not_older() -> String {
     let at = |list: &str, place: usize| format!("variables.{list}[{place}]");
     let step = |place: usize, rest: String| {

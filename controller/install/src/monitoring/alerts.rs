@@ -1,19 +1,20 @@
-//! Alerts, by upstream's names. Those on live migration, snapshots and virt-operator are missing: there is
-//! nothing that they could be about. `VirtHandlerDaemonSetRolloutFailing` and `VirtLauncherPodsStuckFailed` need
-//! kube-state-metrics, `KubeVirtDeprecatedAPIRequested` needs the metrics of the API server; each is silent without.
+//! Alerts, by upstream's names. Those on live migration, snapshots and virt-operator are missing, since these
+//! do not exist. `VirtHandlerDaemonSetRolloutFailing` and `VirtLauncherPodsStuckFailed` need
+//! kube-state-metrics, `KubeVirtDeprecatedAPIRequested` needs the metrics of the API server; each is silent
+//! without.
 
 use serde_json::{Value, json};
 
-/// File systems that are full by nature.
+/// Types of file systems that are always full.
 const FULL: &str = "CDFS|iso9660|udf|squashfs|cramfs|tmpfs|devtmpfs|ramfs|overlay";
 
 struct Alert {
     name: &'static str,
     expression: String,
-    /// How long it must hold.
+    /// Time for which the expression must be true.
     lasts: &'static str,
     severity: &'static str,
-    /// How much of KubeVirt is concerned.
+    /// Impact on the operation of KubeVirt.
     impact: &'static str,
     summary: String,
 }
@@ -47,13 +48,13 @@ impl Alert {
 type How = (&'static str, &'static str, &'static str);
 const CRITICAL: How = ("10m", "critical", "critical");
 const WARNING: How = ("10m", "warning", "warning");
-/// About VMs, not about us.
+/// Alerts about VMs, not about the installation.
 const OF_VM: How = ("10m", "warning", "none");
-/// By numbers that a guest tells, which may be invented: never critical, though upstream has some that are, and not at once; one of a VMI, in
-/// our words alone.
+/// Alerts on numbers reported by a guest, which may be invented. They are never critical, although some are
+/// upstream, and never immediate. There is one per VMI, and its text has no words of the guest.
 const OF_GUEST: How = ("5m", "warning", "none");
 
-/// Those on the control plane and on VMs, where the control plane is in this namespace.
+/// Alerts on the control plane and on VMs, for a control plane in this namespace.
 pub(super) fn of_kubevirt(namespace: &str) -> Vec<Value> {
     let mut alerts = Vec::new();
     for (names, program) in NAMES.iter().zip(["api", "controller", "handler"]) {
@@ -75,7 +76,7 @@ pub(super) fn of_kubevirt(namespace: &str) -> Vec<Value> {
     alerts.iter().map(|alert| alert.rule("kubevirt")).collect()
 }
 
-/// Down, none ready, few ready, errors; in the order of the programs.
+/// Names of the alerts down, none ready, few ready, and request errors; in the order of the programs.
 const NAMES: [[&str; 4]; 3] = [
     ["VirtAPIDown", "NoReadyVirtAPI", "LowReadyVirtAPICount", "VirtApiRESTErrorsBurst"],
     [
@@ -158,11 +159,12 @@ fn of_replicas() -> [Alert; 5] {
     ]
 }
 
-/// Upstream counts such requests in virt-api, which sees those that write alone; the API server counts all.
+/// Alert on requests to deprecated versions. Upstream counts them in virt-api, which sees only writes. The
+/// API server's metrics count all.
 fn of_old_versions() -> Alert {
     let requests =
         "apiserver_request_total{group=~\"kubevirt\\\\.io|.+\\\\.kubevirt\\\\.io\",verb!~\"LIST|WATCH\"}";
-    // One that has just begun to be counted has nothing to increase from.
+    // A counter that has just appeared has no increase yet.
     let new = format!(
         "(round(increase({requests}[10m])) > 0 and {requests} offset 10m) or ({requests} != 0 unless {requests} offset 10m)"
     );
@@ -272,7 +274,7 @@ fn of_vms() -> Vec<Alert> {
     ]
 }
 
-/// Those on disks.
+/// Alerts on disks.
 pub(super) fn of_cdi() -> Vec<Value> {
     let info = "kubevirt_cdi_storageprofile_info";
     let alerts = [

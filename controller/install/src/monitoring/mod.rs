@@ -1,14 +1,14 @@
-//! What a cluster with the Prometheus operator and Grafana is given: `coracle manifests --monitoring`.
+//! Objects for a cluster with the Prometheus operator and Grafana: `coracle manifests --monitoring`.
 //!
 //! ```text
-//!  ServiceMonitor ─► the pods behind the Service of our measures       Role, RoleBinding: the monitor finds them
+//!  ServiceMonitor ─► the pods behind the metrics Service               Role, RoleBinding: Prometheus finds them
 //!  PrometheusRule ─► rules: sums, by upstream's names                  ClusterRoleBinding: it may read them
-//!                    alerts: on these and on what we serve
-//!  ConfigMaps     ─► dashboards, which Grafana takes by their label
+//!                    alerts: on these and on our metrics
+//!  ConfigMaps     ─► dashboards, which Grafana loads by their label
 //! ```
 //!
-//! No rule, alert or panel asks for what we do not serve: `promql` reads them all in a test. Two metrics of others are used:
-//! `up`, which Prometheus makes, and those of kube-state-metrics in `alerts`.
+//! Rules, alerts and panels query only metrics that we serve: a test parses them all (`promql`). Metrics of
+//! other programs are: `up`, which Prometheus creates, and those of kube-state-metrics in `alerts`.
 
 mod alerts;
 #[cfg(test)]
@@ -21,23 +21,23 @@ use super::Wishes;
 use cluster_model::servers::MEASURES;
 use serde_json::{Value, json};
 
-/// Who reads what is measured.
+/// The Prometheus installation that scrapes the metrics.
 #[derive(Clone, Debug)]
 pub struct Monitor {
-    /// The namespace of Prometheus and Grafana.
+    /// Namespace of Prometheus and Grafana.
     pub namespace: String,
-    /// The service account of Prometheus.
+    /// Service account of Prometheus.
     pub account: String,
 }
 
-/// Dashboards: file, and content.
+/// Dashboards: file name and content.
 const DASHBOARDS: [(&str, &str); 3] = [
     ("coracle-cluster.json", include_str!("../../../manifests/dashboards/cluster.json")),
     ("coracle-vm.json", include_str!("../../../manifests/dashboards/vm.json")),
     ("coracle-disks.json", include_str!("../../../manifests/dashboards/disks.json")),
 ];
 
-/// The objects, for an installation that is there.
+/// The monitoring objects for an installation.
 pub fn objects(wishes: &Wishes, monitor: &Monitor) -> Vec<Value> {
     let mut objects = vec![service_monitor(wishes), rule(wishes)];
     objects.extend(rights(wishes, monitor));
@@ -49,19 +49,20 @@ fn meta(wishes: &Wishes, name: &str) -> Value {
     json!({"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": "", "prometheus.kubevirt.io": "true"}})
 }
 
-/// The names that are taken from a page. Since labels of ours stand, whoever has a node could tell of `up`, or of what kube-state-metrics
-/// tells, for any pod of the cluster.
+/// Names of metrics that are kept from a scrape. Since our own labels are honored, a compromised node could
+/// otherwise report `up`, or metrics of kube-state-metrics, for any pod of the cluster.
 const OURS: &str = "(kubevirt|coracle)_.+";
-/// Samples of a page: those of virt-controller with some 20,000 VMs.
+/// Maximum samples of a scrape: those of virt-controller with some 20,000 VMs.
 const SAMPLES: u32 = 500_000;
-/// Labels of a sample: `kubevirt_vm_labels` has 34, and Prometheus adds its own.
+/// Maximum labels of a sample: `kubevirt_vm_labels` has 34, and Prometheus adds its own.
 const LABELS: u32 = 64;
-/// Bytes of a label's name: `label_` and a key with its domain.
+/// Maximum bytes of a label's name: `label_` and a key with its domain.
 const NAME: u32 = 512;
-/// Bytes of a label's value: a mount point in a guest has 256 characters.
+/// Maximum bytes of a label's value: a mount point in a guest has 256 characters.
 const VALUE: u32 = 1024;
 
-/// Labels of ours stand: `namespace` is that of a VM, not of the pod that tells of it. A page beyond the limits is not taken.
+/// The ServiceMonitor. Our own labels are honored: `namespace` is that of a VM, not of the pod that reports
+/// it. A page beyond the limits is dropped.
 fn service_monitor(wishes: &Wishes) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
@@ -101,7 +102,7 @@ fn rule(wishes: &Wishes) -> Value {
     })
 }
 
-/// The monitor finds our pods by the endpoints of the namespace, and may read `/metrics`.
+/// Rights of Prometheus: it finds our pods by the endpoints of the namespace, and may read `/metrics`.
 fn rights(wishes: &Wishes, monitor: &Monitor) -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io";
     let name = "kubevirt-monitoring";
@@ -134,7 +135,7 @@ fn rights(wishes: &Wishes, monitor: &Monitor) -> Vec<Value> {
     ]
 }
 
-/// Grafana's sidecar looks for this label.
+/// A ConfigMap with the label that Grafana's sidecar looks for.
 fn dashboard(monitor: &Monitor, file: &str, content: &str) -> Value {
     json!({
         "apiVersion": "v1",

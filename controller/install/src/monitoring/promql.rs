@@ -1,18 +1,18 @@
-//! Which metrics and labels an expression of PromQL asks for. It reads what our own files hold, and nothing stranger.
+//! Metrics and labels in a PromQL expression. The parser covers the syntax of our own files only.
 
-/// Words of the language that are no metrics.
+/// Keywords of the language, which are not metrics.
 const WORDS: [&str; 8] = ["or", "and", "unless", "bool", "offset", "Inf", "NaN", "e"];
-/// Before a list of labels in parentheses.
+/// Keywords before a list of labels in parentheses.
 const BEFORE_LABELS: [&str; 6] = ["by", "on", "without", "ignoring", "group_left", "group_right"];
 
-/// A metric, and the labels by which it is picked.
+/// A metric, and the labels of its selector.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) name: String,
     pub(super) labels: Vec<String>,
 }
 
-/// What an expression asks for, and the labels by which it groups or joins.
+/// The metrics of an expression, and the labels by which it groups or joins.
 pub(super) fn read(expression: &str) -> (Vec<Asked>, Vec<String>) {
     let (mut asked, mut grouped): (Vec<Asked>, Vec<String>) = (Vec::new(), Vec::new());
     let mut rest = expression;
@@ -49,7 +49,7 @@ pub(super) fn read(expression: &str) -> (Vec<Asked>, Vec<String>) {
     (asked, grouped)
 }
 
-/// `sum by (…) (…)`: the word is no metric.
+/// True for an aggregation, as in `sum by (…) (…)`.
 fn is_call(word: &str, next: &str) -> bool {
     let aggregates = ["sum", "max", "min", "avg", "count", "group", "topk", "quantile"];
     aggregates.contains(&word) && (next.starts_with("by") || next.starts_with("without"))
@@ -63,7 +63,7 @@ fn after_text(rest: &str) -> &str {
     rest[1..].split_once('"').unwrap().1
 }
 
-/// The labels of `{a="b",c=~"d"}`, and what comes behind it.
+/// The labels of `{a="b",c=~"d"}`, and the rest of the text.
 fn selector(rest: &str) -> (Vec<String>, &str) {
     let (mut labels, mut rest) = (Vec::new(), &rest[1..]);
     loop {

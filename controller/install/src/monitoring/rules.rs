@@ -1,10 +1,11 @@
-//! Sums over what all pods tell, by the names that upstream's dashboards and alerts use; names that upstream calls deprecated among
-//! them. Those about virt-operator are virt-controller's, which does its work here. Those about live migration and snapshots stay empty
-//! while there are none; those about containers and PVCs need the metrics of the kubelet and kube-state-metrics.
+//! Sums over all pods, by the names that upstream's dashboards and alerts use, including names that upstream
+//! has deprecated. Those about virt-operator are virt-controller's, which does its work here. Those about
+//! live migration and snapshots stay empty while there are none; those about containers and PVCs need the
+//! metrics of the kubelet and kube-state-metrics.
 
 use serde_json::{Value, json};
 
-/// All of them, where the control plane is in this namespace.
+/// All rules, for a control plane in this namespace.
 pub(super) fn all(namespace: &str) -> Vec<Value> {
     let mut rules = Vec::new();
     for program in ["api", "controller", "handler"] {
@@ -28,7 +29,7 @@ pub(super) fn all(namespace: &str) -> Vec<Value> {
     rules
 }
 
-/// How much more memory than it asks for a container of ours uses: the one of each name that uses most.
+/// Memory usage of our containers beyond their requests: the highest for each container name.
 fn beyond(metric: &str) -> String {
     const OURS: &str = "container=~\"virt-controller|virt-api|virt-handler|compute\"";
     format!(
@@ -139,7 +140,7 @@ const SUMS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Names for what has another: upstream's before, and virt-operator's for virt-controller.
+/// Aliases of other metrics: upstream's former names, and virt-operator's for virt-controller.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("cluster:kubevirt_virt_operator_up:sum", "cluster:kubevirt_virt_controller_up:sum"),
     ("cluster:kubevirt_virt_operator_ready:sum", "cluster:kubevirt_virt_controller_ready:sum"),

@@ -3,7 +3,8 @@ use crate::tests::wishes;
 use cluster_model::metrics::{self, Is};
 use std::collections::BTreeSet;
 
-/// Metrics of others, and the labels that are asked for: of Prometheus itself, of kube-state-metrics, of the API server.
+/// Metrics of other programs, with the labels in use: of Prometheus itself, of kube-state-metrics, of the API
+/// server.
 const OF_OTHERS: &[(&str, &[&str])] = &[
     ("up", &[]),
     ("container_memory_rss", OF_CONTAINER),
@@ -21,12 +22,12 @@ const OF_OTHERS: &[(&str, &[&str])] = &[
     ("apiserver_requested_deprecated_apis", &["resource", "group", "version", "subresource"]),
 ];
 const OF_CONTAINER: &[&str] = &["container", "node", "resource"];
-/// Labels that a rule of ours gives what it records.
+/// Labels that our recording rules add.
 const OF_RECORDS: [(&str, &[&str]); 1] =
     [("pvc:kubevirt_vmsnapshot_labels:info", &["vm_name", "vm_namespace"])];
-/// Metrics of upstream that a rule has another name for, and that we do not serve yet: of live migration.
+/// Upstream's metrics that have another name in a rule and are not served yet: of live migration.
 const LATER: [&str; 1] = ["kubevirt_vmi_migration_data_bytes_total"];
-/// Labels that Prometheus adds to what a pod tells.
+/// Labels that Prometheus adds to the samples of a pod.
 const OF_TARGET: [&str; 4] = ["namespace", "pod", "job", "instance"];
 
 fn rules() -> Vec<Value> {
@@ -49,7 +50,7 @@ fn queries(content: &str) -> Vec<String> {
     found.iter().map(|query| query.replace("$__rate_interval", "5m")).collect()
 }
 
-/// A name as it is served: of a histogram that of its buckets, sum and count too.
+/// The metric of a name in a query; for a histogram also by its buckets, sum and count.
 fn served(name: &str) -> Option<&'static metrics::Metric> {
     let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
     let histogram = of_histogram.and_then(metrics::find).filter(|metric| metric.is == Is::Histogram);
@@ -106,7 +107,7 @@ fn every_alert_says_what_it_is_about_and_a_record_is_made_before_it_is_used() {
     }
 }
 
-/// The names of the rules that upstream records (`docs/observability/metrics.md` of KubeVirt 1.9).
+/// Names of upstream's recording rules (`docs/observability/metrics.md` of KubeVirt 1.9).
 const OF_UPSTREAM: &[&str] = &[
     "cluster:kubevirt_api_request_deprecated_total:sum",
     "cluster:kubevirt_nodes_allocatable:count",
@@ -177,7 +178,8 @@ fn what_upstream_records_is_recorded_or_served() {
     assert_eq!(missing, [""; 0]);
 }
 
-/// A guest agent and a balloon may tell anything: nobody is called at night for it, or by more than one alert of a VMI.
+/// A guest agent and a balloon driver may report anything, so alerts on them are never critical, and there is
+/// at most one per VMI.
 #[test]
 fn what_a_guest_tells_is_never_critical_nor_told_at_once() {
     let of_balloon = |name: &str| {
@@ -208,7 +210,7 @@ fn what_a_guest_tells_is_never_critical_nor_told_at_once() {
             let of_records = asked.iter().all(|one| recorded.contains(&one.name));
             assert!(of_records || grouped == ["namespace", "name"], "one of a VMI: {rule}");
         }
-        // A record is of a VMI, too; and an alert says no word of a guest.
+        // A record is per VMI too, and an alert contains no text of a guest.
         let words = rule["annotations"]["summary"].as_str().unwrap_or_default();
         let labels: Vec<&str> = words.split("$labels.").skip(1).collect();
         assert!(labels.iter().all(|label| label.starts_with("name")), "{words}");
@@ -238,14 +240,14 @@ fn a_dashboard_has_a_name_a_data_source_and_panels_that_do_not_overlap() {
     }
 }
 
-/// Whoever has a node tells its Prometheus nothing of other programs, and no more than so much.
+/// A compromised node cannot report metrics of other programs to Prometheus, or exceed the limits.
 #[test]
 fn of_a_page_our_names_are_taken_within_limits() {
     let spec = service_monitor(&wishes())["spec"].clone();
     for limit in ["sampleLimit", "labelLimit", "labelNameLengthLimit", "labelValueLengthLimit"] {
         assert!(spec[limit].as_u64().is_some_and(|limit| limit > 0), "{limit}");
     }
-    // A label of 256 characters is taken, whatever they are.
+    // A label of 256 characters fits, whatever they are.
     assert!(spec["labelValueLengthLimit"].as_u64() >= Some(256 * 4));
     let endpoint = &spec["endpoints"][0];
     let rule = json!([{"sourceLabels": ["__name__"], "regex": "(kubevirt|coracle)_.+", "action": "keep"}]);
@@ -261,7 +263,7 @@ fn of_a_page_our_names_are_taken_within_limits() {
     assert!(!OF_OTHERS.iter().any(|(name, _)| is_taken(name)));
 }
 
-/// All that a monitor is given: it finds our pods, and reads `/metrics`.
+/// All rights of Prometheus: to find our pods, and to read `/metrics`.
 #[test]
 fn a_monitor_may_find_our_pods_and_read_their_metrics() {
     let monitor = Monitor { namespace: "monitoring".into(), account: "prometheus-k8s".into() };
