@@ -84,7 +84,7 @@ pub async fn run(args: Args) -> Result<()> {
     let virt_api = Arc::new(ForVirtApi::new(launchers.clone(), &args.namespace));
     let (server, terms) = (servers::HANDLER, Arc::clone(&dials.terms));
     let serve = health.clone().serve(args.listen, client.clone(), &args.namespace, server, terms, virt_api);
-    serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
+    serve.await.map_err(|e| Error::failed(format!("cannot serve on {}", args.listen)).because(e))?;
     let disk_pressure = DiskPressure {
         node: args.node_name.clone(),
         launchers: launchers.clone(),
@@ -106,8 +106,8 @@ pub async fn run(args: Args) -> Result<()> {
             let _ = tell.send(measures::page(&args.node_name, &launchers, &host).await);
         }
     };
-    let asked_to_end = asked_to_end().map_err(|e| Error::failed("cannot be asked to end").because(e))?;
-    tracing::info!("looking after the VMIs of {}", args.node_name);
+    let asked_to_end = asked_to_end().map_err(|e| Error::failed("cannot handle SIGTERM").because(e))?;
+    tracing::info!("managing the VMIs of node {}", args.node_name);
     tokio::select! {
         () = watch::run(client, home, node, health, itself) => {}
         () = measure => {}
@@ -120,13 +120,15 @@ pub async fn run(args: Args) -> Result<()> {
     match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => tracing::warn!("{}", e.chain()),
-        Err(_) => tracing::warn!("the API server did not take the node's last label within {LAST_WORDS:?}"),
+        Err(_) => tracing::warn!(
+            "cannot mark the node as not schedulable: no answer of the API server within {LAST_WORDS:?}"
+        ),
     }
     Ok(())
 }
 
 async fn client(args: &Args) -> Result<kube::Client> {
-    let cannot = || Error::failed("cannot tell how to reach the API server");
+    let cannot = || Error::failed("cannot find the configuration of the API server");
     let config = match &args.kubeconfig {
         Some(path) => {
             let file = kube::config::Kubeconfig::read_from(path).map_err(|e| cannot().because(e))?;

@@ -64,9 +64,9 @@ impl Blocking {
                 // The caller may have given up.
                 drop(tell.send(done));
             });
-            thread.map_err(|e| Error::io(format!("cannot begin a thread for {whose}"), e))?;
+            thread.map_err(|e| Error::io(format!("cannot start a thread for {whose}"), e))?;
             told.await
-                .map_err(|_| Error::failed(format!("virt-handler has a fault in {doing} of {whose}")))?
+                .map_err(|_| Error::failed(format!("bug in virt-handler: panic in '{doing}' of {whose}")))?
         };
         timeout(patience, whole).await.map_err(|_| self.late(doing, patience))?
     }
@@ -131,7 +131,7 @@ mod tests {
     async fn a_fault_in_the_work_is_an_error_and_frees_its_place() {
         let blocking = Blocking::new("the pod a", 1);
         let said = blocking.run("reading", LONG, || -> Result<()> { panic!("a fault") }).await.unwrap_err();
-        assert!(said.to_string().contains("has a fault in reading of the pod a"), "{said}");
+        assert!(said.to_string().contains("panic in 'reading' of the pod a"), "{said}");
         blocking.run("reading", LONG, || Ok(())).await.unwrap();
     }
 }

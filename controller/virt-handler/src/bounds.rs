@@ -109,7 +109,7 @@ pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Opt
         // The status has no field for it.
         load: None,
     };
-    let note = format!("the guest agent says more than is told here: left out are {}", left_out.join(", "));
+    let note = format!("the output of the guest agent was truncated; omitted: {}", left_out.join(", "));
     (info, (!left_out.is_empty()).then_some(note))
 }
 

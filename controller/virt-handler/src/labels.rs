@@ -104,7 +104,7 @@ impl Labeller {
         let settings = self.settings.borrow().clone();
         let wanted = found.zip(settings).map(|(node, settings)| labels(node, &settings));
         let key = Key::new(Of::Node, "", self.node.as_str());
-        let failed = |error| Error::failed("the labels of this node are not written").because(error);
+        let failed = |error| Error::failed("cannot write the labels of this node").because(error);
         let object = self.writer.get(&key).await.map_err(failed)?;
         self.labels.send_if_modified(|known| {
             let is_other = *known != object["metadata"]["labels"];
@@ -131,7 +131,8 @@ pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
     read.map_err(|e| Error::io(format!("cannot read {shown}"), e))?;
     let node = serde_json::from_slice(&text);
     node.map(Some).map_err(|e| {
-        Error::new(ErrorKind::Failed, format!("{shown} is not what node-info writes")).because(e)
+        Error::new(ErrorKind::Failed, format!("{shown} is not a report of virt-launcher node-info"))
+            .because(e)
     })
 }
 

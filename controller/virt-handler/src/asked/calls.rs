@@ -58,8 +58,9 @@ impl ForVirtApi {
         let taken = timeout(WAITS, launcher.screenshot_in(wake, PICTURE, self.picture.acquire())).await;
         // The place is kept while the picture is read from the launcher; the memory of the answer is counted
         // by the server.
-        let (picture, _room) =
-            taken.map_err(|_| Refused::busy("screenshots of other VMIs of this node come first"))??;
+        let (picture, _room) = taken.map_err(|_| {
+            Refused::busy("screenshots of other VMIs on this node are being taken; try again")
+        })??;
         Ok(typed(picture, "image/png"))
     }
 }
@@ -72,7 +73,7 @@ async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<Http
         return Err(Refused::new(StatusCode::FORBIDDEN, &why));
     }
     let answer = launcher.request(&request).await?;
-    tracing::info!("virt-api asks {vmi} for {request:?}: {answer:?}");
+    tracing::info!("passed {request:?} of virt-api on to {vmi}: {answer:?}");
     told(&answer)
 }
 
@@ -84,7 +85,10 @@ fn read<T: DeserializeOwned>(body: &[u8], vmi: &Vmi<'_>, what: &str) -> Result<T
 
 fn told(what: &impl Serialize) -> Result<HttpResponse> {
     let text = serde_json::to_vec(what).map_err(|e| {
-        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, &format!("cannot write what the launcher says: {e}"))
+        Refused::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            &format!("cannot write the answer of the launcher as JSON: {e}"),
+        )
     })?;
     Ok(typed(text, "application/json"))
 }

@@ -111,7 +111,7 @@ impl ForVirtApi {
 impl Answers for ForVirtApi {
     async fn answer(&self, asked: Asked) -> HttpResponse {
         if !asked.client.as_ref().is_some_and(|client| client.is_called(&self.name)) {
-            let said = format!("only virt-api is answered: the certificate of {} must be shown", self.name);
+            let said = format!("only virt-api is answered: show a client certificate of {}", self.name);
             return plain(StatusCode::UNAUTHORIZED, &said);
         }
         self.pass_on(asked).await.unwrap_or_else(|refused| refused.answer())

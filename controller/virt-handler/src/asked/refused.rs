@@ -23,7 +23,10 @@ impl Refused {
     }
 
     pub(super) fn unknown(method: &Method, path: &str) -> Refused {
-        Refused::new(StatusCode::NOT_FOUND, &format!("virt-handler passes no {method} of {path} on"))
+        Refused::new(
+            StatusCode::NOT_FOUND,
+            &format!("virt-handler does not pass {method} {path} on to launchers"),
+        )
     }
 
     pub(super) fn not_here(vmi: &Vmi<'_>) -> Refused {

@@ -37,7 +37,8 @@ impl ForVirtApi {
     ) -> Result<HttpResponse> {
         let wanted = asked.head.headers.get(UPGRADE).and_then(|value| value.to_str().ok());
         if !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(STREAM)) {
-            let why = format!("this is a stream: send the headers 'Connection: Upgrade' and 'Upgrade: {STREAM}'");
+            let why =
+                format!("this is a stream: send the headers 'Connection: Upgrade' and 'Upgrade: {STREAM}'");
             return Err(Refused::new(StatusCode::UPGRADE_REQUIRED, &why));
         }
         let busy = || Refused::busy(&format!("{STREAMS} streams of {vmi} are open already; end one"));

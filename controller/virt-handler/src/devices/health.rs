@@ -27,11 +27,11 @@ impl Health {
                 Ok(Some(node)) if node.kvm.verdict == Verdict::Full => {}
                 Ok(Some(node)) => {
                     let why = node.kvm.reason.unwrap_or_else(|| "the probe did not run".into());
-                    return Some(format!("KVM runs no kernels here: {why}"));
+                    return Some(format!("KVM cannot run a kernel on this node: {why}"));
                 }
                 Ok(None) => {
                     return Some(format!(
-                        "nobody has tried KVM: there is no node.json in {}",
+                        "KVM was not probed by virt-launcher node-info: no node.json in {}",
                         self.findings.display()
                     ));
                 }

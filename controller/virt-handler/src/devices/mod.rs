@@ -116,7 +116,7 @@ fn give(dev: &Folder, name: &str) -> Result<()> {
     match dev.held(name) {
         Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give(),
         Ok(_) => {
-            tracing::warn!("/dev/{name} of a pod is no device");
+            tracing::warn!("/dev/{name} of a pod is not a device");
             Ok(())
         }
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),

@@ -56,11 +56,14 @@ pub(super) async fn offer(folder: PathBuf, offer: Offer, blocking: Blocking) {
     loop {
         let resource = &offer.resource;
         match once(&folder, &offer, &mut tries, &blocking).await {
-            Ok(()) => tracing::info!("the kubelet is another one; {resource} is offered again"),
+            Ok(()) => tracing::info!("the kubelet was restarted; registering {resource} again"),
             Err(e) => {
                 let pause = AGAIN[usize::min(tries, AGAIN.len() - 1)];
                 tries += 1;
-                tracing::warn!("{resource} is not offered: {}; again in {pause} s", e.chain());
+                tracing::warn!(
+                    "cannot offer {resource} to the kubelet: {}; retrying in {pause} s",
+                    e.chain()
+                );
                 tokio::time::sleep(Duration::from_secs(pause)).await;
             }
         }
@@ -92,7 +95,7 @@ async fn once(folder: &Path, offer: &Offer, tries: &mut usize, blocking: &Blocki
         }
     };
     tokio::select! {
-        () = serving => Err(Error::failed(format!("nobody can connect to {}", own.display()))),
+        () = serving => Err(Error::failed(format!("the listener on {} has ended", own.display()))),
         done = registered => done,
     }
 }
@@ -138,7 +141,7 @@ fn which(path: &Path) -> Option<Which> {
 }
 
 async fn register(kubelet: &Path, offer: &Offer) -> Result<()> {
-    let what = || format!("the kubelet on {} does not take {}", kubelet.display(), offer.resource);
+    let what = || format!("cannot register {} with the kubelet on {}", offer.resource, kubelet.display());
     let request = RegisterRequest {
         version: VERSION.into(),
         endpoint: offer.endpoint.clone(),

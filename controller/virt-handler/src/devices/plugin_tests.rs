@@ -101,7 +101,7 @@ fn kvm_is_healthy_only_where_the_probe_ran_a_kernel() {
     let findings = folder.path().to_owned();
     // A device that opens for anyone.
     let kvm = Health { device: Device { name: "kvm", path: "/dev/null" }, findings: findings.clone() };
-    assert!(kvm.trouble().unwrap().contains("nobody has tried"));
+    assert!(kvm.trouble().unwrap().contains("was not probed"));
     for (verdict, healthy) in [("none", false), ("limited", false), ("full", true)] {
         let node = serde_json::json!({
             "kvm": {"verdict": verdict, "reason": "cmpxchg16b"}, "arch": "amd64", "libvirt": null, "qemu": null,

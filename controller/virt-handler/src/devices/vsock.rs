@@ -11,7 +11,9 @@ pub(crate) fn cid(machine: &Machine, vmi: &VirtualMachineInstance) -> Result<Opt
         return Ok(None);
     }
     match vmi.status.as_ref().and_then(|status| status.vsock_cid) {
-        None => Err(Error::failed("virt-controller has assigned no VSOCK context ID (status.VSOCKCID) yet")),
+        None => {
+            Err(Error::failed("virt-controller has not assigned a VSOCK context ID (status.VSOCKCID) yet"))
+        }
         Some(cid @ (0..=2 | u32::MAX)) => Err(Error::refused(format!(
             "status.VSOCKCID: {cid} is not the context ID of a guest: 3 to 4294967294 are"
         ))),

@@ -164,7 +164,10 @@ impl DiskPressure {
                 match self.room(&blocking, &kubelet).await {
                     Ok(room) => self.look(room, &vmis, &mut pressure, &mut asked).await,
                     Err(e) => {
-                        tracing::warn!("no guest is paused for the disk of the node: {}", e.chain());
+                        tracing::warn!(
+                            "cannot check the disk of the node, so no guest is paused: {}",
+                            e.chain()
+                        );
                         IDLE
                     }
                 }
@@ -220,7 +223,7 @@ impl DiskPressure {
                 continue;
             }
             asked.insert(uid.clone(), now);
-            tracing::warn!("{namespace}/{name} is asked for {request:?}: {room:?}");
+            tracing::warn!("sending {request:?} to the launcher of {namespace}/{name}: {room:?}");
             let (client, who) = (client.clone(), format!("{namespace}/{name}"));
             tokio::spawn(async move {
                 match client.request(&request).await {

@@ -97,7 +97,9 @@ impl FromStr for Thresholds {
         let mut said = BTreeMap::new();
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
             let (signal, amount) = part.split_once('<').ok_or_else(|| {
-                Error::refused(format!("the eviction threshold '{part}' is not like nodefs.available<10%"))
+                Error::refused(format!(
+                    "cannot parse the eviction threshold '{part}': it must be like nodefs.available<10%"
+                ))
             })?;
             said.insert(signal.trim().to_owned(), amount.trim().to_owned());
         }
@@ -109,7 +111,11 @@ fn read(said: &BTreeMap<String, String>) -> Result<Vec<(Signal, Amount)>> {
     let mut all = Vec::new();
     for (signal, name) in [(Signal::Node, NODE), (Signal::Images, IMAGES)] {
         let Some(text) = said.get(name) else { continue };
-        let wrong = || Error::refused(format!("the eviction threshold {name}<{text} is not like 10% or 1Gi"));
+        let wrong = || {
+            Error::refused(format!(
+                "cannot parse the eviction threshold {name}<{text}: the amount must be like 10% or 1Gi"
+            ))
+        };
         let amount = match text.strip_suffix('%') {
             Some(number) => {
                 let part = number.parse::<f64>().map_err(|_| wrong())? / 100.0;

@@ -163,7 +163,7 @@ impl Advertiser {
         // Raw sockets use the same calls for datagrams as UDP sockets.
         let socket = match UdpSocket::from_std(socket.into()) {
             Ok(socket) => socket,
-            Err(e) => return tracing::warn!("no router is advertised: {e}"),
+            Err(e) => return tracing::warn!("cannot send router advertisements: {e}"),
         };
         let to = SocketAddrV6::new(EVERY_NODE, 0, 0, bridge);
         let (mut pace, mut first) = (Pace::new(Instant::now()), [0; 1]);
@@ -172,7 +172,7 @@ impl Advertiser {
                 () = sleep_until(pace.next) => {
                     // The link may not be ready yet, or be gone already.
                     if let Err(e) = socket.send_to(&message, to).await {
-                        tracing::debug!("a router is not advertised: {e}");
+                        tracing::debug!("cannot send a router advertisement: {e}");
                     }
                     pace.sent(Instant::now());
                 }
@@ -184,7 +184,7 @@ impl Advertiser {
                         }
                         sleep(PAUSE).await;
                     }
-                    Err(e) => return tracing::warn!("no router is advertised any more: {e}"),
+                    Err(e) => return tracing::warn!("router advertisements have ended: {e}"),
                 },
             }
         }

@@ -16,7 +16,7 @@ use std::io;
 
 /// Applies all steps.
 pub(super) fn apply(steps: &[Step]) -> Result<()> {
-    let open = |e| Error::io("cannot speak with the kernel about the pod's network", e);
+    let open = |e| Error::io("cannot open a netlink socket for the pod's network", e);
     let mut hand = Hand { route: Socket::route().map_err(open)?, filter: Socket::netfilter().map_err(open)? };
     for step in steps {
         hand.step(step).map_err(|e| Error::io(format!("cannot set up the pod's network ({step})"), e))?;
@@ -113,7 +113,7 @@ impl Hand {
             Some(found) if found.kind == kind => Ok(found),
             Some(found) => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                format!("{name} is there already and is no {kind} but {:?}", found.kind),
+                format!("link {name} exists already with type {:?} instead of {kind}", found.kind),
             )),
             None => {
                 self.route.change(link::make(kind, name, mac, mtu))?;
@@ -123,7 +123,7 @@ impl Hand {
     }
 
     fn find(&mut self, name: &str) -> io::Result<link::Link> {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("there is no link {name}"));
+        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("link {name} does not exist"));
         self.look(name)?.ok_or_else(gone)
     }
 

@@ -19,7 +19,7 @@ const TOO_MANY: &str = "coracle !";
 
 /// The card of this name, as it was before any change.
 pub(super) fn card(socket: &mut Socket, name: &str) -> Result<Card> {
-    let cannot = |e| Error::io(format!("cannot see the card {name} of the pod's network"), e);
+    let cannot = |e| Error::io(format!("cannot read the card {name} of the pod's network"), e);
     let all = links(socket).map_err(cannot)?;
     let find = |name: &str| all.iter().find(|link| link.name == name);
     let kept = [names::stand_in(name), name.to_owned()]
@@ -29,7 +29,8 @@ pub(super) fn card(socket: &mut Socket, name: &str) -> Result<Card> {
         let what = format!("the pod has no card {name}: its network did not make one");
         return Err(Error::new(ErrorKind::NotFound, what));
     };
-    let mac = link.mac.ok_or_else(|| Error::refused(format!("the pod's card {name} is no Ethernet card")))?;
+    let mac =
+        link.mac.ok_or_else(|| Error::refused(format!("the pod's card {name} is not an Ethernet card")))?;
     let routes = match is_stand_in(link) {
         true => read_note(&link.alias)?,
         false => routes(socket, link.index).map_err(cannot)?,
@@ -40,7 +41,7 @@ pub(super) fn card(socket: &mut Socket, name: &str) -> Result<Card> {
 
 /// Existing tap of a card: a link beside it, or the card itself (a macvtap, for example).
 pub(super) fn tap(socket: &mut Socket, card: &Card) -> Result<Option<String>> {
-    let cannot = |e| Error::io(format!("cannot see the taps of the pod's card {}", card.name), e);
+    let cannot = |e| Error::io(format!("cannot read the taps of the pod's card {}", card.name), e);
     let all = links(socket).map_err(cannot)?;
     let is_tap = |link: &&Link| matches!(link.kind.as_str(), "tun" | "macvtap" | "ipvtap");
     let mut names = [names::tap(&card.name), card.name.clone()].into_iter();
@@ -63,7 +64,7 @@ pub(super) fn note(routes: &[Route]) -> String {
 fn read_note(note: &str) -> Result<Vec<Route>> {
     let wrong = || {
         Error::refused(format!(
-            "the pod's routes went when its card was put aside, and its note ({note:?}) does not tell them; delete the pod"
+            "the pod's routes were lost when its card was renamed, and the alias of its stand-in ({note:?}) does not list them; delete the pod"
         ))
     };
     let text = note.strip_prefix(NOTE).ok_or_else(wrong)?;

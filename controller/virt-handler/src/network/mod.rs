@@ -49,7 +49,7 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
         return Ok(BTreeMap::new());
     }
     namespace::inside(process, || {
-        let open = |e| Error::io("cannot speak with the kernel about the pod's network", e);
+        let open = |e| Error::io("cannot open a netlink socket for the pod's network", e);
         let mut socket = netlink::Socket::route().map_err(open)?;
         let mut plans = BTreeMap::new();
         // All plans come first: a fault in the last interface leaves the first unchanged.

@@ -19,15 +19,15 @@ pub(super) fn inside<T: Send>(process: &Process, work: impl FnOnce() -> Result<T
             work()
         };
         let thread = thread::Builder::new().name("pod-network".into()).spawn_scoped(scope, inner);
-        let thread = thread.map_err(|e| Error::io("cannot begin a thread for the pod's network", e))?;
-        thread.join().unwrap_or_else(|_| Err(Error::failed("virt-handler has a fault in a pod's network")))
+        let thread = thread.map_err(|e| Error::io("cannot start a thread for the pod's network", e))?;
+        thread.join().unwrap_or_else(|_| Err(Error::failed("bug in virt-handler: panic in a pod's network")))
     })
 }
 
 /// Refuses the node's own network, in which rules and bridges of a guest must never be made.
 fn not_the_hosts(target: &OwnedFd) -> Result<()> {
     let number = |network: &OwnedFd| {
-        let found = fstat(network).map_err(|e| Error::io("cannot tell one network from another", e))?;
+        let found = fstat(network).map_err(|e| Error::io("cannot compare network namespaces", e))?;
         Ok((found.st_dev, found.st_ino))
     };
     for host in [std::process::id(), 1] {

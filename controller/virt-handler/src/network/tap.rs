@@ -35,15 +35,10 @@ struct Request {
 )]
 pub(super) fn make(name: &str, queues: bool) -> io::Result<()> {
     if name.len() > 15 {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("{name} is too long a name for a link"),
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("the link name {name} is too long")));
     }
-    let device =
-        rustix::fs::open("/dev/net/tun", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|e| {
-            io::Error::new(io::Error::from(e).kind(), format!("/dev/net/tun cannot be opened: {e}"))
-        })?;
+    let device = rustix::fs::open("/dev/net/tun", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| io::Error::new(io::Error::from(e).kind(), format!("cannot open /dev/net/tun: {e}")))?;
     let mut request = Request { name: [0; 16], flags: TAP | NO_HEADER_OF_TUN | VIRTIO_HEADER, rest: [0; 22] };
     for (place, byte) in request.name.iter_mut().zip(name.bytes()) {
         *place = byte;

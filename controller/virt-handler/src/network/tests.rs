@@ -508,7 +508,12 @@ fn the_tap_of_a_binding_plugin_is_taken_as_it_is() {
     machine.interfaces[0].binding = Binding::Tap;
     let error = ready(&machine, &pod.process()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    assert!(error.to_string().contains("has made no tap: tap0 is not there, and eth0 is none"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("did not create a tap device: tap0 does not exist, and eth0 is not a tap device"),
+        "{error}"
+    );
     pod.ip("tuntap add dev tap0 mode tap user 107");
     let before = pod.ip("link show");
     let links = ready(&machine, &pod.process()).unwrap();

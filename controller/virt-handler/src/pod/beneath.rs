@@ -194,7 +194,9 @@ impl Folder {
         let node = self.held(name)?;
         if node.kind() != FileType::BlockDevice || node.device_number() != number {
             let shown = node.shown.display();
-            return Err(Error::refused(format!("{shown} is not the block device of that number: remove it")));
+            return Err(Error::refused(format!(
+                "{shown} is not the block device of the expected number; remove it"
+            )));
         }
         node.give()?;
         Ok(node)
@@ -213,7 +215,7 @@ impl Folder {
                 continue;
             }
             let name = std::str::from_utf8(name).map_err(|_| {
-                Error::refused(format!("{} has a name that is not UTF-8", self.shown.display()))
+                Error::refused(format!("{} has an entry whose name is not UTF-8", self.shown.display()))
             })?;
             if names.len() == most {
                 return Err(Error::refused(format!("{} holds more than {most} files", self.shown.display())));
@@ -236,7 +238,8 @@ impl Folder {
         single(name, self)?;
         let text = readlinkat(&self.fd, name, Vec::new()).map_err(|e| self.cannot(name, e))?;
         let shown = self.shown.join(name);
-        text.into_string().map_err(|_| Error::refused(format!("the link {} is not UTF-8", shown.display())))
+        text.into_string()
+            .map_err(|_| Error::refused(format!("the target of the link {} is not UTF-8", shown.display())))
     }
 
     /// Removes a file directly in this folder, if it exists.
@@ -263,14 +266,14 @@ impl Folder {
     /// Bytes that an unprivileged user may still write here.
     pub fn room(&self) -> Result<u64> {
         let found = rustix::fs::fstatvfs(&self.fd)
-            .map_err(|e| Error::io(format!("cannot see how much room {} has", self.shown.display()), e))?;
+            .map_err(|e| Error::io(format!("cannot read the free space of {}", self.shown.display()), e))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 
     /// Size of the file system in bytes.
     pub fn capacity(&self) -> Result<u64> {
         let found = rustix::fs::fstatvfs(&self.fd)
-            .map_err(|e| Error::io(format!("cannot see how large {} is", self.shown.display()), e))?;
+            .map_err(|e| Error::io(format!("cannot read the size of {}", self.shown.display()), e))?;
         Ok(found.f_blocks.saturating_mul(found.f_frsize))
     }
 
@@ -291,7 +294,7 @@ impl Folder {
         match found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
             true => Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
             false => Err(Error::failed(format!(
-                "this kernel does not say whether {shown} is a mount: Linux 5.8 is the first that does"
+                "cannot find out whether {shown} is a mount: this needs Linux 5.8 or later"
             ))),
         }
     }
@@ -321,10 +324,10 @@ impl Folder {
         let shown = shown.display();
         match e {
             Errno::LOOP => {
-                Error::refused(format!("{shown} is a link, or lies behind one; links are not followed"))
+                Error::refused(format!("{shown} is a link, or is below one; links are not followed"))
             }
             Errno::XDEV => Error::refused(format!("{shown} leads out of its folder")),
-            Errno::NOTDIR => Error::refused(format!("{shown} lies behind something that is no folder")),
+            Errno::NOTDIR => Error::refused(format!("a parent of {shown} is not a folder")),
             Errno::EXIST => Error::new(ErrorKind::Failed, format!("{shown} is there already")),
             e => Error::io(format!("cannot open {shown}"), e),
         }
@@ -408,7 +411,7 @@ impl Held {
         if self.kind() != FileType::Directory && self.stat.st_nlink > 1 {
             let shown = self.shown.display();
             return Err(Error::refused(format!(
-                "{shown} has more than one name (hard links): it is given to nobody"
+                "{shown} has more than one hard link, so its owner is not changed; remove the other names"
             )));
         }
         let flags = AtFlags::EMPTY_PATH;
@@ -416,15 +419,16 @@ impl Held {
         if self.stat.st_uid == LAUNCHER && self.stat.st_gid == LAUNCHER {
             return Ok(());
         }
-        chownat(&self.fd, "", Some(uid), Some(gid), flags)
-            .map_err(|e| Error::io(format!("cannot make {} the launcher's", self.shown.display()), e))
+        chownat(&self.fd, "", Some(uid), Some(gid), flags).map_err(|e| {
+            Error::io(format!("cannot make the launcher the owner of {}", self.shown.display()), e)
+        })
     }
 
     /// Opens the regular file by its descriptor: the path is not resolved again, and other types are refused.
     pub fn open(&self, access: Access) -> Result<File> {
         is_away_from_workers();
         if self.kind() != FileType::RegularFile {
-            return Err(Error::refused(format!("{} is no regular file", self.shown.display())));
+            return Err(Error::refused(format!("{} is not a regular file", self.shown.display())));
         }
         let how = match access {
             Access::Read => OFlags::RDONLY,
@@ -477,7 +481,7 @@ fn single(name: &str, folder: &Folder) -> Result<()> {
         name if name.contains('/') => {}
         _ => return Ok(()),
     }
-    Err(Error::refused(format!("{name:?} is no name of a file in {}", folder.shown.display())))
+    Err(Error::refused(format!("invalid file name {name:?} in {}", folder.shown.display())))
 }
 
 fn looked(fd: &OwnedFd, shown: &Path) -> Result<Stat> {

@@ -65,7 +65,7 @@ fn what_has_a_second_name_is_given_to_nobody() {
     fs::write(place.path().join("one"), "").unwrap();
     fs::hard_link(place.path().join("one"), place.path().join("two")).unwrap();
     let said = folder.held("one").unwrap().give().unwrap_err();
-    assert!(said.to_string().contains("more than one name"), "{said}");
+    assert!(said.to_string().contains("more than one hard link"), "{said}");
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn what_is_no_file_is_not_opened_and_a_pipe_does_not_stop_us() {
     fs::create_dir(place.path().join("dir")).unwrap();
     mknodat(CWD, place.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     for name in ["dir", "pipe"] {
-        assert!(folder.read(name).unwrap_err().to_string().contains("no regular file"), "{name}");
+        assert!(folder.read(name).unwrap_err().to_string().contains("not a regular file"), "{name}");
         let said = try_connect(folder.held(name).unwrap()).unwrap_err().to_string();
-        assert!(said.contains("no socket"), "{name}: {said}");
+        assert!(said.contains("not a socket"), "{name}: {said}");
     }
 }
 
@@ -138,7 +138,7 @@ fn what_is_no_file_is_not_even_opened() {
         for said in tries {
             let said = said.unwrap_err();
             assert_eq!(said.kind(), ErrorKind::Refused, "{name}: {said}");
-            assert!(said.to_string().contains("no regular file"), "{name}: {said}");
+            assert!(said.to_string().contains("not a regular file"), "{name}: {said}");
         }
         assert_eq!(opened.names(), Vec::<String>::new(), "{name} was opened");
     }

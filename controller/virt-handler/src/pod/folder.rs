@@ -165,7 +165,9 @@ impl PodFolder {
         match try_connect(folder.held(&name)?)? {
             Tried::Connected(_, Some(process)) => self.owns(&process).map(|()| process),
             Tried::Connected(_, None) => Err(Error::failed(NOT_SEEN)),
-            Tried::Full(_) => Err(Error::failed(format!("nobody takes connections from {}", shown()))),
+            Tried::Full(_) => {
+                Err(Error::failed(format!("connections to {} are not accepted: its queue is full", shown())))
+            }
         }
     }
 
@@ -183,8 +185,7 @@ impl PodFolder {
 }
 
 /// Error if processes of pods are not visible.
-pub const NOT_SEEN: &str =
-    "the launcher's process is not seen from here: virt-handler must run with hostPID: true";
+pub const NOT_SEEN: &str = "the launcher's process is not visible: virt-handler must run with hostPID: true";
 
 /// Connection to a launcher, and the listening process; `None` if the pod's processes are not visible.
 pub type Open = launcher_client::Open<Option<Process>>;

@@ -67,7 +67,8 @@ impl Layout {
     /// Layout of a launcher pod. An error names the missing part.
     pub fn of(pod: &Pod) -> Result<Layout> {
         let name = &pod.metadata.name;
-        let wrong = |what: &str| Error::refused(format!("the pod {name} is no launcher's: it has no {what}"));
+        let wrong =
+            |what: &str| Error::refused(format!("the pod {name} is not a launcher pod: it has no {what}"));
         let uid = Some(pod.metadata.uid.clone()).filter(|uid| is_uid(uid)).ok_or_else(|| wrong("uid"))?;
         let compute = pod.spec.containers.iter().find(|container| container.name == COMPUTE);
         let compute = compute.ok_or_else(|| wrong("container 'compute'"))?;
@@ -75,7 +76,7 @@ impl Layout {
         let inside = |option: &str| {
             let path = argument(compute, option).ok_or_else(|| wrong(option))?;
             in_empty_dir(compute, volumes, path).ok_or_else(|| {
-                Error::refused(format!("{option} {path} of the pod {name} does not lie in an emptyDir of it"))
+                Error::refused(format!("{option} {path} of the pod {name} is not in an emptyDir of the pod"))
             })
         };
         let whole = compute.volume_mounts.iter().filter(|mount| mount.sub_path.is_none());
@@ -101,7 +102,7 @@ impl Layout {
             let path = argument(container, "--copy-path")?;
             Some(beside(container, volumes, path).ok_or_else(|| {
                 Error::refused(format!(
-                    "what the container {} of the pod {name} holds out at {path} does not lie in an emptyDir of it",
+                    "the socket {path} of the container {} in the pod {name} is not in an emptyDir of the pod",
                     container.name
                 ))
             }))

@@ -37,7 +37,7 @@ pub fn show_device(source: &Held, target: &Held, into: &Process) -> Result<()> {
 fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes: &Attributes) -> Result<()> {
     let (from, into) = (from.mounts()?, into.mounts()?);
     let cannot = |e: Errno| {
-        let what = format!("cannot show {} as {}", source.shown().display(), target.shown().display());
+        let what = format!("cannot mount {} on {}", source.shown().display(), target.shown().display());
         Error::io(what, e)
     };
     let work = || {
@@ -52,8 +52,9 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
     // A thread that has entered a container does nothing else afterwards.
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("pod-mounts".into()).spawn_scoped(scope, work);
-        let thread = thread.map_err(|e| Error::io("cannot begin a thread for the pod's mounts", e))?;
-        let done = thread.join().map_err(|_| Error::failed("virt-handler has a fault in a pod's mounts"))?;
+        let thread = thread.map_err(|e| Error::io("cannot start a thread for the pod's mounts", e))?;
+        let done =
+            thread.join().map_err(|_| Error::failed("bug in virt-handler: panic in a pod's mounts"))?;
         done.map_err(cannot)
     })
 }
@@ -86,7 +87,7 @@ struct Attributes {
 /// True if the process is in our mount namespace. Then it is not in a container, and a mount for it would be
 /// visible everywhere.
 pub fn are_ours(process: &Process) -> Result<bool> {
-    let cannot = |e| Error::io("cannot tell whose mounts a pod's process sees", e);
+    let cannot = |e| Error::io("cannot compare the mount namespace of a pod's process", e);
     let number = |mounts: &OwnedFd| fstat(mounts).map(|found| (found.st_dev, found.st_ino)).map_err(cannot);
     Ok(number(&process.mounts()?)? == number(&Process::of(std::process::id())?.mounts()?)?)
 }

@@ -124,7 +124,9 @@ pub struct Terminated {
 impl Pod {
     /// Parses a pod of the API server; `None` if that fails, which is logged.
     pub fn read(object: &Value) -> Option<Pod> {
-        Pod::deserialize(object).inspect_err(|e| tracing::warn!("a pod is not understood: {e}")).ok()
+        Pod::deserialize(object)
+            .inspect_err(|e| tracing::warn!("cannot parse a pod of the API server: {e}"))
+            .ok()
     }
 
     /// Runtime ID of a container, which is part of its cgroup's name; `None` before its creation.

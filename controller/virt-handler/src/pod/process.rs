@@ -46,7 +46,7 @@ impl Process {
     /// The process that has this PID now.
     pub fn of(number: u32) -> Result<Process> {
         let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| Error::refused(format!("{number} is no number of a process")))?;
+        let pid = pid.ok_or_else(|| Error::refused(format!("{number} is not a process ID")))?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|e| gone(number, e))?;
         Process::held(pidfd, number)
     }
@@ -54,7 +54,8 @@ impl Process {
     /// The process that listens at the other end of a connection; `None` if it is not in the PID namespace of
     /// this process.
     pub fn listening(stream: &UnixStream) -> Result<Option<Process>> {
-        let number = peer::number(stream).map_err(|e| Error::io("cannot see which process it is", e))?;
+        let number =
+            peer::number(stream).map_err(|e| Error::io("cannot read the process ID of the listener", e))?;
         if number == 0 {
             return Ok(None);
         }
@@ -110,7 +111,7 @@ impl Process {
     fn groups(&self) -> Result<String> {
         let mut groups = String::new();
         let read = File::from(self.open("cgroup", OFlags::RDONLY)?).take(LONGEST).read_to_string(&mut groups);
-        read.map_err(|e| Error::io(format!("cannot see whose the process {} is", self.number), e))?;
+        read.map_err(|e| Error::io(format!("cannot read the cgroups of the process {}", self.number), e))?;
         Ok(groups)
     }
 
@@ -131,7 +132,7 @@ impl Process {
     fn of_its_container(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
         let found = self.open(name, flags)?;
         let own = openat(CWD, "/proc/self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        let cannot = |e| Error::io("cannot tell in which user namespace a pod's process is", e);
+        let cannot = |e| Error::io("cannot compare the user namespace of a pod's process", e);
         let number = |users: &OwnedFd| fstat(users).map(|found| (found.st_dev, found.st_ino)).map_err(cannot);
         match number(&self.open("ns/user", OFlags::RDONLY)?)? == number(&own.map_err(cannot)?)? {
             true => Ok(found),
@@ -168,7 +169,7 @@ impl Process {
 
     /// A limit of the process, read by the handle.
     fn limit(&self, resource: Resource) -> Result<Rlimit> {
-        let cannot = || format!("cannot see the limits of the process {}", self.number);
+        let cannot = || format!("cannot read the limits of the process {}", self.number);
         let mut limits = String::new();
         let file = File::from(self.open("limits", OFlags::RDONLY)?);
         file.take(LONGEST).read_to_string(&mut limits).map_err(|e| Error::io(cannot(), e))?;
@@ -178,7 +179,7 @@ impl Process {
     /// CPUs that the process may run on.
     pub(crate) fn cpus(&self) -> Result<BTreeSet<u32>> {
         let mut status = String::new();
-        let cannot = || format!("cannot see which CPUs the process {} has", self.number);
+        let cannot = || format!("cannot read the CPUs of the process {}", self.number);
         let file = File::from(self.open("status", OFlags::RDONLY)?);
         file.take(LONGEST).read_to_string(&mut status).map_err(|e| Error::io(cannot(), e))?;
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -209,8 +210,7 @@ impl Process {
 
 /// Error for a process that has ended. It is not `NotFound`, which means a socket that does not exist yet.
 fn gone(number: u32, e: Errno) -> Error {
-    Error::new(ErrorKind::Failed, format!("the process {number} is not there any more"))
-        .because(std::io::Error::from(e))
+    Error::new(ErrorKind::Failed, format!("the process {number} has ended")).because(std::io::Error::from(e))
 }
 
 /// The kernel's information about the peer of a connection.

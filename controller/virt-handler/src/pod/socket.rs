@@ -22,19 +22,20 @@ pub(super) enum Tried {
 pub(super) fn try_connect(socket: Held) -> Result<Tried> {
     let shown = socket.shown().display();
     if socket.kind() != FileType::Socket {
-        return Err(Error::refused(format!("{shown} is no socket")));
+        return Err(Error::refused(format!("{shown} is not a socket")));
     }
     // The held socket is used: its path may have changed by now, and may be too long for a socket address.
     let stream = match launcher_client::try_connect(socket.by_descriptor().as_ref()) {
         Ok(Some(stream)) => stream,
         Ok(None) => return Ok(Tried::Full(socket)),
         Err(e) if e.kind() == ConnectionRefused => {
-            return Err(Error::new(ErrorKind::NotFound, format!("nobody listens on {shown} any more")));
+            return Err(Error::new(ErrorKind::NotFound, format!("no process listens on {shown} any more")));
         }
         Err(e) => return Err(Error::io(format!("cannot connect to {shown}"), e)),
     };
-    let process = Process::listening(&stream)
-        .map_err(|e| Error::failed(format!("cannot see who listens on {shown}")).because(e))?;
+    let process = Process::listening(&stream).map_err(|e| {
+        Error::failed(format!("cannot identify the process that listens on {shown}")).because(e)
+    })?;
     Ok(Tried::Connected(stream, process))
 }
 

@@ -27,7 +27,7 @@ fn a_socket_is_reached_by_what_is_held_and_tells_who_listens() {
     drop(listener);
     let said = try_connect(folder.held(&path).unwrap()).unwrap_err();
     assert_eq!(said.kind(), ErrorKind::NotFound);
-    assert!(said.to_string().contains("nobody listens"), "{said}");
+    assert!(said.to_string().contains("no process listens"), "{said}");
 }
 
 #[test]

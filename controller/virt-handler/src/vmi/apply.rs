@@ -39,7 +39,7 @@ impl Cluster for Writer {
                 Ok(None)
             }
             ErrorKind::Refused => {
-                let what = format!("the status of {key} is refused by the API server");
+                let what = format!("the API server refused the status of {key}");
                 Err(Error::new(error::ErrorKind::Refused, what).because(error))
             }
             _ => Err(Error::failed(format!("cannot write the status of {key}")).because(error)),
@@ -62,6 +62,6 @@ impl Cluster for Writer {
 pub fn read(object: Value) -> Result<VirtualMachineInstance> {
     api::wire::read(object).map_err(|faults| {
         let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        Error::refused(format!("a VMI of the API server is not understood: {}", all.join("; ")))
+        Error::refused(format!("cannot parse a VMI of the API server: {}", all.join("; ")))
     })
 }

@@ -317,7 +317,7 @@ impl<C: Cluster> Keeper<C> {
             }
             _ => self.again.later(),
         }
-        let late = || Error::failed(format!("the launcher of {} tells no state", self.name()));
+        let late = || Error::failed(format!("the launcher of {} sent no state in time", self.name()));
         let state = state.unwrap_or_else(|_| Err(late()));
         self.heard(state);
     }
@@ -456,7 +456,7 @@ impl<C: Cluster> Keeper<C> {
         if let (Some(request), Contact::There { client, .. }) = (&plan.request, &self.contact) {
             match client.request(request).await {
                 Ok(answer) => {
-                    tracing::info!("{} is asked for {request:?}: {answer:?}", self.name());
+                    tracing::info!("sent {request:?} to {}: {answer:?}", self.name());
                     match (&self.launcher, request) {
                         (Launcher::Speaks(state), Request::Link { .. }) => {
                             self.linked = Some((state.links.clone(), request.clone()));
@@ -506,7 +506,7 @@ impl<C: Cluster> Keeper<C> {
         let Some(untold) = self.pace.may_tell(last) else { return };
         let mut event = event.clone();
         if untold > 0 {
-            event.message = format!("{} ({untold} events before this one were not told)", event.message);
+            event.message = format!("{} ({untold} events before this one were omitted)", event.message);
         }
         self.node.cluster.tell(&self.vmi.metadata, &event).await;
     }

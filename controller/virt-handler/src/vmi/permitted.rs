@@ -35,7 +35,9 @@ impl Permitted {
     /// in place.
     pub(crate) fn machine(&self, vmi: &VirtualMachineInstance) -> Result<Machine> {
         match self {
-            Permitted::NotKnown => Err(Error::failed("what this cluster permits is not known yet")),
+            Permitted::NotKnown => {
+                Err(Error::failed("the settings of the KubeVirt object are not known yet"))
+            }
             Permitted::Nothing(home) => Err(Error::failed(format!(
                 "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no VMI is \
                  started until there is one"

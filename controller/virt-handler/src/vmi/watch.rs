@@ -50,7 +50,7 @@ pub(crate) async fn run<C: Cluster>(
         () = async { tokio::join!(follows, keep(seen, home, node, health, itself)); } => {}
         // A VMI that was being deleted may be wanted again, and its keeper accepts no older object.
         why = history.wait() => tracing::error!(
-            "virt-handler begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
+            "virt-handler restarts with the current objects of the cluster, because etcd was restored from a snapshot or replaced: {why}"
         ),
     }
 }

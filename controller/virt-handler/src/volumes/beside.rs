@@ -39,7 +39,7 @@ impl<'a> Image<'a> {
     /// An image that a container beside the launcher provides.
     pub fn held_out(beside: &Beside, parts: &'a Parts<'a>) -> Result<Image<'a>> {
         let process = parts.place.beside(&beside.socket).map_err(|e| {
-            let what = format!("the container that holds {} out does not answer", beside.name);
+            let what = format!("the container with the image {} does not answer", beside.name);
             // It may not listen yet, or be gone: neither is a fault of the VMI.
             Error::failed(what).because(e)
         })?;

@@ -84,7 +84,7 @@ impl ClaimedDisk {
 /// Prepares the disk of a claim. Returns the checked file, and a note for the user.
 pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
     let unusable = |e: Error| {
-        let what = format!("the claim {} has no disk that can be used", wish.claim);
+        let what = format!("cannot use the disk of the claim {}", wish.claim);
         Error::new(e.kind(), what).because(e)
     };
     let held = match folder.held(DISK) {
@@ -100,8 +100,9 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String
     if found.uid() != LAUNCHER {
         // The PVC is the VM's own; the program that filled it need not have known the launcher's user.
         let shown = folder.shown().join(DISK);
-        give(file.as_fd())
-            .map_err(|e| Error::io(format!("cannot make {} the launcher's", shown.display()), e))?;
+        give(file.as_fd()).map_err(|e| {
+            Error::io(format!("cannot make the launcher the owner of {}", shown.display()), e)
+        })?;
     }
     if let Some(capacity) = wish.capacity {
         grow(&file, folder, found.len(), wish.largest(capacity).min(folder.capacity()?))?;
@@ -142,7 +143,7 @@ pub(super) fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Resul
             "{shown} cannot be a hostDisk: its file system keeps no extended attribute {NAMESPACE}, which says whose \
              namespace's the file is; choose a folder on another file system"
         )),
-        e => Error::io(format!("cannot tell which namespace's {shown} is"), e),
+        e => Error::io(format!("cannot read or write the namespace attribute of {shown}"), e),
     };
     match fsetxattr(file, NAMESPACE, namespace.as_bytes(), XattrFlags::CREATE) {
         Ok(()) => return Ok(()),
@@ -163,7 +164,7 @@ pub(super) fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Resul
 
 fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
     let Some(capacity) = wish.capacity else {
-        let what = format!("the claim {} has no disk.img, and how large it is, is not known yet", wish.claim);
+        let what = format!("the claim {} has no disk.img, and its size is not known yet", wish.claim);
         return Err(Error::new(ErrorKind::NotFound, what));
     };
     let (size, note) = fitting(folder, &wish.claim, capacity, wish.files)?;
@@ -216,7 +217,7 @@ fn begun(folder: &Folder, partial: &str) -> Result<File> {
         }
     }
     let shown = folder.shown().join(partial);
-    Err(Error::failed(format!("{} keeps being made and removed by others", shown.display())))
+    Err(Error::failed(format!("{} is repeatedly created and removed by other processes", shown.display())))
 }
 
 /// Tries once; `None` if the name belongs to another file by now.
@@ -241,7 +242,7 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
         }
         // A file system without locks: a file that was just created is ours all the same.
         Err(_) if is_new => {}
-        Err(e) => return Err(Error::io(format!("cannot see whether {shown} is being written"), e)),
+        Err(e) => return Err(Error::io(format!("cannot lock {shown}"), e)),
     }
     let found = sole(&file, folder, partial)?;
     // Another process may have finished it between opening and locking, and it has the disk's final name now.

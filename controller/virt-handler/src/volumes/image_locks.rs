@@ -36,9 +36,8 @@ pub(super) struct DiskAccess {
 /// Refuses a disk for now if a QEMU on this node uses it in a way that conflicts with `access`.
 pub(super) fn refuse_in_use(file: &File, shown: &Path, access: DiskAccess) -> Result<()> {
     let shown = shown.display();
-    let is_locked = |byte| {
-        is_locked(file, byte).map_err(|e| Error::io(format!("cannot see which QEMU has locked {shown}"), e))
-    };
+    let is_locked =
+        |byte| is_locked(file, byte).map_err(|e| Error::io(format!("cannot read the locks of {shown}"), e));
     let what = match access {
         DiskAccess { is_shareable: false, .. } if is_locked(WRITES)? => "writes to it",
         DiskAccess { writes: true, .. } if is_locked(FORBIDS_WRITES)? => {

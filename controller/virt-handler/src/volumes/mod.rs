@@ -204,7 +204,7 @@ impl Parts<'_> {
             let held =
                 self.root.within("/dev")?.alone()?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
             if held.kind() != FileType::BlockDevice {
-                return Err(Error::refused(format!("{device} of the claim {claim} is no block device")));
+                return Err(Error::refused(format!("{device} of the claim {claim} is not a block device")));
             }
             held.give()?;
             // A launcher outside a container sees the same node as all others.
@@ -353,7 +353,7 @@ impl Parts<'_> {
             return Ok(folder);
         }
         let shown = folder.shown().display();
-        Err(Error::refused(format!("{shown} is a folder that somebody made: no volume is mounted there")))
+        Err(Error::refused(format!("{shown} is a plain folder: no volume is mounted there")))
     }
 
     /// A folder of the launcher's container. Links of its image are followed as far as the outermost mount,

@@ -85,7 +85,9 @@ impl Parts<'_> {
             true => Ok(seen),
             false => {
                 let shown = seen.shown().display();
-                Err(Error::refused(format!("{shown} is not the launcher's own folder, but another's")))
+                Err(Error::refused(format!(
+                    "{shown} is not the launcher's own folder: another folder is mounted there"
+                )))
             }
         };
         let root = self.place.root()?;

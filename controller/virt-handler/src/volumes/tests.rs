@@ -321,7 +321,7 @@ fn the_folder_of_a_host_disk_is_the_one_that_its_path_names() {
     for path in ["/link/data/vm.img", "/mnt/last/vm.img"] {
         let said = pod.ready(&disk(path), &json!({})).unwrap_err();
         assert_eq!(said.kind(), ErrorKind::Refused);
-        assert!(said.chain().contains("is a link, or lies behind one"), "{}", said.chain());
+        assert!(said.chain().contains("is a link, or is below one"), "{}", said.chain());
     }
     let said = pod.ready(&disk("/srv/vm.img"), &json!({})).unwrap_err().to_string();
     assert!(said.contains("is not the folder /srv of the node"), "{said}");

@@ -299,7 +299,7 @@ impl Nodes {
     fn note(&mut self, note: impl FnOnce() -> String) {
         match self.notes.len() {
             NOTES => {
-                self.notes.insert("further devices are not offered, for reasons that are not said".to_owned())
+                self.notes.insert("further devices are not offered; their reasons are omitted".to_owned())
             }
             fewer if fewer < NOTES => self.notes.insert(note()),
             _ => false,

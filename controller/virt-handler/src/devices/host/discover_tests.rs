@@ -322,7 +322,7 @@ fn usb_devices_are_offered_in_sets_and_never_those_of_the_node() {
     assert_eq!(addresses(&tree.found(&nic), "v.io/nic"), ["3:10"]);
     // One of another network namespace.
     fs::remove_dir_all(tree.path("sys/devices/usb/3-2/3-2:1.0/net/enx0")).unwrap();
-    assert!(notes(&tree.found(&nic)).contains("in a network that cannot be seen"));
+    assert!(notes(&tree.found(&nic)).contains("in a network namespace that is not visible"));
 }
 
 /// Paths of mounts are tenants': links that they make, with any letters.
@@ -351,7 +351,7 @@ fn mounts_that_cannot_be_read_keep_usb_devices_alone() {
     let found = tree.found(&rules);
     assert_eq!(addresses(&found, "v.io/gpu"), ["0000:81:00.0"]);
     assert!(!found.units.contains_key("v.io/stick"));
-    assert!(notes(&found).contains("what the node uses cannot be told"), "{}", notes(&found));
+    assert!(notes(&found).contains("cannot find out which devices the node uses"), "{}", notes(&found));
 }
 
 /// A guest that makes a device of its set go does not bring the others into the set of another guest.

@@ -56,11 +56,11 @@ impl InUse {
     /// as used.
     pub(super) fn why(&self, device: &Folder) -> Option<String> {
         if let Some(why) = &self.unknown {
-            return Some(format!("what the node uses cannot be told: {why}"));
+            return Some(format!("cannot find out which devices the node uses: {why}"));
         }
         let mut left = DEVICES;
         self.below(device, DEEPEST, &mut left)
-            .unwrap_or_else(|e| Some(format!("what it is cannot be told: {}", e.chain())))
+            .unwrap_or_else(|e| Some(format!("cannot find out whether the node uses it: {}", e.chain())))
     }
 
     fn below(&self, folder: &Folder, deep: usize, left: &mut usize) -> Result<Option<String>> {
@@ -147,7 +147,7 @@ fn btrfs(sysfs: &Path) -> Result<BTreeSet<String>> {
 fn networks(net: &Folder) -> Result<Option<String>> {
     let names = net.names(DEVICES)?;
     if names.is_empty() {
-        return Ok(Some("it has a network interface in a network that cannot be seen".to_owned()));
+        return Ok(Some("it has a network interface in a network namespace that is not visible".to_owned()));
     }
     for name in names {
         // An interface that an administrator has set up is in use, with a carrier or without.

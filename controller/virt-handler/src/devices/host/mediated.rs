@@ -168,14 +168,14 @@ fn carry_out(sysfs: &Sysfs, step: &Step) -> Result<String> {
             kind_path(card, kind),
             "create",
             uuid.as_str(),
-            format!("the mediated device {uuid} of type {kind} was made of {card}"),
+            format!("created the mediated device {uuid} of type {kind} on {card}"),
         ),
         Step::Remove { uuid } => (
             format!("bus/mdev/devices/{uuid}"),
             "remove",
             "1",
             format!(
-                "the mediated device {uuid} was removed: mediatedDevicesConfiguration does not name its type"
+                "removed the mediated device {uuid}: mediatedDevicesConfiguration does not name its type"
             ),
         ),
     };

@@ -100,7 +100,7 @@ fn a_device_is_removed_when_nobody_was_offered_it_for_a_look_and_no_pod_has_it()
     let third = look(&second.leaving);
     assert_eq!(removed(), "1");
     let [Ok(note)] = &Vec::from_iter(&third.notes)[..] else { panic!("{third:?}") };
-    assert!(note.contains("was removed"), "{third:?}");
+    assert!(note.contains("removed the mediated device"), "{third:?}");
     // What cannot be known of pods keeps it.
     std::fs::write(&kept, "no JSON").unwrap();
     std::fs::remove_file(tree.sysfs().join(format!("bus/mdev/devices/{uuid}/remove"))).unwrap();

@@ -104,7 +104,7 @@ pub(crate) async fn run(
         if let Some(permitted) = permitted {
             match plugins.look.found().await {
                 Ok(found) => plugins.offer(&permitted, found),
-                Err(e) => tracing::warn!("devices of this node are not offered to VMIs: {}", e.chain()),
+                Err(e) => tracing::warn!("cannot offer devices of this node to VMIs: {}", e.chain()),
             }
         }
         tokio::select! {
@@ -124,7 +124,10 @@ async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<Given> {
     let read = move || Given::of_kubelet(&folder);
     let read = at_kubelet.run("reading which devices pods have", PATIENCE, read).await;
     read.inspect_err(|e| {
-        tracing::warn!("which USB devices the pods of this node have is not known: {}", e.chain())
+        tracing::warn!(
+            "cannot read which USB devices the pods of this node have; no USB devices are offered: {}",
+            e.chain()
+        )
     })
     .ok()
 }
@@ -191,7 +194,7 @@ impl Look {
         };
         match self.making.run("making mediated devices", PATIENCE, make).await {
             Ok(made) => self.mediated().saw(made),
-            Err(e) => tracing::warn!("mediated devices are not made: {}", e.chain()),
+            Err(e) => tracing::warn!("cannot create mediated devices: {}", e.chain()),
         }
     }
 
@@ -232,7 +235,7 @@ impl Mediated {
 fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted, given: Option<&Given>) -> Result<Found> {
     let has_usb = permitted.offered().any(|rule| matches!(rule.selector, Selector::Usb(_)));
     let in_use = match given {
-        None => InUse::unknown("what the kubelet has given to pods is not read"),
+        None => InUse::unknown("the assignments of the kubelet to pods are not known"),
         Some(_) if has_usb => InUse::read(sysfs, proc),
         Some(_) => InUse::default(),
     };
@@ -345,7 +348,7 @@ fn allocate(look: Look, resource: String) -> plugin::Allocate {
             let mut asked = units.iter().filter(|unit| ids.contains(&unit.id));
             if !known.as_mut().is_none_or(|known| asked.all(|unit| known.note(&resource, unit))) {
                 return Err(Status::resource_exhausted(
-                    "too many sets of USB devices were given; end virt-handler of this node",
+                    "too many sets of USB devices are remembered; restart virt-handler on this node",
                 ));
             }
             Ok(response)

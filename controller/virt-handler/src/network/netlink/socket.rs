@@ -148,7 +148,7 @@ impl Socket {
         let sent = sendto(&self.fd, bytes, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         match sent == bytes.len() {
             true => Ok(()),
-            false => Err(io::Error::other("the kernel took only a part of the message")),
+            false => Err(io::Error::other("the kernel accepted only a part of the message")),
         }
     }
 

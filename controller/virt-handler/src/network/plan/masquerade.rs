@@ -31,7 +31,7 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     let (bridge, tap) = (names::bridge(&card.name), names::tap(&card.name));
     let Network::Pod { cidr, cidr6 } = &given.interface.network else {
-        return Err(given.wrong("masquerade is for the pod network alone"));
+        return Err(given.wrong("masquerade supports the pod network only"));
     };
     if card.addresses.is_empty() {
         return Err(
@@ -44,7 +44,7 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         .ok_or_else(|| given.wrong("vmIPv6NetworkCIDR has no room for a gateway and a guest"))?;
     let mac = given.wanted_mac()?.unwrap_or_else(|| given.own_mac("guest"));
     if mac == BRIDGE {
-        return Err(given.wrong(format!("the macAddress {mac} is the bridge's")));
+        return Err(given.wrong(format!("the macAddress {mac} is reserved for the bridge")));
     }
     let (has_v4, has_v6) = (card.v4().is_some(), card.has_v6());
     let mut steps = vec![Step::Bridge { name: bridge.clone(), mac: BRIDGE, mtu: card.mtu }];

@@ -102,7 +102,7 @@ pub(crate) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         Binding::Bridge | Binding::ManagedTap => bridge::plan(given),
         Binding::Tap => of_plugin(given),
         Binding::Sidecar => Ok(of_sidecar(given.interface)),
-        Binding::Sriov => Err(given.wrong("a virtual function is not of the pod's network")),
+        Binding::Sriov => Err(given.wrong("a virtual function is not part of the pod's network")),
         Binding::Passt => passt::plan(given),
     }
 }
@@ -120,7 +120,7 @@ fn of_plugin(given: &Given<'_>) -> Result<NetworkPlan> {
         let plugin = given.interface.plugin.as_ref().map_or("", |plugin| &plugin.name);
         let tap = names::tap(&card.name);
         let what = format!(
-            "the network binding plugin '{plugin}' has made no tap: {tap} is not there, and {} is none",
+            "network binding plugin '{plugin}' did not create a tap device: {tap} does not exist, and {} is not a tap device",
             card.name
         );
         Error::new(ErrorKind::NotFound, given.wrong(what).to_string())
@@ -149,7 +149,7 @@ impl Given<'_> {
     /// MAC address in the manifest.
     fn wanted_mac(&self) -> Result<Option<Mac>> {
         let read = |text: &String| {
-            text.parse::<Mac>().map_err(|()| self.wrong(format!("the macAddress {text} cannot be read")))
+            text.parse::<Mac>().map_err(|()| self.wrong(format!("the macAddress {text} is invalid")))
         };
         self.interface.mac.as_ref().map(read).transpose()
     }
