@@ -27,8 +27,11 @@ pub async fn follow_with(
     follow_one(client, which, |object| {
         also(object);
         match shown.take(object) {
-            Ok(()) => tracing::info!("the certificate in {secret} is shown from now on"),
-            Err(error) => tracing::warn!("the certificate in {secret} is not taken: {}", error.chain()),
+            Ok(()) => tracing::info!("now serving the certificate of Secret {secret}"),
+            Err(error) => tracing::warn!(
+                "cannot use the certificate of Secret {secret}, keeping the earlier one: {}",
+                error.chain()
+            ),
         }
     })
     .await;
@@ -39,8 +42,13 @@ pub async fn follow_authorities(client: kube::Client, namespace: &str, authoriti
     let which = Which::only(Kind::ConfigMap, namespace, AUTHORITY);
     follow_one(client, which, |object| {
         match authorities.take(object["data"][BUNDLE].as_str().unwrap_or_default()) {
-            Ok(()) => tracing::info!("the authorities in {AUTHORITY} may sign for clients from now on"),
-            Err(error) => tracing::warn!("the authorities in {AUTHORITY} are not taken: {}", error.chain()),
+            Ok(()) => tracing::info!(
+                "now accepting client certificates of the authorities in ConfigMap {AUTHORITY}"
+            ),
+            Err(error) => tracing::warn!(
+                "cannot use the authorities in ConfigMap {AUTHORITY}, keeping the earlier ones: {}",
+                error.chain()
+            ),
         }
     })
     .await;

@@ -111,7 +111,10 @@ impl Health {
                 None => plain(StatusCode::OK, "ok"),
             },
             "/readyz" if self.ready.load(Ordering::Relaxed) => plain(StatusCode::OK, "ok"),
-            "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "the first lists have not come yet"),
+            "/readyz" => plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not ready: the first lists from the API server are not complete",
+            ),
             _ => return None,
         })
     }
@@ -152,7 +155,7 @@ impl Health {
 
     async fn measured(&self) -> HttpResponse {
         let Some(page) = self.page().await else {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "nothing is measured now");
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "metrics are not available now");
         };
         let mut response = Response::new(Bytes::from(page));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
@@ -200,7 +203,7 @@ pub struct Nothing;
 
 impl Answers for Nothing {
     async fn answer(&self, _: Asked) -> HttpResponse {
-        plain(StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics")
+        plain(StatusCode::NOT_FOUND, "unknown path; known are /healthz, /readyz and /metrics")
     }
 }
 

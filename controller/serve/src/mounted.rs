@@ -47,7 +47,7 @@ pub async fn follow<const N: usize>(paths: [PathBuf; N], take: impl Fn(&[Vec<u8>
 fn tell(told: &mut String, name: &str, error: &Error) {
     let why = error.chain();
     if *told != why {
-        tracing::warn!("{name}: not taken, what was taken before stays: {why}");
+        tracing::warn!("cannot use {name}, keeping the earlier contents: {why}");
         *told = why;
     }
 }
@@ -75,7 +75,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LARGEST {
-        let what = format!("{} has more than {LARGEST} bytes, which no Secret has", path.display());
+        let what = format!("{} has more than {LARGEST} bytes, the limit of a Secret", path.display());
         return Err(Error::new(ErrorKind::Setup, what));
     }
     Ok(Some(bytes))
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
 )]
 async fn aside<T: Send + 'static>(does: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(does).await;
-    done.unwrap_or_else(|e| Err(Error::setup("a look at files broke off", e)))
+    done.unwrap_or_else(|e| Err(Error::setup("cannot read mounted files", e)))
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ impl Line {
         if self.told.is_none_or(|told| now.saturating_duration_since(told) >= TOLD) {
             self.told = Some(now);
             tracing::warn!(
-                "requests to the API server wait: the KubeVirt object lets {} be sent each second",
+                "requests to the API server are delayed: the KubeVirt object limits them to {} per second",
                 rate.qps
             );
         }

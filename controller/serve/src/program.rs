@@ -46,15 +46,15 @@ fn begin() -> Result<()> {
     log.init();
     let change = move |verbosity| {
         if let Err(error) = handle.reload(filter(verbosity)) {
-            tracing::warn!("the log stays as it is: {error}");
+            tracing::warn!("cannot change the log level: {error}");
         }
     };
     // The first call sets it, and there is only one.
     let _ = LOG.set(Box::new(change));
     // The first call sets it; a second call would fail, but there is none.
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .map_err(|_| Error::new(cluster_client::error::ErrorKind::Setup, "TLS has a provider already"))?;
+    rustls::crypto::ring::default_provider().install_default().map_err(|_| {
+        Error::new(cluster_client::error::ErrorKind::Setup, "a TLS provider is installed already")
+    })?;
     if let Err(error) = transport::raise() {
         // The program works with fewer files too.
         tracing::warn!("{}", error.chain());

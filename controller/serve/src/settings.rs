@@ -81,7 +81,7 @@ impl Dials {
         if now.as_ref() == Some(&settings) {
             return;
         }
-        tracing::info!("the KubeVirt object says from now on: {settings:?}");
+        tracing::info!("applying the settings of the KubeVirt object: {settings:?}");
         self.terms.set(settings.tls.clone());
         self.pace.set(settings.rate);
         self.webhooks.set(settings.webhook_rate);

@@ -65,7 +65,7 @@ impl Gate {
     /// Checks that the sender of this request may read its path. An error is the answer to a refused request.
     pub async fn may_read(&self, head: &Parts, peer: Peer) -> std::result::Result<(), HttpResponse> {
         if head.method != Method::GET {
-            return Err(plain(StatusCode::METHOD_NOT_ALLOWED, "this is only read"));
+            return Err(plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET"));
         }
         let path = head.uri.path();
         let Some(token) = bearer(head) else { return Err(unauthorized()) };
@@ -75,12 +75,15 @@ impl Gate {
             Some(verdict) => verdict,
             None => {
                 let Some(_place) = ReviewSlot::take(&self.asking, peer) else {
-                    let said = "whether you may is being asked already";
+                    let said = "other requests of this address are being authorized; try again";
                     return Err(busy(StatusCode::TOO_MANY_REQUESTS, said));
                 };
                 let verdict = self.ask(path, token).await.map_err(|error| {
-                    tracing::warn!("who may read {path} cannot be told: {}", error.chain());
-                    busy(StatusCode::SERVICE_UNAVAILABLE, "the API server does not say whether you may")
+                    tracing::warn!("SubjectAccessReview for {path} failed: {}", error.chain());
+                    busy(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        "the API server did not authorize the request in time; try again",
+                    )
                 })?;
                 self.known().put(digest, verdict.clone(), Instant::now());
                 verdict
@@ -133,7 +136,8 @@ fn bearer(head: &Parts) -> Option<&str> {
 }
 
 fn unauthorized() -> HttpResponse {
-    let mut answer = plain(StatusCode::UNAUTHORIZED, "who are you? A token of the cluster is wanted");
+    let mut answer =
+        plain(StatusCode::UNAUTHORIZED, "send a token of the cluster: Authorization: Bearer TOKEN");
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     answer
 }

@@ -35,7 +35,7 @@ impl Pair {
     /// Reads a key file in PEM: PKCS#8, or PKCS#1 as CDI writes it.
     pub fn read(pem: &[u8]) -> Result<Pair> {
         let cannot = |why: String| {
-            Error::new(ErrorKind::Setup, format!("the signing key of upload tokens cannot be read: {why}"))
+            Error::new(ErrorKind::Setup, format!("cannot read the signing key of upload tokens: {why}"))
         };
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|e| cannot(e.to_string()))?;
         let key = match &key {
@@ -50,7 +50,7 @@ impl Pair {
     pub(super) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let mut signature = vec![0; self.key.public().modulus_len()];
         let signed = self.key.sign(&RSA_PSS_SHA256, &self.random, message, &mut signature);
-        signed.map_err(|_| Error::new(ErrorKind::Setup, "the signing key of upload tokens cannot sign"))?;
+        signed.map_err(|_| Error::new(ErrorKind::Setup, "signing with the key of upload tokens failed"))?;
         Ok(signature)
     }
 }
@@ -79,19 +79,19 @@ impl PublicKey {
 /// Reads all public keys of a PEM text. A text without a key, or with a key other than RSA, is an error.
 pub fn public_keys(pem: &[u8]) -> Result<Vec<PublicKey>> {
     let cannot = |why: &str| {
-        Error::new(ErrorKind::Setup, format!("the public keys of upload tokens cannot be read: {why}"))
+        Error::new(ErrorKind::Setup, format!("cannot read the public keys of upload tokens: {why}"))
     };
     let mut keys = Vec::new();
     for key in SubjectPublicKeyInfoDer::pem_slice_iter(pem) {
         let key = key.map_err(|e| cannot(&e.to_string()))?;
-        let key = rsa_key(&key).ok_or_else(|| cannot("a PUBLIC KEY is not one of RSA"))?;
+        let key = rsa_key(&key).ok_or_else(|| cannot("a PUBLIC KEY is not an RSA key"))?;
         keys.push(PublicKey(UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA256, key.to_vec())));
         if keys.len() > MOST {
-            return Err(cannot("there are more than 8"));
+            return Err(cannot("the file has more than 8 keys"));
         }
     }
     if keys.is_empty() {
-        return Err(cannot("there is no PUBLIC KEY"));
+        return Err(cannot("the file has no PUBLIC KEY block"));
     }
     Ok(keys)
 }

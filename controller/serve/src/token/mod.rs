@@ -143,12 +143,12 @@ impl fmt::Display for Refused {
 
 /// Signs a token with these claims.
 pub fn sign(pair: &Pair, claims: &Claims) -> Result<String> {
-    let body = serde_json::to_vec(claims).map_err(|e| Error::setup("a token cannot be written", e))?;
+    let body = serde_json::to_vec(claims).map_err(|e| Error::setup("cannot write a token as JSON", e))?;
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(HEADER), URL_SAFE_NO_PAD.encode(body));
     let signature = pair.sign(signed.as_bytes())?;
     let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
     if token.len() > LONGEST {
-        let what = format!("a token of {} bytes is longer than cdi-uploadproxy takes", token.len());
+        let what = format!("a token of {} bytes is longer than cdi-uploadproxy accepts", token.len());
         return Err(Error::new(ErrorKind::Refused, what));
     }
     Ok(token)

@@ -221,7 +221,10 @@ impl Body {
         let mut bytes = Vec::new();
         while let Some(frame) = self.incoming.frame().await {
             let Ok(frame) = frame else {
-                return Err(plain(StatusCode::BAD_REQUEST, "the body broke off"));
+                return Err(plain(
+                    StatusCode::BAD_REQUEST,
+                    "the connection broke before the end of the body",
+                ));
             };
             let Ok(data) = frame.into_data() else { continue };
             let size = bytes.len().saturating_add(data.len());
@@ -248,7 +251,7 @@ impl Body {
 }
 
 fn too_much() -> HttpResponse {
-    busy(StatusCode::SERVICE_UNAVAILABLE, "too much is being asked at once")
+    busy(StatusCode::SERVICE_UNAVAILABLE, "the server has no memory for further requests; try again")
 }
 
 /// Body of an answer that is being sent.

@@ -50,16 +50,19 @@ impl Authorities {
     pub fn take(&self, pem: &str) -> Result<()> {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            let authority = authority.map_err(|e| Error::setup("an authority cannot be read", e))?;
-            roots.add(authority).map_err(|e| Error::setup("an authority cannot be used", e))?;
+            let authority =
+                authority.map_err(|e| Error::setup("cannot read the certificate of an authority", e))?;
+            roots
+                .add(authority)
+                .map_err(|e| Error::setup("cannot use the certificate of an authority", e))?;
         }
         if roots.is_empty() {
-            return Err(Error::new(ErrorKind::Setup, "there is no authority"));
+            return Err(Error::new(ErrorKind::Setup, "the text has no certificate of an authority"));
         }
         let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider)
             .build()
-            .map_err(|e| Error::setup("the authorities cannot be used", e))?;
+            .map_err(|e| Error::setup("cannot verify clients by the authorities", e))?;
         *self.believed.write().unwrap_or_else(PoisonError::into_inner) = Some(Believed { roots, verifier });
         Ok(())
     }

@@ -44,7 +44,10 @@ async fn a_probe_is_answered_while_nobody_else_can_be() {
         waiting.push(fat(&server, "/gate").await);
         server.until(|_| server.answers.inside.load(Ordering::SeqCst) == at).await;
     }
-    for (path, said) in [("/any", (503, "too much is being asked at once\n")), ("/healthz", (200, "ok\n"))] {
+    for (path, said) in [
+        ("/any", (503, "the server has no memory for further requests; try again\n")),
+        ("/healthz", (200, "ok\n")),
+    ] {
         let mut stream = fat(&server, path).await;
         let (status, text) = answer(&mut stream).await.unwrap();
         assert_eq!((status, text.as_str()), said, "{path}");

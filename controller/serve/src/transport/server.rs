@@ -186,7 +186,7 @@ impl Transport {
                         // closed.
                         if let Some(count) = missed.add(tokio::time::Instant::now()) {
                             tracing::warn!(
-                                "connections cannot be taken ({count} times since the last line): {error}"
+                                "cannot accept connections ({count} times since the last message): {error}"
                             );
                         }
                         self.shared.connections().close_one(Instant::now());

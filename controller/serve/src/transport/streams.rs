@@ -93,14 +93,16 @@ impl Upgrade {
     /// handler has returned it.
     pub async fn begin(self) -> Result<Upgraded> {
         let Upgrade { connection, place, left, switched } = self;
-        let failed = |why: &str| Error::new(ErrorKind::Unreachable, format!("a stream did not begin: {why}"));
+        let failed = |why: &str| Error::new(ErrorKind::Unreachable, format!("cannot start a stream: {why}"));
         let bytes = timeout(BEGINS, connection)
             .await
-            .map_err(|_| failed(&format!("its client was not answered within {} s", BEGINS.as_secs())))?
-            .map_err(|e| failed("its client broke off").because(e))?;
+            .map_err(|_| {
+                failed(&format!("the answer to its client was not sent within {} s", BEGINS.as_secs()))
+            })?
+            .map_err(|e| failed("its client closed the connection").because(e))?;
         // A connection whose last request had another answer is handed out as well when it ends.
         if !switched.load(Ordering::Relaxed) {
-            return Err(failed("its client was answered otherwise"));
+            return Err(failed("the answer to its client was not 101"));
         }
         Ok(Upgraded { bytes: TokioIo::new(bytes), left, _place: place })
     }

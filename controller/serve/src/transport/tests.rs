@@ -327,7 +327,10 @@ async fn a_slow_body_that_holds_room_is_cut_when_another_needs_it() {
     assert_eq!(asks(&mut honest, &vec![b' '; 400 << 10]).await, length(400 << 10));
     // The request that has held its bytes longest is cut, and its client is told.
     assert_eq!(server.transport.counts().cut, 1);
-    assert_eq!(answer(&mut slow[0]).await.unwrap(), (503, "too much is being asked at once\n".to_owned()));
+    assert_eq!(
+        answer(&mut slow[0]).await.unwrap(),
+        (503, "the server has no memory for further requests; try again\n".to_owned())
+    );
     // All memory is released in the end.
     drop((slow, honest));
     server.until(|counts| counts.held == 0 && counts.open == 0).await;

@@ -37,7 +37,7 @@ struct Now {
 impl Shown {
     /// Shows a new self-signed certificate until another is set.
     pub fn own(name: &str) -> Result<Shown> {
-        let cannot = |e: rcgen::Error| Error::setup("a certificate for the time being cannot be made", e);
+        let cannot = |e: rcgen::Error| Error::setup("cannot make a self-signed certificate", e);
         let key = rcgen::KeyPair::generate().map_err(cannot)?;
         let params = rcgen::CertificateParams::new(vec![name.to_owned()]).map_err(cannot)?;
         let certificate = params.self_signed(&key).map_err(cannot)?;
@@ -49,7 +49,7 @@ impl Shown {
     pub fn take(&self, secret: &Value) -> Result<()> {
         let file = |name: &str| {
             let text = secret["data"][name].as_str().unwrap_or_default();
-            STANDARD.decode(text).map_err(|e| Error::setup(format!("{name} of the secret is no base64"), e))
+            STANDARD.decode(text).map_err(|e| Error::setup(format!("{name} of the Secret is not base64"), e))
         };
         self.take_pem(&file("tls.crt")?, &file("tls.key")?)
     }
@@ -98,18 +98,18 @@ impl ResolvesClientCert for Shown {
 /// Certificate chain with its key.
 fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
     let bad = |what: &str, e: rustls::pki_types::pem::Error| {
-        Error::setup(format!("the secret's {what} cannot be read"), e)
+        Error::setup(format!("cannot read the {what} of the Secret"), e)
     };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
         .collect::<std::result::Result<_, _>>()
         .map_err(|e| bad("certificate", e))?;
     if chain.is_empty() {
-        return Err(Error::new(ErrorKind::Setup, "the secret holds no certificate"));
+        return Err(Error::new(ErrorKind::Setup, "the Secret has no certificate"));
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| bad("key", e))?;
     let provider = rustls::crypto::ring::default_provider();
     CertifiedKey::from_der(chain, key, &provider)
-        .map_err(|e| Error::setup("the secret's certificate and key do not fit", e))
+        .map_err(|e| Error::setup("certificate and key of the Secret do not match", e))
 }
 
 /// TLS settings of the cluster. Until they are known, only TLS 1.3 is spoken, since the cluster may require
@@ -152,7 +152,10 @@ impl Offer {
         if made.0 != wanted {
             match made_for(&wanted, &self.shown, self.clients.as_ref()) {
                 Ok(config) => made.1 = config,
-                Err(error) => tracing::warn!("TLS is spoken as before: {}", error.chain()),
+                Err(error) => tracing::warn!(
+                    "cannot apply the TLS settings, keeping the earlier ones: {}",
+                    error.chain()
+                ),
             }
             made.0 = wanted;
         }
@@ -205,8 +208,8 @@ fn made_for(
 /// is a snapshot: make it anew when the authorities change.
 pub fn client_config(shown: Arc<Shown>, authorities: &Authorities) -> Result<Arc<ClientConfig>> {
     let roots = authorities.roots();
-    let roots =
-        roots.ok_or_else(|| Error::new(ErrorKind::Unreachable, "the authorities are not known yet"))?;
+    let roots = roots
+        .ok_or_else(|| Error::new(ErrorKind::Unreachable, "the certificate authorities are not known yet"))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -210,6 +210,6 @@ async fn a_stream_that_is_answered_otherwise_does_not_begin() {
     let (head, _stream) = server.ask(text).await;
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     let why = timeout(LONG, server.told.recv()).await.expect("it waits").unwrap().unwrap_err();
-    assert!(why.to_string().contains("answered otherwise"), "{why}");
+    assert!(why.to_string().contains("was not 101"), "{why}");
     server.until(0).await;
 }
