@@ -26,7 +26,7 @@ pub(crate) fn claims(
         ));
     };
     verifier.verify(token, now).map_err(|refused| {
-        tracing::info!("an upload is refused: {refused}");
+        tracing::info!("refused an upload: {refused}");
         let status = match refused {
             Refused::OtherPurpose => StatusCode::BAD_REQUEST,
             _ => StatusCode::UNAUTHORIZED,

@@ -67,8 +67,8 @@ pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<R
                 State::Refused(format!("rejecting Upload Request for PVC {name} that doesn't exist"))
             }
             Err(error) => {
-                tracing::warn!("an upload to PVC {namespace}/{name} has to wait: {}", error.chain());
-                State::Refused(format!("the API server does not tell about PVC {name}; try again"))
+                tracing::warn!("cannot read PVC {namespace}/{name} of an upload: {}", error.chain());
+                State::Refused(format!("cannot read PVC {name} from the API server; try again"))
             }
         };
         match state {

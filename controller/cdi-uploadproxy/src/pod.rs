@@ -85,9 +85,10 @@ impl Pods {
         match shaken {
             Ok(Ok(stream)) => Ok(Pod { stream }),
             Ok(Err(error)) => Err(format!("TLS with {host}:{PORT}: {error}")),
-            Err(_) => {
-                Err(format!("{host}:{PORT} did not answer the handshake within {} s", ATTEMPT.as_secs()))
-            }
+            Err(_) => Err(format!(
+                "{host}:{PORT} did not complete the TLS handshake within {} s",
+                ATTEMPT.as_secs()
+            )),
         }
     }
 
@@ -100,8 +101,8 @@ impl Pods {
             Some(address) => vec![address],
             None => {
                 let found = timeout(ATTEMPT, lookup_host((host, PORT))).await;
-                let found = found.map_err(|_| format!("DNS does not answer for {host}"))?;
-                found.map_err(|error| format!("DNS does not know {host}: {error}"))?.collect()
+                let found = found.map_err(|_| format!("DNS did not answer the lookup of {host} in time"))?;
+                found.map_err(|error| format!("DNS lookup of {host} failed: {error}"))?.collect()
             }
         };
         let mut why = format!("DNS has no address of {host}");
@@ -128,7 +129,7 @@ impl Pod {
             let (head, body) = sender.send_request(request).await.map_err(broke)?.into_parts();
             let body = Limited::new(body, LARGEST).collect().await;
             let body =
-                body.map_err(|error| format!("the answer of the upload pod did not come whole: {error}"))?;
+                body.map_err(|error| format!("the answer of the upload pod is incomplete: {error}"))?;
             Ok::<_, String>(HttpResponse::from_parts(head, body.to_bytes()))
         };
         let (mut answer, mut connection) = (pin!(answer), pin!(connection));

@@ -84,7 +84,7 @@ impl Uploads {
         let expects = of_client.contains_key(header::EXPECT);
         let route = Route::of(&method, &path);
         let claims = match route {
-            Route::Nowhere => Err(plain(StatusCode::NOT_FOUND, "there is nothing here")),
+            Route::Nowhere => Err(plain(StatusCode::NOT_FOUND, "unknown path; upload to /v1beta1/upload")),
             _ => bearer::claims(of_client, &self.verifier, Timestamp::now()),
         };
         let headers = headers::onward(of_client);
@@ -123,7 +123,7 @@ impl Uploads {
             Err(why) => return said(StatusCode::SERVICE_UNAVAILABLE, escaped(&why)),
         };
         let Some(path) = wanted.route.at_pod(content) else {
-            let what = "an archive has no resumable upload: send it to /v1beta1/upload";
+            let what = "archives do not support resumable uploads; send the archive to /v1beta1/upload";
             return plain(StatusCode::NOT_FOUND, what);
         };
         let host = host(namespace, &filled);
