@@ -18,7 +18,7 @@ const KEPT: usize = 3;
 /// Labels that tell VMs of a disk how they are best run.
 const OF_VMS: &str = "instancetype.kubevirt.io/";
 
-/// What there is.
+/// DataVolumes and DataSource of a DataImportCron.
 pub(super) struct Imports<'a> {
     cron: &'a DataImportCron,
     /// Its DataVolumes.
@@ -173,14 +173,14 @@ pub(super) fn volume(
     (Key::new(Kind::DataVolume, namespace, name), object)
 }
 
-/// Why an import failed, in the words of its DataVolume.
+/// The message of the DataVolume of an import that failed.
 pub(super) fn why_failed(volume: &DataVolume) -> String {
     let mut said = volume.status.iter().flat_map(|status| &status.conditions);
     let ready = said.find(|said| said.r#type == ConditionType::Ready);
     ready.and_then(|said| said.message.clone()).unwrap_or_else(|| "its conditions do not say why".to_owned())
 }
 
-/// What does not stay behind has an owner, with which it goes.
+/// Sets the owner of an object that is to be deleted with the DataImportCron.
 fn owned(cron: &DataImportCron, object: &mut Value) {
     if cron.spec.retention_policy == Some(RetentionPolicy::None) {
         object["metadata"]["ownerReferences"] =

@@ -1,4 +1,4 @@
-//! The reasons and sentences of the conditions of a DataImportCron, as upstream has them.
+//! Reasons and messages of the conditions of a DataImportCron, as upstream has them.
 
 use cluster_model::objects::Failure;
 
@@ -14,20 +14,20 @@ pub(super) const OUTDATED: &str = "Outdated";
 pub(super) const SCHEDULED: &str = "ImportScheduled";
 pub(super) const IN_PROGRESS: &str = "ImportProgressing";
 
-/// Stands before what went wrong with the last poll, at the end of the message of `UpToDate`.
+/// Prefix of the failure of the last poll, at the end of the message of `UpToDate`.
 const FAILED: &str = "; the last poll failed: ";
 
-/// A sentence, and behind it what went wrong with the last poll.
+/// A message, followed by the failure of the last poll.
 pub(super) fn with_trouble(sentence: &str, trouble: Option<&str>) -> String {
     trouble.map_or_else(|| sentence.to_owned(), |trouble| format!("{sentence}{FAILED}{trouble}"))
 }
 
-/// What went wrong with the last poll, by what was said: who begins anew has it from nowhere else.
+/// The failure of the last poll in a message. After a restart of virt-controller there is no other record of it.
 pub(super) fn trouble_of(message: &str) -> Option<&str> {
     message.split_once(FAILED).map(|(_, trouble)| trouble)
 }
 
-/// Why a DataVolume could not be made.
+/// The message of a DataVolume that could not be made.
 pub(super) fn not_made(name: &str, failed: &Failure) -> String {
     format!("DataVolume {name} cannot be made: {}", failed.message)
 }

@@ -139,7 +139,7 @@ fn active<'a>(world: &'a World, namespace: &str, name: &str) -> Option<&'a DataI
     (is_there && is_served).then_some(cron)
 }
 
-/// What came of the last poll, where that is known.
+/// The result of the last poll, where that is known.
 fn polled<'a>(world: &'a World, cron: &DataImportCron) -> Option<&'a Polled> {
     let meta = &cron.metadata;
     let at = (meta.namespace.clone()?, meta.name.clone()?);

@@ -44,7 +44,7 @@ use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Why a DataVolume takes a PVC that was there before it.
+/// The reason for which a DataVolume takes a PVC that existed before; `None` where it does not.
 pub(super) fn reason(
     world: &World,
     volume: &DataVolume,

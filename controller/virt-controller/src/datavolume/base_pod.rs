@@ -1,5 +1,4 @@
-//! What all pods of cdi-worker have in common, whatever they do and whoever owns them: nobody's rights, no token, nothing of the
-//! node, and what the settings of the cluster say.
+//! The common part of all pods of cdi-worker: no rights, no token, no access to the node, and the settings of the cluster.
 
 use super::settings;
 use cluster_model::config::{Config, cdi, imports};
@@ -11,7 +10,7 @@ use serde_json::{Map, Value, json};
 /// Memory that a worker holds for every input but one that itself demands more.
 pub(super) const MEMORY: &str = "128Mi";
 
-/// What differs.
+/// The parts that differ between pods.
 pub(crate) struct BasePod<'a> {
     /// With the settings of the cluster.
     pub(crate) world: &'a World,
@@ -19,9 +18,9 @@ pub(crate) struct BasePod<'a> {
     pub(crate) namespace: Option<&'a str>,
     /// The owner reference.
     pub(crate) owner: Value,
-    /// What it does, as its label says it.
+    /// The work, as the label has it.
     pub(crate) work: &'a str,
-    /// It fetches from servers that a tenant names: through the proxy of imports.
+    /// The pod fetches from servers that a tenant names, through the proxy of imports.
     pub(crate) fetches: bool,
     pub(crate) attempt: i64,
     /// Labels beside those of all workers.
@@ -30,7 +29,7 @@ pub(crate) struct BasePod<'a> {
     pub(crate) volumes: Vec<Value>,
 }
 
-/// Its container. Volumes are mounted by whoever knows them.
+/// The container of a pod, without mounts of volumes.
 pub(crate) fn container(world: &World, name: &str, verb: &str, mut env: Vec<Value>) -> Value {
     env.push(json!({"name": "MEMORY_LIMIT", "valueFrom": {"resourceFieldRef": {
         "containerName": name, "resource": "limits.memory"}}}));

@@ -488,7 +488,7 @@ fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Out
 /// Pause until the nodes are looked at again, where one cannot mount images.
 const NODES: SignedDuration = SignedDuration::from_mins(1);
 
-/// Why the cluster has no image volumes.
+/// The reason why the cluster has no image volumes; `None` where it has.
 fn no_image_volumes(world: &World, config: &Config) -> Option<&'static str> {
     if !config.image_volumes {
         Some("the feature gate ImageVolume is disabled in the KubeVirt object")

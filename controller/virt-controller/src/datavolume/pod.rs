@@ -36,12 +36,11 @@ const DATA: &str = "cdi-data-vol";
 /// Room for clusters of a qcow2 that arrive before their tables: usually none. In a file system they wait beside the disk.
 const SPOOL: &str = "1Gi";
 
-/// What a worker's pod depends on beside the DataVolume.
+/// The input of a worker pod beside the DataVolume.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerInput<'a> {
     /// The settings of the cluster.
     pub(super) config: &'a Config,
-    /// What is known of the cluster.
     pub(super) world: &'a World,
     /// The PVC as it is.
     pub(super) claim: &'a PersistentVolumeClaim,
@@ -52,9 +51,9 @@ pub(super) struct WorkerInput<'a> {
     /// What the pod does. Of an upload: until when it waits for one, before its certificate ends.
     pub(super) work: Work,
     pub(super) deadline: Option<Timestamp>,
-    /// What the pod is told about registries.
+    /// Settings of registries for the pod.
     pub(super) told: &'a Told,
-    /// Where the disk of a clone is.
+    /// The address of the source pod of a clone.
     pub(super) clone: Option<job::Clone>,
 }
 
@@ -148,7 +147,7 @@ fn imported(
     Ok(job)
 }
 
-/// What a worker pod is made of.
+/// The parts of a worker pod.
 pub(crate) struct Part<'a> {
     /// With the settings of the cluster.
     pub(crate) world: &'a World,
@@ -258,7 +257,8 @@ fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
     });
 }
 
-/// Where the consumer can run, its volume is made: what the VMI says stands before what the cluster says of worker pods.
+/// Places the pod where its consumer can run, since the volume is made there. Settings of the VMI take precedence over those of the
+/// cluster for worker pods.
 fn place(spec: &mut Value, around: &WorkerInput<'_>) {
     let Some((vmi, machine)) = around.consumer else { return };
     let wanted = crate::pod::placement(vmi, machine, around.config);

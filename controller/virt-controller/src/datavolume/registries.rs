@@ -1,5 +1,5 @@
-//! What an importer pod is told about registries, and about the proxy. The administrator of the cluster says it; the DataVolume's
-//! author does not.
+//! Settings of registries and of the proxy that an importer pod gets. The administrator of the cluster sets them, not the author of the
+//! DataVolume.
 //!
 //! ```text
 //!  ConfigMap trusted-ca-proxy-bundle-cm, where importProxy.trustedCAProxy names it ── certificates ──► environment of the pod ─► TOLD
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 /// which takes 128 KiB.
 const MOST: usize = 48 << 10;
 
-/// What one pod is told.
+/// Settings of registries and of the proxy for one pod.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Told {
     insecure: bool,
@@ -87,7 +87,7 @@ impl Told {
         }
     }
 
-    /// Nothing is told.
+    /// True without any settings.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Told::default()
     }
@@ -99,7 +99,7 @@ impl Told {
         (!self.is_empty()).then(|| format!("{:016x}", names::fnv(&text)))
     }
 
-    /// Whether a pod was told this.
+    /// True where a pod was made with these settings.
     pub(crate) fn is_known_to(&self, pod: &Pod) -> bool {
         pod.meta.annotations.get(TOLD).cloned() == self.sum()
     }
@@ -133,7 +133,7 @@ fn authorities(world: &World) -> Result<Option<String>, String> {
     Ok(Some(pem))
 }
 
-/// Whether a registry may be asked without TLS, or with a certificate that nobody believes: `HOST[:PORT]` as it stands in the list.
+/// True where a registry may be used without TLS, or with an untrusted certificate: `HOST[:PORT]` as in the list.
 fn is_insecure(world: &World, host: &str) -> bool {
     let listed = imports::read(world).insecure_registries;
     listed.iter().any(|one| one.trim().eq_ignore_ascii_case(host))

@@ -1,4 +1,4 @@
-//! What the settings of the cluster (the CDIConfig `config`) say of worker pods.
+//! Settings of the cluster (the CDIConfig `config`) for worker pods.
 //!
 //! | setting | holds for | where the DataVolume says so too |
 //! |---|---|---|
@@ -23,7 +23,7 @@ pub(super) fn preallocates(volume: &DataVolume, settings: &CDIConfigSpec) -> boo
     volume.spec.preallocation.or(settings.preallocation).unwrap_or(false)
 }
 
-/// Where a pod runs.
+/// Places a pod by the settings of the CDI object.
 pub(super) fn place(spec: &mut Value, workers: Workers) {
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
     for (label, value) in workers.node_selector {

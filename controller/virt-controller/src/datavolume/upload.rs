@@ -1,5 +1,5 @@
-//! What an upload has beside an import: a certificate, a name by which cdi-uploadproxy reaches its pod, and a client that is
-//! waited for.
+//! Parts of an upload that an import does not have: a certificate, a Service by which cdi-uploadproxy reaches the pod, and a client
+//! that the pod waits for.
 //!
 //! ```text
 //!  authorities there and spread? ──no──► waits, with that reason
@@ -34,17 +34,17 @@ use cluster_model::worker::{APP, PORT, WORK};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// How long a pod waits for an upload, at most.
+/// The longest time that a pod waits for an upload.
 const LONGEST: SignedDuration = SignedDuration::from_hours(12);
-/// How long before the end of its certificate it makes room for the next one.
+/// The time before the end of its certificate at which a pod ends, so that the next one gets a new certificate.
 const EARLIER: SignedDuration = SignedDuration::from_mins(5);
-/// The time between two looks at authorities that are not there yet.
+/// Pause until authorities that do not exist yet are looked for again.
 const LOOK: SignedDuration = SignedDuration::from_secs(15);
 
-/// How long a pod waits for its Secret, which somebody has taken away, until another pod takes its place.
+/// The time that a pod waits for its Secret, where that was deleted, until another pod takes its place.
 const STUCK: SignedDuration = SignedDuration::from_mins(2);
 
-/// A pod that cannot begin without its Secret: when another takes its place.
+/// The time at which another pod takes the place of one that cannot start without its Secret.
 pub(super) fn stuck(world: &World, pod: &Pod) -> Option<Timestamp> {
     let warning = world.warning(pod).filter(|warning| warning.reason == "FailedMount")?;
     // The kubelet's words: `MountVolume.SetUp failed for volume "tls" : secret "NAME" not found`.
@@ -53,12 +53,12 @@ pub(super) fn stuck(world: &World, pod: &Pod) -> Option<Timestamp> {
     warning.message.contains(&secret).then(|| made.checked_add(STUCK).unwrap_or(made))
 }
 
-/// Until when a pod waits for an upload.
+/// The time until which a pod waits for an upload.
 pub(super) fn deadline(span: &Span, now: Timestamp) -> Timestamp {
     now.checked_add(LONGEST).unwrap_or(span.until).min(end(span))
 }
 
-/// Until when a pod can serve at all.
+/// The time until which a pod can serve with its certificate.
 pub(super) fn end(span: &Span) -> Timestamp {
     span.until.checked_sub(EARLIER).unwrap_or(span.until)
 }
@@ -76,7 +76,7 @@ pub(super) fn labels(claim: &ObjectMeta) -> Map<String, Value> {
     labels.into_iter().map(|(label, value)| (label.to_owned(), value)).collect()
 }
 
-/// By these a pod is reached: its Secret and its Service, before the pod itself.
+/// Makes the Secret and the Service of a pod, before the pod itself.
 pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &str) -> Plan {
     let mut plan = Plan::default();
     let meta = &claim.meta;
@@ -115,7 +115,7 @@ pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &s
     plan
 }
 
-/// Nobody needs to reach the pod any more. Where the pod goes too, it goes last: while it is there, all of it is done again.
+/// Deletes the Secret and the Service of a pod. The pod itself is deleted last: while it exists, all of this is done again.
 pub(super) fn take_away(claim: &PersistentVolumeClaim) -> Plan {
     let mut plan = Plan::default();
     let (name, namespace) = (name(&claim.meta), claim.meta.namespace.clone().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! How it is with the worker pod of a disk.
+//! The state of the worker pod of a disk.
 
 use api::job::{Report, Stage};
 use cluster_model::objects::{Pod, Work, World};
@@ -8,26 +8,26 @@ use jiff::{SignedDuration, Timestamp};
 /// Pauses before the pod after one that did not end its work, in seconds: the first and the longest.
 pub(crate) const PAUSE: (i64, i64) = (5, 300);
 
-/// Where the work stands.
+/// The state of a worker pod.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Worker<'a> {
     /// There is no pod.
     None,
-    /// The pod does not run yet: a word and a sentence.
+    /// The pod does not run yet: reason and message.
     Waits(String, String),
-    /// It runs, and said this last.
+    /// The pod runs. Its last report, where there is one.
     Runs(Option<&'a Report>),
-    /// The disk is whole.
+    /// The disk is complete.
     Done(Report),
-    /// It failed, and another pod cannot mend that.
+    /// The work failed, and another pod cannot do better.
     Failed(Report),
-    /// It did not end its work: a word, a sentence, and when the next pod begins.
+    /// The pod ended before its work: reason, message, and the time of the next pod.
     Broke(String, String, Timestamp),
-    /// Its certificate is about to end, and nobody sends it anything: a sentence. The next pod begins at once.
+    /// The certificate of the pod is about to end, and no client sends anything: a message. The next pod begins at once.
     Late(String),
 }
 
-/// Looks at the pod that does this work.
+/// The state of the pod that does this work.
 ///
 /// An upload that failed for good is no end: the next pod takes another one. `seen`: since when it is said that the pod does not
 /// run. `image`: what the node pulls for it, beside the worker's own image.
@@ -99,7 +99,7 @@ pub(crate) fn look<'a>(
     Worker::Waits(word, message)
 }
 
-/// How many pods before this one did not end their work.
+/// The number of earlier pods that ended before their work.
 pub(crate) fn attempt(pod: &Pod) -> i64 {
     pod.meta.annotations.get(ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0).max(0)
 }
@@ -119,7 +119,7 @@ fn after(ended: Timestamp, attempt: i64) -> Timestamp {
     ended.checked_add(SignedDuration::from_secs(pause)).unwrap_or(ended)
 }
 
-/// Why a pod with this container does not run, in the scheduler's or the kubelet's words.
+/// Reason and message of the scheduler or the kubelet why a pod with this container does not run.
 pub(crate) fn why(
     world: &World,
     pod: &Pod,

@@ -1,4 +1,4 @@
-//! How an export stands, as the annotations of the PVC say it: they are all the memory there is.
+//! The state of an export in the annotations of the PVC. There is no other record of it.
 
 use api::cdi::annotations::{
     EXPORT_ANSWERS, EXPORT_DIGEST, EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_PROGRESS, EXPORT_REASON,
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 /// The longest sentence and the longest word that are noted.
 const LONGEST: (usize, usize) = (1000, 63);
 
-/// Where an export stands.
+/// The phase of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// It waits.
+    /// The export waits.
     #[default]
     Pending,
     /// The pod works.
@@ -50,12 +50,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Nothing was done yet.
+    /// The answer to a new request.
     pub(super) fn to(request: String) -> Answer {
         Answer { request, ..Answer::default() }
     }
 
-    /// What annotations say.
+    /// Reads the answer from annotations.
     pub(super) fn of(annotations: &BTreeMap<String, String>) -> Option<Answer> {
         let text = |name: &str| annotations.get(name).cloned().unwrap_or_default();
         let phase = text(EXPORT_PHASE);
@@ -95,7 +95,7 @@ impl Answer {
         all
     }
 
-    /// It stands so, in these words.
+    /// Sets phase, reason and message.
     pub(super) fn say(&mut self, phase: Phase, reason: &str, message: &str) {
         self.phase = phase;
         self.reason = plain(reason, LONGEST.1);
@@ -112,7 +112,7 @@ fn plain(text: &str, most: usize) -> String {
     text.chars().filter(|c| !c.is_control()).take(most).collect()
 }
 
-/// How far a worker is: in whole percents, so that a PVC is written a hundred times at most.
+/// Progress of a worker in whole percents, so that a PVC is written a hundred times at most.
 pub(super) fn percent(report: &Report) -> String {
     let Some(total) = report.total.filter(|&total| total > 0) else { return String::new() };
     let percent = u128::from(report.done) * 100 / u128::from(total);

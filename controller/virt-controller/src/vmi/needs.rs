@@ -1,11 +1,11 @@
-//! What a VMI needs before its pod is made: its PVCs, and the bytes in them.
+//! PVCs that a VMI needs before its pod is made, and their content.
 
 use api::datavolume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{PersistentVolumeClaim, Work, World, claims_of};
 use std::collections::BTreeMap;
 
-/// How it is with what a VMI needs.
+/// The state of the PVCs of a VMI.
 pub(super) enum Needs {
     /// All is there; the PVCs by name.
     There(BTreeMap<String, PersistentVolumeClaim>),

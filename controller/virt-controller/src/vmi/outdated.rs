@@ -1,4 +1,4 @@
-//! Whether a launcher pod is of another version than new ones: the label [`cluster_model::objects::OUTDATED`] of its VMI.
+//! Launcher pods of another version than new ones: the label [`cluster_model::objects::OUTDATED`] of their VMIs.
 //!
 //! Compared are the name of the image behind its last slash and its tag. A registry in front of it, or a digest behind it, is what a
 //! webhook of the cluster writes into pods (a mirror, a pinned image): a new pod would have it as well, and whoever evicts what

@@ -1,4 +1,4 @@
-//! What a pod's state means for its VMI.
+//! The state of a launcher pod, as its VMI sees it.
 
 use crate::pod::LOG;
 use api::launcher::Ending;
@@ -29,7 +29,7 @@ pub(super) fn lost(pod: &Pod) -> Option<&Container> {
     })
 }
 
-/// Why a container of the pod does not start, in the kubelet's words.
+/// Reason and message of the kubelet why a container of the pod does not start.
 pub(super) fn trouble(pod: &Pod) -> Option<(String, String)> {
     let waiting =
         pod.containers.iter().filter_map(|container| Some((container, container.waiting.as_ref()?)));
@@ -43,7 +43,7 @@ pub(super) fn trouble(pod: &Pod) -> Option<(String, String)> {
     Some((reason.clone(), message))
 }
 
-/// How a pod ended, or why it is being deleted: a word and a sentence.
+/// Reason and message of the end of a pod, or of its deletion.
 pub(super) fn end(pod: &Pod) -> (String, String) {
     if let Some(reason) = &pod.reason {
         return (reason.clone(), pod.message.clone().unwrap_or_default());

@@ -73,7 +73,7 @@ fn look(
     Ok((found, None))
 }
 
-/// What stands in the way of a PVC of our name.
+/// The message about a PVC of our name that another VM owns.
 fn of_another(claim: &PersistentVolumeClaim) -> String {
     let [namespace, name] =
         [&claim.meta.namespace, &claim.meta.name].map(|said| said.as_deref().unwrap_or_default());
@@ -123,7 +123,7 @@ fn found<'a>(
     labelled.chain(older).find(|claim| claim.meta.deletion_timestamp.is_none() && is_ours(claim))
 }
 
-/// What the PVC is owned by: the VM, or a VMI without one.
+/// The owner of the PVC: the VM, or a VMI without one.
 fn looks_after(vmi: &ObjectMeta) -> Value {
     match owner::controller(vmi).filter(|owner| owner.kind == Kind::VirtualMachine.name()) {
         Some(vm) => json!({

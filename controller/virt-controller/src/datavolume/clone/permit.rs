@@ -32,14 +32,14 @@ use cluster_model::webhooks::{Question, asks};
 use jiff::{SignedDuration, Timestamp};
 use serve::token::{Cloned, Named, PublicKey, Refused, public_keys, verify_clone_of};
 
-/// How long after a webhook was made every API server asks it.
+/// The time after which every API server calls a new webhook.
 const SPREAD: SignedDuration = SignedDuration::from_secs(10);
-/// Why a clone waits whose maker has shown no right.
+/// Reason of a clone whose creator has shown no right.
 const DENIED: &str = "CloneNotPermitted";
-/// Why a clone waits that has waited for longer than the key of its token is known.
+/// Reason of a clone that has waited for longer than the key of its token is known.
 const FORGOTTEN: &str = "CloneTokenExpired";
 
-/// Whoever made the DataVolume may clone the PVC of this namespace and name.
+/// Checks that the creator of the DataVolume may clone the PVC of this namespace and name.
 pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> Result<(), Stop> {
     let meta = request.meta();
     let own = meta.namespace.as_deref().unwrap_or_default();

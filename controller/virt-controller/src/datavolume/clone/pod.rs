@@ -21,10 +21,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// What a source pod depends on.
+/// The input of a source pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourcePodInput<'a> {
-    /// What is known of the cluster.
     pub(super) world: &'a World,
     /// The PVC that is cloned.
     pub(super) source: &'a PersistentVolumeClaim,

@@ -35,9 +35,9 @@ use jiff::{SignedDuration, Timestamp};
 pub(super) const UNREAD: &str = "CloneNotStarted";
 /// The reason of a clone whose source pod went because its reader read nothing.
 pub(super) const STALLED: &str = "CloneStalled";
-/// How long a source pod may take until it is ready.
+/// The time that a source pod may take until it is ready.
 const STARTS: SignedDuration = SignedDuration::from_mins(10);
-/// How long a source pod waits for a reader.
+/// The time that a source pod waits for a reader.
 const IDLE: SignedDuration = SignedDuration::from_mins(5);
 /// How long a reader may stand still; and how long nothing may be sent to one that says it does not.
 const STILL: SignedDuration = SignedDuration::from_mins(30);
@@ -110,7 +110,7 @@ fn after_pause(count: i64, since: Timestamp) -> Timestamp {
     since.checked_add(SignedDuration::from_secs(pause)).unwrap_or(since)
 }
 
-/// What the source pod waits for: to be ready, for a reader, or for a reader that reads.
+/// The event that the source pod waits for: to be ready, a reader, or progress of the reader.
 fn awaited(
     request: &Request<'_>,
     target: &PersistentVolumeClaim,
@@ -176,7 +176,7 @@ fn still(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<Awaited> {
     Some(Awaited { until: after(counts, STILL).min(after(sent, STILL_AT_MOST)), reason: STALLED, why })
 }
 
-/// When the last importer pod ended, if one ran: since then it is said that none does.
+/// The time at which the last importer pod ended, if one ran: the condition Running changed then.
 fn last_reader_ended(request: &Request<'_>) -> Option<Timestamp> {
     let said = running(&request.status).filter(|said| said.status == "False")?;
     past(request, said.last_transition_time.as_ref())

@@ -46,15 +46,15 @@ const DEVICE: SignedDuration = SignedDuration::from_hours(23);
 /// The reason of a clone that is not done in that time.
 const TOO_LONG: &str = "CloneTooLong";
 
-/// How it is with the source pod.
+/// The state of the source pod.
 pub(in super::super) enum Served<'a> {
-    /// It answers.
+    /// The pod answers.
     Ready,
-    /// It does not yet: a word and a sentence.
+    /// The pod does not answer yet: reason and message.
     Waits(String, String),
-    /// It ended early: the pod, a word, a sentence, and when the next one begins.
+    /// The pod ended early: the pod, reason, message, and the time of the next one.
     Broke(&'a Pod, String, String, Timestamp),
-    /// It is not made, or its work has failed.
+    /// The pod is not made, or its work has failed.
     Stopped(Stop),
 }
 
@@ -238,7 +238,7 @@ fn reach(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (b
     (false, Outcome::default().then(known).then(claim_annotations::write(target, &should)))
 }
 
-/// So many clones read from the source that another one into the namespace `own` waits.
+/// The reason to wait where the clones that read from the source leave no place for one into the namespace `own`.
 fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Option<Stop> {
     let owned = world.marked(&Mark::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
     let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));

@@ -1,4 +1,4 @@
-//! What is cloned: the PVC that a DataVolume names, or the DataSource that it names does; and whether the PVC can be cloned now.
+//! The source of a clone: the PVC that a DataVolume names, or that its DataSource names; and the reasons why it cannot be cloned yet.
 //!
 //! | the source | the clone |
 //! |---|---|
@@ -31,14 +31,14 @@ use cluster_model::worker::PORT;
 /// The reason of a clone whose DataSource leads nowhere.
 const NO_DATA_SOURCE: &str = "DataSourceNotReady";
 
-/// What a DataVolume is a clone of.
+/// The source of a clone.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Cloned<'a> {
     /// The PVC; of a snapshot nothing is known.
     pub(in super::super) claim: Option<&'a PersistentVolumeClaim>,
     pub(in super::super) namespace: String,
     pub(in super::super) name: String,
-    /// How it is cloned; while there is no PVC, that is still to be found out.
+    /// The way in which it is cloned; `None` until the PVC is made.
     pub(in super::super) way: Option<Way>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Cloned<'a> {
         Some(Size { claim: bytes, disk, is_block })
     }
 
-    /// Where its source pod shows it to the importer pod of this PVC.
+    /// The address of the source pod for the importer pod of this PVC.
     pub(in super::super) fn address(&self, target: &PersistentVolumeClaim) -> api::job::Clone {
         let pod = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
         let url = format!("https://{pod}.{}.svc:{PORT}{}", self.namespace, clones::PATH);
@@ -77,7 +77,7 @@ impl<'a> Cloned<'a> {
     }
 }
 
-/// What a DataVolume names.
+/// The object that a DataVolume names as its source.
 enum Named {
     Claim(String, String),
     Snapshot(String, String),
@@ -167,7 +167,7 @@ fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> 
     })
 }
 
-/// What is to be cloned.
+/// The source that the spec names.
 fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result<Named, Stop> {
     let spec = &request.volume.spec;
     let own = request.namespace().to_owned();
@@ -316,7 +316,7 @@ fn is_served(request: &Request<'_>, claim: &PersistentVolumeClaim, namespace: &s
     pod.zip(source).is_some_and(|(pod, source)| super::serve::is_source_pod(pod, source, claim))
 }
 
-/// What the DataSource led to when this PVC was made.
+/// The source in the annotation of the PVC, where the DataSource led when the PVC was made.
 pub(super) fn noted(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
     names::namespaced(claim.meta.annotations.get(CLONE_REQUEST)?)
 }

@@ -48,7 +48,7 @@ impl Way {
         }
     }
 
-    /// What the PVC is made from.
+    /// The object that the PVC is made from.
     pub(in super::super) fn data_source(&self, name: &str) -> Option<DataReference> {
         let (group, kind) = match self {
             Way::Copy(_) => return None,
@@ -102,7 +102,7 @@ pub(in super::super) fn choose(
     })
 }
 
-/// Why a CSI driver cannot clone it.
+/// The reason why a CSI driver cannot clone it.
 fn against(
     world: &World,
     own: &str,
