@@ -1,4 +1,4 @@
-//! The command line of `virt-api`, and what it puts together.
+//! Command line of `virt-api`, and its composition.
 
 use super::live::Live;
 use super::measures;
@@ -32,7 +32,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Runs until it is asked to end.
+    /// Runs until a signal to end.
     pub async fn run(self) -> Result<()> {
         let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(servers::API.program)?)));
         let (api, webhooks) = (client(&live.dials.pace).await?, client(&live.dials.webhooks).await?);

@@ -1,21 +1,22 @@
-//! Who may clone a PVC of another namespace: asked of the API server while a DataVolume or a VM is written.
+//! Access reviews for clones of PVCs in other namespaces, made while a DataVolume or a VM is admitted.
 //!
 //! ```text
 //!  review ─► a turn ─► DataSource ─► its PVC ─► SubjectAccessReview: create datavolumes/source there ─► Found ─► rules, token
-//!                      (one step to another)      of the maker; of what virt-controller makes for a VM,
-//!                         │ nowhere yet           of the VM's service account
-//!                         └─► of all PVCs of the namespace of the DataSource ─► token of the DataSource
+//!                      (one step to another)      for the author; for objects that virt-controller creates for a VM,
+//!                         │ nowhere yet           for the VM's service account
+//!                         └─► for all PVCs of the namespace of the DataSource ─► token of the DataSource
 //! ```
 //!
-//! **A DataSource that leads nowhere yet.** The token is of the DataSource, for whoever may clone every PVC of its namespace.
-//! virt-controller takes it for a PVC of that namespace that the DataSource leads to when the clone begins, and for no other: whoever
-//! turns the DataSource to another namespace gains nothing.
+//! **A DataSource without a PVC yet.** The token names the DataSource, for a user who may clone every PVC of
+//! its namespace. virt-controller accepts it for the PVC of that namespace that the DataSource references
+//! when the clone starts, and for no other: pointing the DataSource to another namespace gains nothing.
 //!
-//! A review comes from whoever reaches the port, and may be made up. Whoever makes one up learns whether a user may clone, and where a
-//! DataSource leads to; a token that is signed for it opens nothing, for it is in no DataVolume that the API server showed to virt-api
-//! (the policy `kubevirt-clone-tokens` lets nobody write it later, and virt-controller wants the webhook to have been there). So that a
-//! flood of reviews is no flood at the API server, [`AT_ONCE`] are looked at at a time and [`WAITING`] wait; of more, one of the
-//! address that has most is refused at once ([`super::waiting`]). All users ask from the one address of an API server: therefore the
+//! A review may be forged by any client that reaches the port. Its author learns whether a user may clone,
+//! and the target of a DataSource. A token signed for it is useless, since it is in no DataVolume that passed
+//! virt-api's webhook (the policy `kubevirt-clone-tokens` forbids adding it later, and virt-controller
+//! requires that the webhook existed). So that a flood of reviews does not flood the API server, [`AT_ONCE`]
+//! are processed at a time and [`WAITING`] wait. Beyond that, one of the address with most reviews is refused
+//! at once ([`super::waiting`]). Reviews of all users come from the API server's address: therefore the
 //! namespaces of an address share its places, and take turns ([`namespaces`]).
 
 use super::rules::clone::{Found, MOST, Wanted, Whose, account, denied};
@@ -35,25 +36,25 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 mod namespaces;
 
-/// How long one review takes, from its coming to its answer. The API server waits 10 s.
+/// Time-out of a review, from its arrival to its answer. The API server waits 10 s.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Reviews that are looked at at once.
+/// Maximum number of reviews processed at the same time.
 const AT_ONCE: usize = 8;
-/// Reviews that wait or are looked at.
+/// Maximum number of reviews that wait or are being processed.
 const WAITING: usize = 128;
-/// The name of virt-api in managed fields.
+/// Name of virt-api in managed fields.
 const COMPONENT: &str = "virt-api";
 
-/// What is asked of the API server.
+/// Requests to the API server.
 pub(super) trait Cluster: Send + Sync {
-    /// An object; nothing where there is none.
+    /// Reads an object; `None` if it does not exist.
     fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Value>>> + Send;
 
-    /// Whether somebody may do something, by the spec of a SubjectAccessReview.
+    /// Makes a SubjectAccessReview with this spec. True if the access is permitted.
     fn may(&self, spec: &Value) -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// The API server itself.
+/// The API server.
 pub(super) struct Real {
     client: kube::Client,
     server: Writer,
@@ -73,18 +74,18 @@ impl Cluster for Real {
     }
 }
 
-/// A question about clones.
+/// A question about the clones of a request.
 pub(super) struct Asked<'a> {
-    /// What is cloned, by template.
+    /// Sources of the clones, one for each template.
     pub(super) wanted: &'a [Option<Wanted>],
-    /// The namespace of the clones.
+    /// Namespace of the clones.
     pub(super) namespace: &'a str,
     pub(super) whose: Whose,
-    /// Whoever asks, as a SubjectAccessReview names them.
+    /// The user of the request, as in a SubjectAccessReview.
     pub(super) subject: &'a Value,
 }
 
-/// Asks who may clone.
+/// Checks permissions of clones.
 pub(super) struct Clones<C = Real> {
     cluster: C,
     waiting: Waiting,
@@ -108,7 +109,7 @@ impl<C: Cluster> Clones<C> {
         }
     }
 
-    /// What comes of each source.
+    /// The result for each source.
     pub(super) async fn found(&self, asked: &Asked<'_>, peer: Peer) -> Result<Vec<Option<Found>>> {
         let is_full = || {
             let what = format!(
@@ -137,7 +138,7 @@ impl<C: Cluster> Clones<C> {
         }
     }
 
-    /// Waits until this one may begin. The next one waits no longer than that, and not for the end of this one.
+    /// Waits until the review may start. The next one starts without waiting for the end of this one.
     async fn turn(&self, share: &Share<'_>, place: &Place<'_>) -> Result<SemaphorePermit<'_>> {
         let _of_namespace = share.is_first().await;
         let _of_address = place.is_first().await;
@@ -176,7 +177,7 @@ impl<C: Cluster> Clones<C> {
                 (Some(Ok(subject)), None, Wanted::Source(namespace, name)) => {
                     self.may_later(subject, namespace, name).await?
                 }
-                // Of what leads nowhere yet nothing is refused.
+                // A DataSource without a PVC is not refused.
                 (Some(Err(why)), Some(_), _) => Found::Denied(why.clone()),
                 _ => Found::Own,
             };
@@ -193,8 +194,8 @@ impl<C: Cluster> Clones<C> {
         })
     }
 
-    /// Which PVC the DataSource will lead to nobody knows: it is signed for whoever may clone all of its namespace. A right to clone
-    /// PVCs of certain names (`resourceNames`) is not enough.
+    /// The PVC of the DataSource is not known yet. So the token requires the right to clone all PVCs of its
+    /// namespace. A right on PVCs of certain names (`resourceNames`) is not enough.
     async fn may_later(&self, subject: &Value, namespace: &str, source: &str) -> Result<Found> {
         if ![namespace, source].into_iter().all(cluster_model::objects::names::is_name) {
             return Ok(Found::Own);
@@ -218,7 +219,7 @@ impl<C: Cluster> Clones<C> {
         self.cluster.may(&spec).await
     }
 
-    /// The PVC that is meant; nothing, where that is not known yet.
+    /// Namespace and name of the source PVC; `None` if it is not known yet.
     async fn resolve(&self, wanted: &Wanted) -> Result<Option<(String, String)>> {
         let (namespace, name) = match wanted {
             Wanted::Claim(namespace, name) => return Ok(Some((namespace.clone(), name.clone()))),
@@ -246,7 +247,8 @@ impl<C: Cluster> Clones<C> {
         Ok(source.map(|source| source.spec.source))
     }
 
-    /// Whose right counts, as a SubjectAccessReview names them; or why nobody's does.
+    /// The user whose right to clone counts, as in a SubjectAccessReview. The inner error is the reason why
+    /// there is none.
     async fn subject(&self, asked: &Asked<'_>) -> Result<std::result::Result<Value, String>> {
         let name = match &asked.whose {
             Whose::Requester => return Ok(Ok(asked.subject.clone())),

@@ -1,19 +1,21 @@
-//! The eviction of a launcher pod: the pod and its VMI as the API server has them now, what is decided of them
+//! The eviction of a launcher pod: the pod and its VMI as the API server has them now, the decision
 //! ([`super::rules::eviction`]), and the node that the VMI must leave, which is written before the answer.
 //!
 //! ```text
 //!  review ─► a turn ─► get the pod ─► get its VMI ─► judge ─┬─ yes, or 429 ───────────────────────────► answer
 //!                 ▲                                         └─ 429 and a node ─► patch of the VMI ─┬─► answer
-//!                 └───────────────────────── somebody else has changed the VMI ◄───────────────────┘
+//!                 └───────────────────────── conflict: the VMI was changed ◄───────────────────────┘
 //! ```
 //!
-//! **Guarantees.** What cannot be looked at is put off and not let through: a guest that must not be cut off is not. A patch
-//! has one field, and the version of the VMI that was judged. A dry run patches nothing.
+//! **Guarantees.** If pod or VMI cannot be read, the eviction is deferred, not permitted: a protected guest
+//! is not shut down. A patch has one field, and the version of the VMI that was read. A dry run patches
+//! nothing.
 //!
-//! A review comes from whoever reaches the port. So that a flood of reviews of evictions is no flood at the API server,
-//! [`AT_ONCE`] are looked at at a time and they begin [`PAUSE`] apart. [`WAITING`] wait; of more, one of the address that has
-//! most is put off at once ([`super::waiting`]), for a client of the Eviction API tries again. Addresses take turns, however
-//! many reviews of one wait. What waits keeps of its review what it is judged by.
+//! A review may be forged by any client that reaches the port. So that a flood of reviews of evictions does
+//! not flood the API server, [`AT_ONCE`] are processed at a time and start [`PAUSE`] apart. [`WAITING`] wait.
+//! Beyond that, one of the address with most reviews is deferred at once ([`super::waiting`]), since clients
+//! of the Eviction API retry. Addresses take turns, however many reviews of one wait. A waiting review keeps
+//! only the fields for its decision.
 
 use super::rules::eviction::{Evicted, is_dry, not_looked_at, pod_of, vmi_of};
 use super::rules::{AdmissionResponse, Around, Request, judge};
@@ -31,26 +33,26 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How long one review takes, from its coming to its answer. The API server waits 10 s.
+/// Time-out of a review, from its arrival to its answer. The API server waits 10 s.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// From the beginning of one to that of the next.
+/// Minimum time between the starts of two reviews.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Reviews that are looked at at once.
+/// Maximum number of reviews processed at the same time.
 const AT_ONCE: usize = 8;
-/// Reviews that wait or are looked at: a drain evicts all pods of its node at once.
+/// Maximum number of reviews that wait or are being processed: a drain evicts all pods of its node at once.
 const WAITING: usize = 128;
-/// How often is looked again, because somebody else changed the VMI meanwhile.
+/// Number of attempts when the VMI is changed meanwhile.
 const TRIES: usize = 4;
-/// The name of virt-api in managed fields.
+/// Name of virt-api in managed fields.
 const COMPONENT: &str = "virt-api";
 
-/// Looks at what is to be evicted.
+/// Decides evictions.
 pub(super) struct Evictions<S = Writer> {
     server: S,
     patience: Duration,
     waiting: Waiting,
     working: Semaphore,
-    /// When the next may begin.
+    /// Earliest start of the next review.
     next: Mutex<Instant>,
 }
 
@@ -131,7 +133,7 @@ impl<S: Server> Evictions<S> {
         Err(Error::new(ErrorKind::Conflict, what))
     }
 
-    /// Waits until this one may begin.
+    /// Waits until the review may start.
     async fn turn(&self, place: &Place<'_>) -> Result<tokio::sync::SemaphorePermit<'_>> {
         let _first = place.is_first().await;
         let works = self.working.acquire().await;
@@ -146,7 +148,7 @@ impl<S: Server> Evictions<S> {
         Ok(works)
     }
 
-    /// The pod and its VMI; what is not there is nobody's to protect.
+    /// Reads the pod and its VMI. A missing one needs no protection.
     async fn look(&self, pod: &Key) -> Result<Evicted> {
         let found = self.read(pod).await?.map(|object| {
             let why = format!("{pod} is no pod that can be read");
@@ -155,7 +157,7 @@ impl<S: Server> Evictions<S> {
         let pod = found.transpose()?;
         let Some(key) = pod.as_ref().and_then(vmi_of) else { return Ok(Evicted { pod, vmi: None }) };
         let vmi = self.read(&key).await?.map(|object| {
-            // A part that is not understood is another program's: what is decided here does not need it.
+            // Fields that cannot be read are of no use for the decision.
             let vmi = api::wire::read_in_part::<VirtualMachineInstance>(object, &mut Vec::new());
             vmi.ok_or_else(|| Error::new(ErrorKind::Refused, format!("{key} is no VMI that can be read")))
         });
@@ -235,7 +237,7 @@ pub(super) mod tests {
     #[derive(Default)]
     struct Played {
         objects: Mutex<BTreeMap<String, Value>>,
-        /// How often the VMI is changed by somebody else just before a patch.
+        /// Number of changes of the VMI by another writer, each just before a patch.
         meddled: AtomicUsize,
         gets: AtomicUsize,
         now: AtomicUsize,
@@ -372,7 +374,7 @@ pub(super) mod tests {
         assert!(server.most.load(Ordering::SeqCst) <= AT_ONCE);
     }
 
-    /// Nothing ends here meanwhile: the API server answers nobody.
+    /// The API server does not answer in this test, so no review ends.
     #[tokio::test]
     async fn forged_reviews_do_not_put_off_those_of_the_api_server() {
         let never = Duration::from_secs(86_400);
@@ -406,7 +408,7 @@ pub(super) mod tests {
             message_to(&evictions, false, peer(2)).await;
             done.fetch_add(1, Ordering::SeqCst);
         }));
-        // They come when all of those have their places.
+        // These reviews arrive when all others have their places.
         let honest = futures_util::future::join_all((0..5).map(|_| async {
             message_to(&evictions, false, peer(1)).await;
             before.fetch_max(done.load(Ordering::SeqCst), Ordering::SeqCst);
@@ -424,7 +426,7 @@ pub(super) mod tests {
         assert!(why.contains("the API server did not answer within"), "{why}");
     }
 
-    /// By HTTP, as the API server asks.
+    /// Through HTTP, as the API server does.
     #[tokio::test]
     async fn an_eviction_is_answered_with_429_and_its_words() {
         let server = Asked::begin().await;

@@ -1,6 +1,6 @@
-//! What is followed while the server runs: the KubeVirt object, the secret with our certificate, the settings of the API
-//! server's aggregator, the addresses of the virt-handlers, what storage can do (StorageClasses, StorageProfiles, the
-//! CDIConfig), instance types and preferences, and presets.
+//! Watched state of virt-api: the KubeVirt object, the Secret with our certificate, the settings of the API
+//! aggregator, the addresses of the virt-handlers, storage (StorageClasses, StorageProfiles, the CDIConfig),
+//! instance types and preferences, and presets.
 
 use super::order;
 use super::rules::{Around, Operation, Request, Sizes};
@@ -30,39 +30,40 @@ use std::time::Instant;
 use subresources::{Aggregation, Handlers};
 use tokio::sync::mpsc;
 
-/// What is seen and not yet looked at.
+/// Capacity of the queue of watch events.
 const WAITING: usize = 64;
 
-/// What is known now.
+/// Present state.
 pub struct Live {
     namespace: String,
     around: RwLock<Arc<Around>>,
     storage: RwLock<Arc<World>>,
-    /// Instance types, preferences and presets: tenants write them, so that no change makes another picture.
+    /// Instance types, preferences and presets. Tenants write them often, so they are not copied at each
+    /// change, unlike `storage`.
     sizes: RwLock<World>,
-    /// Kinds of instance types and preferences that were listed.
+    /// Number of kinds of instance types and preferences that were listed.
     sizes_listed: AtomicUsize,
-    /// Before that a VMI would come to be without the presets that are meant for it.
+    /// Presets were listed. Before that, a new VMI would miss its presets.
     presets_listed: AtomicBool,
     listed: AtomicBool,
-    /// A virt-controller of this version is to act first; since when that may be so.
+    /// Set while an older virt-controller acts during an upgrade, with the start of this process.
     waits: (AtomicBool, Instant),
-    /// What of this program the KubeVirt object says.
+    /// Settings of this program in the KubeVirt object.
     pub dials: Arc<Dials>,
-    /// The certificate.
+    /// The server certificate.
     pub shown: Arc<Shown>,
-    /// How the API server's aggregator proves itself.
+    /// Authentication of the API aggregator.
     pub aggregation: Arc<Aggregation>,
-    /// The virt-handlers.
+    /// Addresses of the virt-handlers.
     pub handlers: Arc<Handlers>,
-    /// The key of upload tokens; none, until its Secret is mounted.
+    /// The key of upload tokens; `None` until its Secret is mounted.
     pub signer: Arc<Signer>,
-    /// The segments of the paths where webhooks are answered; nothing before their Secret is known.
+    /// Path segments of the webhooks; `None` until their Secret is known.
     paths: RwLock<Option<PathSegments>>,
 }
 
 impl Live {
-    /// Nothing is known yet; what is shown will be what the secret holds.
+    /// Empty state. The server certificate is the one in `shown`.
     pub fn new(namespace: &str, shown: Arc<Shown>) -> Live {
         let home = Home { namespace: namespace.to_owned(), ..Home::default() };
         Live {
@@ -83,7 +84,8 @@ impl Live {
         }
     }
 
-    /// The settings are known, presets, and the aggregator; there is a certificate; and in an upgrade virt-controller is not older.
+    /// True if settings, presets and aggregator are known, there is a certificate, and in an upgrade
+    /// virt-controller is not older.
     pub fn is_ready(&self) -> bool {
         let (waits, began) = &self.waits;
         let is_next = !waits.load(Ordering::Relaxed) || began.elapsed() >= order::MOST;
@@ -94,32 +96,32 @@ impl Live {
         self.listed.load(Ordering::Relaxed) && self.presets_listed.load(Ordering::Relaxed)
     }
 
-    /// What surrounds a request that comes now.
+    /// The context for a request that comes now.
     pub fn around(&self) -> Arc<Around> {
         Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The webhook that is answered at a path: below a segment that the API server knows.
+    /// The webhook at a path with a valid segment.
     pub(super) fn webhook(&self, path: &str) -> Option<&'static Webhook> {
         let paths = self.paths.read().unwrap_or_else(PoisonError::into_inner);
         Webhook::at(paths.as_ref()?.answered(path)?)
     }
 
-    /// Takes the segments of webhook paths from the Secret of the certificate.
+    /// Reads the path segments of webhooks from the Secret of the certificate.
     pub fn take_paths(&self, secret: &Value) {
         let text = secret["data"][FIELD].as_str().and_then(|text| STANDARD.decode(text).ok());
         let text = text.and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
         *self.paths.write().unwrap_or_else(PoisonError::into_inner) = Some(PathSegments::read(&text));
     }
 
-    /// What storage can do, as far as it is known.
+    /// Cache of StorageClasses, StorageProfiles and the CDIConfig.
     pub fn storage(&self) -> Arc<World> {
         Arc::clone(&self.storage.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The instance type and the preference that the VM of a request names.
+    /// The instance type and the preference that the VM of a request references.
     pub(super) fn sizes(&self, question: Question, request: &Request) -> Sizes {
-        // A pool has the spec of its VMs.
+        // A pool contains the spec of its VMs.
         let at = if question == Question::Pool { "/spec/virtualMachineTemplate/spec" } else { "/spec" };
         let spec = request.object.pointer(at).unwrap_or(&Value::Null);
         let said =
@@ -138,7 +140,7 @@ impl Live {
         }
     }
 
-    /// The presets that a VMI of a request may get.
+    /// The presets that may apply to the VMI of a request.
     pub(super) fn presets(&self, question: Question, request: &Request) -> Vec<VirtualMachineInstancePreset> {
         if question != Question::FillVmi || request.operation != Operation::Create {
             return Vec::new();
@@ -149,7 +151,7 @@ impl Live {
         preset::matching(kept.presets.within(&request.namespace), &meta).cloned().collect()
     }
 
-    /// Follows all of it, for ever.
+    /// Watches all of it, for ever.
     pub async fn keep(self: Arc<Self>, client: kube::Client) {
         let (to, seen) = mpsc::channel(WAITING);
         let (of_storage, storage) = mpsc::channel(WAITING);
@@ -204,13 +206,13 @@ impl Live {
                     objects.remove(&key.namespace, &key.name);
                     self.know(&objects);
                 }
-                // No single object is followed here by its name.
+                // These watches select no single object by name.
                 Seen::Only(..) => {}
             }
         }
     }
 
-    /// There are few of these objects, and they hardly change: each change makes the picture anew.
+    /// Objects of storage are few and rarely change. So each change replaces the shared copy.
     async fn keep_storage(&self, mut seen: mpsc::Receiver<Seen>) {
         let mut world = World::default();
         while let Some(event) = seen.recv().await {
@@ -243,7 +245,7 @@ impl Live {
     }
 }
 
-/// Brings a picture up to date.
+/// Applies a watch event to a cache.
 fn take(world: &mut World, event: Seen) {
     let now = Timestamp::now();
     match event {
@@ -273,7 +275,7 @@ mod tests {
     use api::vmi::VirtualMachineInstance;
     use serde_json::json;
 
-    /// Else a VMI that is made while virt-api begins has no presets.
+    /// A VMI created while virt-api starts would otherwise miss its presets.
     #[tokio::test]
     async fn virt_api_is_ready_when_the_presets_are_listed() {
         let live = Live::new("kubevirt", Arc::default());
@@ -289,7 +291,7 @@ mod tests {
         }
     }
 
-    /// Each review has its own.
+    /// Each review gets its own copy.
     #[test]
     fn of_a_thousand_presets_no_more_are_handed_on_than_show_that_there_are_too_many() {
         let live = Live::new("kubevirt", Arc::default());

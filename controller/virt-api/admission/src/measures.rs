@@ -1,6 +1,6 @@
-//! What virt-api measures: what it is asked and how long it takes to answer, its own requests, its certificate.
+//! Metrics of virt-api: reviews and their durations, its own requests, its certificate.
 //!
-//! The names that dashboards look for have no word for admission: these two are our own.
+//! Upstream has no metrics of admission: these two names are our own.
 
 use super::live::Live;
 use super::rules::{AdmissionResponse, Operation, Request};
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::mpsc::Receiver;
 
-/// How long each answer took, of this process.
+/// Durations of answers, of this process.
 static JUDGED: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
 
-/// New VMs that were admitted, by namespace: as many as the cluster has had.
+/// Number of admitted new VMs, by namespace, of this process.
 static CREATED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
-/// A webhook has an answer, or none.
+/// Records the answer of a webhook, or its absence.
 pub(crate) fn judged(hook: &Webhook, request: &Request, answer: Option<&AdmissionResponse>, began: Instant) {
     let operation = match request.operation {
         Operation::Create => "CREATE",
@@ -40,16 +40,16 @@ pub(crate) fn judged(hook: &Webhook, request: &Request, answer: Option<&Admissio
     JUDGED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, began.elapsed().as_secs_f64());
 }
 
-/// The last question about a new VM that is kept.
+/// True for the last webhook call about a new VM that is stored.
 fn is_created(hook: &Webhook, request: &Request) -> bool {
     let is_last = hook.name == "virtualmachine-validator.kubevirt.io";
     is_last && request.operation == Operation::Create && !request.dry_run
 }
 
-/// Answers whoever asks for a page, for ever.
+/// Serves requests for the metrics page, for ever.
 pub(crate) async fn tell(live: Arc<Live>, transport: Arc<Transport>, mut asked: Receiver<Ask>) {
     while let Some(tell) = asked.recv().await {
-        // Whoever asked may be gone.
+        // The receiver may be gone.
         let _ = tell.send(page(&live, &transport));
     }
 }
@@ -75,7 +75,7 @@ fn page(live: &Live, transport: &Transport) -> String {
     page.text()
 }
 
-/// Who comes, and who had to give way.
+/// Metrics of connections, open and closed ones.
 fn connections(page: &mut Page, transport: &Transport) {
     let is = transport.counts();
     is.tell(page, "kubevirt_virt_api_connections", "kubevirt_virt_api_connections_ended_total");

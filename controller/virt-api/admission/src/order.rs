@@ -1,16 +1,16 @@
-//! The place of virt-api in the order of an upgrade: behind virt-controller (its `order`).
+//! Position of virt-api in the order of an upgrade: after virt-controller (see its `order`).
 //!
-//! A virt-api that is newer than the virt-controller that acts is not ready: until then the pods of before answer. It never waits
-//! longer than [`MOST`].
+//! A virt-api that is newer than the acting virt-controller is not ready: until then the pods of the previous
+//! version serve. It never waits longer than [`MOST`].
 
 use cluster_model::objects::Plain;
 use cluster_model::versions::is_older;
 use std::time::Duration;
 
-/// How long is waited for virt-controller.
+/// Maximum wait for virt-controller.
 pub(crate) const MOST: Duration = Duration::from_secs(1800);
 
-/// A virt-api of this version waits, as the KubeVirt objects of the cluster say.
+/// True if a virt-api of this version has to wait, according to the KubeVirt objects of the cluster.
 pub(crate) fn waits<'o>(all: impl IntoIterator<Item = &'o Plain>, namespace: &str, own: &str) -> bool {
     let ours = all.into_iter().find(|object| object.meta.namespace.as_deref() == Some(namespace));
     let Some(status) = ours.map(|object| &object.object["status"]) else { return false };

@@ -1,5 +1,5 @@
-//! virt-api asks the API server for what it declares, and nothing else. What requests of the aggregated API take is declared
-//! by that package, and compared there with what they ask.
+//! Test that the requests of virt-api to the API server match its declared rights. The aggregated API's
+//! package has its own test of the rights that it declares.
 
 #[cfg(test)]
 mod tests {
@@ -16,7 +16,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Arc;
 
-    /// The review of a DataVolume that names a DataSource.
+    /// The review of a DataVolume that references a DataSource.
     fn clone() -> String {
         let object = json!({"spec": {"sourceRef": {"kind": "DataSource", "name": "os"}}});
         let review = json!({
@@ -43,7 +43,7 @@ mod tests {
                 .await
                 .is_ok()
         );
-        // The reviews for which something has to be asked.
+        // Reviews that need requests to the API server.
         objects("External").into_iter().for_each(|(path, object)| server.has(&path, object));
         for (path, review) in [
             ("/kubevirt-validate-delete", deletion()),

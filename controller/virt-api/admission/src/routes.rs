@@ -1,13 +1,13 @@
-//! What is answered where.
+//! Routes of virt-api.
 //!
 //! ```text
-//!  /healthz, /readyz, /metrics   whether we live and are ready, and what we measure ([`serve::health`])
+//!  /healthz, /readyz, /metrics   probes and metrics ([`serve::health`])
 //!  /SEGMENT/…-mutate, …      the webhooks, by their table, for callers that know the segment ([`cluster_model::webhook_paths`])
 //!  /apis/…, /openapi/…       the aggregated API (package `subresources`)
 //! ```
 //!
-//! A body is read where somebody wants it, after its head was looked at. A large one is read as JSON, and judged, on a thread
-//! of its own: the others wait for nobody's megabytes.
+//! A body is read by its route, after the head was checked. A large one is parsed and decided on a separate
+//! thread, so that other requests do not wait for it.
 
 use super::clones::{Asked as AskedOfClones, Clones};
 use super::evictions::Evictions;
@@ -32,12 +32,12 @@ use serve::transport::{Answers, Asked, HttpResponse, Peer, plain};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The largest review: an object may have 3 MiB, and a change comes with the object as it was.
+/// Maximum size of a review: an object may have 3 MiB, and an update contains the old object too.
 const REVIEW: usize = 8 << 20;
-/// The largest review of an eviction: it says little, and many of them may wait for the API server.
+/// Maximum size of an eviction review: it is small, and many of them may wait for the API server.
 const EVICTION: usize = 64 << 10;
 
-/// What is answered where.
+/// Handler of all requests.
 pub struct Routes {
     live: Arc<Live>,
     health: Health,
@@ -68,7 +68,7 @@ impl Answers for Routes {
 }
 
 impl Routes {
-    /// Answers by what is known. What webhooks ask has a client of its own.
+    /// A handler on this state. Webhooks use a client of their own.
     pub fn new(live: Arc<Live>, health: Health, client: kube::Client, webhooks: kube::Client) -> Routes {
         let random = rustls::crypto::ring::default_provider().secure_random;
         let (aggregation, handlers) = (Arc::clone(&live.aggregation), Arc::clone(&live.handlers));
@@ -143,7 +143,7 @@ impl Routes {
         response
     }
 
-    /// What is thought of a request. Its body goes with it: as long as that is there, no other large one is worked on.
+    /// Decides a review. Its body is kept meanwhile: as long as it exists, no other large body is processed.
     async fn judge(
         &self,
         hook: &'static Webhook,
@@ -158,7 +158,7 @@ impl Routes {
         around.sizes = self.live.sizes(hook.question, request);
         around.presets = self.live.presets(hook.question, request);
         if hook.question == Question::Eviction {
-            // It may wait for the API server, and holds no memory meanwhile.
+            // An eviction may wait for the API server, and holds no memory meanwhile.
             drop(body);
             return Ok(self.evictions.answer(hook, request, around, peer).await);
         }
@@ -180,7 +180,7 @@ impl Routes {
         .await
     }
 
-    /// Whether what a request would clone may be cloned, and the token that says so.
+    /// Checks the permissions of the clones in a request, and signs the token.
     async fn ask_of_clones(
         &self,
         hook: &'static Webhook,
@@ -197,7 +197,7 @@ impl Routes {
         let subject = &request.who.subject;
         let asked = AskedOfClones { wanted: &wanted, namespace: &request.namespace, whose, subject };
         around.clones = self.clones.found(&asked, peer).await?;
-        // What is tried out opens nothing.
+        // A dry run gets no token.
         let named = match around.clones.first() {
             Some(Some(Found::Permitted(namespace, name))) => Some((Named::Claim, namespace, name)),
             Some(Some(Found::PermittedLater(namespace, name))) => Some((Named::DataSource, namespace, name)),
@@ -224,7 +224,7 @@ impl Routes {
         Ok(())
     }
 
-    /// A uuid of version 4.
+    /// A random UUID (version 4).
     fn uuid(&self) -> Result<String> {
         let mut bytes = [0; 16];
         self.random
@@ -234,7 +234,7 @@ impl Routes {
     }
 }
 
-/// Does something here, or on a thread of its own where it takes long.
+/// Runs a function here, or on a separate thread if it takes long.
 #[expect(
     clippy::disallowed_methods,
     reason = "it computes and waits for nothing, and a large body has the only place that there is for them"

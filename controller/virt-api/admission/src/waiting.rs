@@ -1,16 +1,16 @@
-//! The places of those who wait, and who gives way when there are none: the newest of the address that has most, as with
-//! connections ([`serve::transport`]).
+//! Places of waiting reviews. If all are taken, the newest review of the address with most places is evicted,
+//! as for connections ([`serve::transport`]).
 //!
-//! An address has no limit of its own, for behind a service all API servers may come from one; and addresses that fill all
-//! places cannot keep out one that has fewer. Nor do they go first: of each address one stands in line, and those behind it
-//! wait for it ([`Place::is_first`]).
+//! An address has no limit of its own, since all API servers may share one behind a Service. Addresses that
+//! fill all places cannot keep out one that has fewer. Nor do they come first: one review of each address is
+//! in line, and its others wait for it ([`Place::is_first`]).
 
 use serve::transport::Peer;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as Line, MutexGuard as First, Notify};
 
-/// So many places.
+/// The waiting places.
 pub(super) struct Waiting {
     most: usize,
     taken: Mutex<Taken>,
@@ -19,18 +19,18 @@ pub(super) struct Waiting {
 #[derive(Default)]
 struct Taken {
     next: u64,
-    /// By age.
+    /// Places by age.
     places: BTreeMap<u64, Taker>,
 }
 
 struct Taker {
     peer: Peer,
     gone: Arc<Notify>,
-    /// That of all of this address.
+    /// The line shared by the reviews of this address.
     line: Arc<Line<()>>,
 }
 
-/// A place; it is free again when this goes.
+/// A place, released on drop.
 pub(super) struct Place<'w> {
     waiting: &'w Waiting,
     id: u64,
@@ -43,7 +43,7 @@ impl Waiting {
         Waiting { most, taken: Mutex::default() }
     }
 
-    /// A place, where one is free, or where another address has at least two more than this one.
+    /// Takes a place if one is free, or if another address has at least two more than this one.
     pub(super) fn enter(&self, peer: Peer) -> Option<Place<'_>> {
         let mut taken = self.taken();
         if taken.places.len() >= self.most {
@@ -63,13 +63,13 @@ impl Waiting {
 }
 
 impl Taken {
-    /// The line of this address; it goes with the last that has a place.
+    /// The line of this address. It is dropped with its last place.
     fn line_of(&self, peer: Peer) -> Arc<Line<()>> {
         let other = self.places.values().find(|taker| taker.peer == peer);
         other.map_or_else(Arc::default, |taker| Arc::clone(&taker.line))
     }
 
-    /// The place that is given to this address.
+    /// The place that another address gives up for this one.
     fn gives_way_to(&self, peer: Peer) -> Option<u64> {
         let mut counts: HashMap<Peer, usize> = HashMap::new();
         for taker in self.places.values() {
@@ -77,7 +77,7 @@ impl Taken {
         }
         let own = counts.get(&peer).copied().unwrap_or_default();
         let (crowd, count) = counts.into_iter().max_by_key(|(peer, count)| (*count, *peer))?;
-        // With one less they would only change places, over and over.
+        // With a difference of one, two addresses would evict each other for ever.
         if count < own + 2 {
             return None;
         }
@@ -87,12 +87,12 @@ impl Taken {
 }
 
 impl Place<'_> {
-    /// Waits until another has this place.
+    /// Waits until the place was given to another address.
     pub(super) async fn is_gone(&self) {
         self.gone.notified().await;
     }
 
-    /// Waits until this one is the first of its address, and is that until the value goes.
+    /// Waits until this review is the first of its address, which it stays until the guard is dropped.
     pub(super) async fn is_first(&self) -> First<'_, ()> {
         self.line.lock().await
     }
@@ -113,7 +113,7 @@ mod tests {
         Peer::of([10, 0, 0, number].into())
     }
 
-    /// The places that others have now, by their number.
+    /// Indexes of the places that were given to other addresses.
     fn gone(places: &[Place<'_>]) -> Vec<usize> {
         let is_gone = |(at, place): (usize, &Place<'_>)| place.is_gone().now_or_never().map(|()| at);
         places.iter().enumerate().filter_map(is_gone).collect()
@@ -131,7 +131,7 @@ mod tests {
         assert!(waiting.enter(peer(2)).is_none(), "half is his share of two");
         let third = all(3, 2);
         assert_eq!((gone(&crowd).len(), gone(&others).len()), (1, 1));
-        // What is free is anybody's.
+        // Any address may take a free place.
         drop((others, third));
         all(1, 5);
         drop(crowd);

@@ -1,9 +1,10 @@
-//! Whether there still are VMs, VMIs or replica sets: a KubeVirt object that is to stay until they are gone asks for it. A
-//! CDI object asks for DataVolumes.
+//! Remaining VMs, VMIs, pools and replica sets, listed before a KubeVirt object that blocks uninstallation is
+//! deleted. For a CDI object, DataVolumes are listed.
 //!
-//! A review comes from whoever reaches the port. So that a flood of reviews of deletions is neither a flood of lists at the
-//! API server nor fills the memory with reviews that wait, the lists are made for one review at a time, [`PAUSE`] apart, and
-//! a review that finds [`WAITING`] others before it is refused at once: the object stays.
+//! A review may be forged by any client that reaches the port. So that a flood of reviews of deletions
+//! neither floods the API server with lists nor fills the memory with waiting reviews, the lists are made for
+//! one review at a time, [`PAUSE`] apart, and a review that finds [`WAITING`] others before it is refused at
+//! once: the object stays.
 
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_client::has_any;
@@ -12,27 +13,27 @@ use cluster_model::webhooks::Question;
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 
-/// How long one review waits for its turn.
+/// Time-out of a review's wait for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// From one review to the next.
+/// Minimum time between two reviews.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Reviews that wait at once.
+/// Maximum number of waiting reviews.
 const WAITING: usize = 8;
-/// What keeps an installation of CDI, and how people call it.
+/// Kinds that block the deletion of a CDI object, with their names in messages.
 const DISKS: &[Workload] = &[(Kind::DataVolume, "DataVolumes")];
-/// What keeps an installation, and how people call it.
+/// Kinds that block the deletion of a KubeVirt object, with their names in messages.
 const WORKLOADS: &[Workload] = &[
     (Kind::VirtualMachine, "Virtual Machines"),
     (Kind::VirtualMachineInstance, "Virtual Machine Instances"),
     (Kind::VirtualMachineInstanceReplicaSet, "Virtual Machine Instance Replica Sets"),
     (Kind::VirtualMachinePool, "Virtual Machine Pools"),
-    // The kind goes with the installation, and with each of them its PVC.
+    // The kind's definition is deleted with the installation, and the PVC of each object with it.
     (Kind::DataVolume, "Data Volumes"),
 ];
 
 type Workload = (Kind, &'static str);
 
-/// Asks the API server for them.
+/// Lists remaining workloads.
 pub(super) struct Workloads {
     client: kube::Client,
     waiting: Semaphore,
@@ -44,7 +45,7 @@ impl Workloads {
         Workloads { client, waiting: Semaphore::new(WAITING), last: Mutex::new(None) }
     }
 
-    /// A kind of which there still are objects.
+    /// A kind with remaining objects.
     pub(super) async fn left(&self, question: Question) -> Result<Option<&'static str>> {
         let Ok(_waits) = self.waiting.try_acquire() else {
             let what = format!(
@@ -125,16 +126,16 @@ pub(super) mod tests {
             assert!(asked.iter().all(|left| matches!(left, Ok(None))), "{asked:?}");
             began.elapsed()
         };
-        // An API server that is quick is not asked more often for it, …
+        // The pause limits the rate if the API server is fast, …
         let time = all().await;
         assert!(time >= 2 * PAUSE, "all after {time:?}");
-        // … and one that takes longer than the pause is not asked for the next before.
+        // … and if it is slower than the pause, lists do not overlap.
         server.lists_take(PAUSE);
         all().await;
         assert_eq!(server.most_lists(), 1);
     }
 
-    /// Whoever writes reviews chooses what they say, and where they go.
+    /// The author of a forged review chooses its content and its path.
     #[tokio::test]
     async fn nothing_is_asked_for_but_for_the_deletion_of_what_is_to_stay() {
         let server = Asked::begin().await;
@@ -152,7 +153,7 @@ pub(super) mod tests {
         assert_eq!(server.count(), WORKLOADS.len());
     }
 
-    /// What keeps a CDI object is DataVolumes, and VMs are nothing to it.
+    /// DataVolumes block the deletion of a CDI object, and VMs do not.
     #[tokio::test]
     async fn a_cdi_object_asks_for_data_volumes_alone() {
         let server = Asked::begin().await;

@@ -1,27 +1,27 @@
-//! How the namespaces of one address share its places, and how they take turns.
+//! Fair sharing between the namespaces of one client address: places, and turns.
 //!
 //! ```text
-//!  address ─┬─ namespace a: a a a a a a   no more of a wait than places of the address are free
-//!           └─ namespace b: b             of each namespace one stands in the line of the address
+//!  address ─┬─ namespace a: a a a a a a   at most as many as the address has free places
+//!           └─ namespace b: b             one review of each namespace waits in the line of the address
 //! ```
 //!
-//! **Guarantees.** However many namespaces fill the places of an address, one place is left for a namespace that has none: of N that
-//! take all they get, each has one part of N + 1, and that many are free. A review waits for one of each other namespace, and for
-//! those of its own that came before it.
-//! **Caveats.** Whoever makes reviews up makes namespaces up, too. These are namespaces of the address that they come from, and take
-//! nothing from those of another one ([`crate::waiting`] shares between addresses).
+//! **Guarantees.** However many namespaces fill the places of an address, one place is left for a further
+//! namespace: if N of them take all they can, each has one part of N + 1, and that many are free. A review
+//! waits for one of each other namespace, and for earlier ones of its own.
+//! **Caveats.** A forged review may name any namespace. It counts for the address that it comes from, and
+//! takes nothing from other addresses ([`crate::waiting`] shares between addresses).
 
 use serve::transport::Peer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as Line, MutexGuard as First};
 
-/// A namespace, as this address asks about it.
+/// A namespace, for one client address.
 type Of = (Peer, String);
 
-/// The namespaces that have places.
+/// The namespaces that have places, by address.
 pub(super) struct Namespaces {
-    /// The places of an address.
+    /// Number of places of an address.
     most: usize,
     taken: Mutex<BTreeMap<Of, Taken>>,
 }
@@ -29,11 +29,11 @@ pub(super) struct Namespaces {
 #[derive(Default)]
 struct Taken {
     count: usize,
-    /// That of all of this namespace.
+    /// The line shared by the reviews of this namespace.
     line: Arc<Line<()>>,
 }
 
-/// One place of a namespace; it is free again when this goes.
+/// A place of a namespace, released on drop.
 pub(super) struct Share<'n> {
     all: &'n Namespaces,
     of: Of,
@@ -45,7 +45,7 @@ impl Namespaces {
         Namespaces { most, taken: Mutex::default() }
     }
 
-    /// A place, where the address has more free ones than this namespace has taken.
+    /// Takes a place if the address has more free ones than this namespace has taken.
     pub(super) fn enter(&self, peer: Peer, namespace: &str) -> Option<Share<'_>> {
         let mut all = self.taken();
         let of_peer = all.iter().filter(|((other, _), _)| *other == peer);
@@ -66,7 +66,7 @@ impl Namespaces {
 }
 
 impl Share<'_> {
-    /// Waits until this one is the first of its namespace, and is that until the value goes.
+    /// Waits until this review is the first of its namespace, which it stays until the guard is dropped.
     pub(super) async fn is_first(&self) -> First<'_, ()> {
         self.line.lock().await
     }

@@ -1,4 +1,4 @@
-//! Who is asked about, and what comes of it.
+//! Permission checks of clones, against an API server in memory.
 
 use super::*;
 use crate::evictions::tests::peer;
@@ -20,7 +20,7 @@ struct Played {
     may: Vec<(&'static str, &'static str)>,
     asked: Mutex<Vec<Value>>,
     is_away: bool,
-    /// How long one answer takes, how many are looked at now, and how many were at most.
+    /// Duration of a response, number of requests in progress, and its maximum.
     takes: Duration,
     now: AtomicUsize,
     most: AtomicUsize,
@@ -76,7 +76,7 @@ fn volume(spec: &Value) -> Value {
     json!({"metadata": {"namespace": "t", "name": "disk", "annotations": {TOKEN: "mine", "a": "b"}}, "spec": spec})
 }
 
-/// What comes of a review; the token is that of the source that it would be signed for.
+/// The answer to a review. A token is replaced by the source that it would be signed for.
 async fn answered(
     clones: &Clones<Played>,
     (hook, request): (&'static Webhook, Request),
@@ -121,7 +121,7 @@ async fn whoever_may_clone_there_gets_a_token_in_the_place_of_what_they_wrote() 
     let asked = clones.cluster.asked.lock().unwrap()[0].clone();
     assert_eq!((&asked["groups"], &asked["extra"]), (&json!(["system:authenticated"]), &json!({"a": ["b"]})));
     assert_eq!(asked["resourceAttributes"]["name"], "golden");
-    // And who may not is refused, by the right that is missing.
+    // A user without the right is refused, and the message names the right.
     for (user, namespace) in [("bob", "s"), ("alice", "other"), (CONTROLLER, "s")] {
         let (faults, patch) = of_volume(&clones, user, &volume(&pvc(namespace))).await;
         assert_eq!((faults.len(), patch.len()), (1, 0), "{user} {namespace}");
@@ -153,14 +153,15 @@ async fn a_data_source_is_followed_to_the_namespace_of_its_pvc() {
     assert_eq!((faults.len(), token(&patch)), (0, &json!("for g/golden")));
     let (faults, _) = of_volume(&clones, "alice", &volume(&named("t"))).await;
     assert!(faults[0].contains("namespace s"), "the DataSource is her own, and the PVC is not: {faults:?}");
-    // Of what leads nowhere there is no token: it is cloned from its own namespace, or not at all.
+    // Without a PVC there is no token: the clone is made within the DataSource's namespace, or not at all.
     for nowhere in ["none", "far", "../g"] {
         let (faults, patch) = of_volume(&clones, "alice", &volume(&named(nowhere))).await;
         assert_eq!((faults.len(), token(&patch)), (0, &Value::Null), "{nowhere}");
     }
 }
 
-/// Where it will lead to nobody knows: it is signed for whoever may clone all PVCs there, and refused to nobody.
+/// The PVC is not known yet. The token requires the right to clone all PVCs there, and the DataVolume is not
+/// refused without it.
 #[tokio::test]
 async fn of_a_data_source_that_leads_nowhere_yet_all_of_its_namespace_is_asked_about() {
     let objects = [
@@ -186,7 +187,7 @@ async fn of_a_data_source_that_leads_nowhere_yet_all_of_its_namespace_is_asked_a
     assert_eq!(token(&of_volume(&clones, "alice", &volume(&spec)).await.1), &Value::Null);
 }
 
-/// virt-controller's own rights reach everywhere: those of the VM's service account count.
+/// virt-controller's own rights cover all namespaces, so those of the VM's service account count.
 #[tokio::test]
 async fn for_a_vm_its_service_account_is_asked_about() {
     let vm = |uid: &str, volumes: Value| {
@@ -210,7 +211,7 @@ async fn for_a_vm_its_service_account_is_asked_about() {
         let clones = Clones::of(Played { objects, may: vec![(may, "s")], ..Played::default() });
         let (faults, _) = of_volume(&clones, CONTROLLER, &made).await;
         assert_eq!(faults.is_empty(), is_permitted, "{vm:?} {may}: {faults:?}");
-        // A user who says that a VM owns his DataVolume is asked about himself.
+        // A user who names a VM as the owner of the DataVolume is still checked as that user.
         let (faults, _) = of_volume(&clones, "bob", &made).await;
         assert_eq!(faults.len(), 1, "{vm:?} {may}");
     }
@@ -246,7 +247,7 @@ async fn an_api_server_that_does_not_answer_is_no_yes() {
     assert!(answered(&clones, asked).await.is_err());
 }
 
-/// Asks about a clone into this namespace; all ask from one address, as users of one API server do.
+/// Asks about a clone into this namespace. All requests come from one address, as from an API server.
 async fn asks(clones: &Clones<Played>, namespace: &str) -> Result<Vec<Option<Found>>> {
     let wanted = [Some(Wanted::Claim("s".to_owned(), "golden".to_owned()))];
     let subject = json!({"user": "alice"});
@@ -262,7 +263,7 @@ async fn reviews_of_one_api_server_are_looked_at_beside_each_other_and_not_too_m
     assert_eq!(clones.cluster.most.load(Ordering::SeqCst), AT_ONCE);
 }
 
-/// Nothing ends here meanwhile: the API server answers nobody.
+/// The API server does not answer in this test, so no review ends.
 #[tokio::test]
 async fn a_flood_of_one_namespace_does_not_refuse_those_of_another() {
     let clones = Clones::of(Played { takes: Duration::from_secs(86_400), ..Played::default() });
@@ -291,7 +292,7 @@ async fn reviews_of_one_namespace_do_not_wait_for_all_that_another_sent_before()
         assert!(asks(&clones, "t").await.is_ok());
         done.fetch_add(1, Ordering::SeqCst);
     }));
-    // They come when all of those have their places.
+    // These reviews arrive when all others have their places.
     let others = futures_util::future::join_all((0..5).map(|_| async {
         assert!(asks(&clones, "u").await.is_ok());
         before.fetch_max(done.load(Ordering::SeqCst), Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What is answered: yes with a patch and warnings, no with the reasons, or not now.
+//! Answers of webhooks: allowed with a patch and warnings, denied with causes, or deferred.
 
 use super::Request;
 use api::fault::{Fault, Reason};
@@ -6,63 +6,62 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The group of what is judged here, unless it says another that we know.
+/// Default group in a denial, unless the object is of another known group.
 const GROUP: &str = "kubevirt.io";
-/// The most causes that are listed.
+/// Maximum number of listed causes.
 const CAUSES: usize = 10;
-/// The most warnings that are given; the API server passes on about so many of this length.
+/// Maximum number of warnings: the API server passes on about so many of this length.
 const WARNINGS: usize = 15;
-/// The longest warning that the API server passes on whole.
+/// Maximum length of a warning that the API server passes on whole.
 const WARNING: usize = 256;
-/// The longest sentence of a cause, the longest path of a field and the longest name that are said again: who wrote them may
-/// have written 3 MiB.
+/// Maximum lengths of a cause's message, a field path and a name in an answer: a user may have written 3 MiB.
 const SENTENCE: usize = 1024;
 const FIELD: usize = 512;
 
-/// What is answered to one request.
+/// Answer to a review.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdmissionResponse {
-    /// What is wrong.
+    /// Causes of a denial.
     pub faults: Vec<Fault>,
-    /// Why it is not done now, where nothing is wrong with it.
+    /// Reason to retry later, if nothing is wrong with the object.
     pub later: Option<Later>,
-    /// Changes, as a JSON patch.
+    /// Changes as a JSON patch.
     pub patch: Vec<Value>,
-    /// What whoever asked should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// A refusal for now: whoever asked tries again.
+/// A deferral: the client retries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Later {
-    /// The sentence for whoever asked.
+    /// Message for the client.
     pub message: String,
-    /// The node that the VMI must leave: written to the status of the VMI before this is answered.
+    /// Node that the VMI must leave. It is written to the VMI's status before the answer is sent.
     pub evacuates: Option<String>,
 }
 
 impl AdmissionResponse {
-    /// A yes.
+    /// Allowed.
     pub fn yes() -> AdmissionResponse {
         AdmissionResponse::default()
     }
 
-    /// A no.
+    /// Denied for these faults.
     pub fn no(faults: Vec<Fault>) -> AdmissionResponse {
         AdmissionResponse { faults, ..AdmissionResponse::default() }
     }
 
-    /// A no for now.
+    /// Deferred.
     pub fn later(later: Later) -> AdmissionResponse {
         AdmissionResponse { later: Some(later), ..AdmissionResponse::default() }
     }
 
-    /// Nothing speaks against it.
+    /// True if allowed.
     pub fn is_yes(&self) -> bool {
         self.faults.is_empty() && self.later.is_none()
     }
 
-    /// The response of a review.
+    /// The `response` of a review.
     pub fn write(&self, request: &Request) -> Value {
         let mut response = json!({"uid": request.uid, "allowed": self.is_yes()});
         let mut warnings = self.warnings.clone();
@@ -73,7 +72,7 @@ impl AdmissionResponse {
             if let Some(more) = self.faults.len().checked_sub(CAUSES).filter(|&more| more > 0) {
                 let more = format!("and {more} more validation errors");
                 message.push_str(&format!(", {more}"));
-                // Who shows the causes does not show the message.
+                // Clients that show the causes do not show the message.
                 warnings.insert(0, more);
             }
             let groups = [api::cdi::GROUP, api::instancetype::GROUP];
@@ -114,8 +113,8 @@ fn cause(fault: &Fault) -> Value {
     json!({"reason": fault.reason, "message": short(&sentence(fault), SENTENCE), "field": short(&fault.field, FIELD)})
 }
 
-/// The sentence that is shown. Sentences that say of themselves which field they are about, and those that tools know,
-/// stay as they are; one that begins with what must be gets the field before it.
+/// The message of a cause. Messages of upstream, and those that name their field, stay as they are. One that
+/// begins with "must be" gets the field before it.
 fn sentence(fault: &Fault) -> String {
     let mut text = match fault.message.as_str() {
         message if message.starts_with("must be ") => format!("{} {message}", fault.field),

@@ -1,4 +1,5 @@
-//! What surrounds a request: the settings of the cluster, and what a pure function cannot have of itself.
+//! Context of a request: settings of the cluster, cached objects, and random values, which pure functions
+//! cannot get themselves.
 
 use super::clone::Found;
 use super::eviction::Evicted;
@@ -13,51 +14,51 @@ use cluster_model::objects::{Plain, World};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The instance type and the preference that a VM names, as far as they are there.
+/// The instance type and the preference that a VM references, as far as they exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sizes {
-    /// Those that are there.
+    /// The existing ones.
     pub live: Vec<Live>,
-    /// What is not among them is not there: all were listed.
+    /// All were listed, so a missing one does not exist.
     pub is_complete: bool,
 }
 
-/// What surrounds a request.
+/// Context of a request.
 #[derive(Clone, Debug)]
 pub struct Around {
-    /// The service accounts of our programs.
+    /// Service accounts of our programs.
     pub accounts: Accounts,
-    /// The settings of the cluster.
+    /// Settings of the cluster.
     pub config: Config,
-    /// What is permitted.
+    /// Permissions for VMIs.
     pub permitted: Settings,
-    /// Names and namespaces of the KubeVirt objects there are.
+    /// Namespaces and names of the existing KubeVirt objects.
     pub installations: Vec<(String, String)>,
-    /// A new uuid, and a new serial number.
+    /// A random UUID, and a random serial number.
     pub random: (String, String),
-    /// What storage can do: StorageClasses, StorageProfiles, the CDIConfig.
+    /// StorageClasses, StorageProfiles and the CDIConfig.
     pub storage: Arc<World>,
-    /// The instance type and the preference that a VM names.
+    /// The instance type and the preference that the VM references.
     pub sizes: Sizes,
-    /// The presets of the namespace of a VMI that is made.
+    /// Presets of the namespace of a new VMI.
     pub presets: Vec<VirtualMachineInstancePreset>,
-    /// A kind of which there still are objects, where that was asked for.
+    /// A kind with remaining objects, if that was checked.
     pub left: Option<&'static str>,
-    /// The pod that is to be evicted, where that was asked for.
+    /// The pod to evict, if it was read.
     pub evicted: Option<Evicted>,
-    /// What came of each source that would be cloned, where that was asked for.
+    /// Result for each source of a clone, if they were checked.
     pub clones: Vec<Option<Found>>,
-    /// The token for the clone of a DataVolume, where that is permitted.
+    /// Token for the clone of a DataVolume, if it is permitted.
     pub token: Option<String>,
 }
 
 impl Around {
-    /// What the settings say; they are those of `object`.
+    /// The context of a KubeVirt object.
     pub fn new(namespace: &str, object: Option<&Plain>) -> Around {
         Around {
             accounts: Accounts::of(namespace),
             config: Config::of(object),
-            // Without an object every gate is shut.
+            // Without a KubeVirt object all feature gates are closed.
             permitted: Settings::of_cluster(object.map_or(&Value::Null, |object| &object.object)),
             installations: Vec::new(),
             random: Default::default(),
@@ -71,12 +72,12 @@ impl Around {
         }
     }
 
-    /// What is filled in.
+    /// Defaults for VMIs.
     pub(super) fn given(&self) -> DefaultsContext {
         self.config.given(self.random.0.clone())
     }
 
-    /// What is permitted to a spec that stands at `at`.
+    /// Permissions for a spec at the path `at`.
     pub(super) fn permitted_at(&self, at: &str) -> Settings {
         self.permitted.clone().at_path(Path::of(at))
     }

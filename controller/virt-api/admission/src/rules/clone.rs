@@ -1,11 +1,12 @@
-//! Clones of PVCs of other namespaces: what a request would clone, and the token by which virt-controller knows that its maker may.
+//! Clones of PVCs of other namespaces: the sources in a request, and the token that proves the author's
+//! permission to virt-controller.
 //!
 //! ```text
 //!  request ─ wanted() ─► sources ─ asked of the API server (crate::clones) ─► Found ─┬─► DataVolume: token, or a refusal
 //!                                                                                    └─► VM: refusals of its templates
 //! ```
 //!
-//! The token replaces whatever a maker wrote in its place: what has none from here is not cloned.
+//! The token replaces any value written by the author. A DataVolume without one from here is not cloned.
 
 use super::{AdmissionResponse, Around, Operation, Request, patch};
 use api::datavolume::{DataVolume, Spec};
@@ -18,45 +19,45 @@ use cluster_model::plan::merge;
 use cluster_model::webhooks::Question;
 use serde_json::{Value, json};
 
-/// The most clones of one VM.
+/// Maximum number of clones of a VM.
 pub const MOST: usize = 16;
 
-/// What is cloned, as it is written.
+/// Source of a clone, as in the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// A PVC of this namespace and name.
     Claim(String, String),
-    /// Where the DataSource of this namespace and name leads to.
+    /// The source of the DataSource of this namespace and name.
     Source(String, String),
 }
 
-/// What came of it.
+/// Result of the permission check of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// There is nothing to be signed: it is of the namespace itself, or leads nowhere yet.
+    /// No token is needed: the source is in the same namespace, or there is none yet.
     Own,
     /// The PVC of this namespace and name may be cloned.
     Permitted(String, String),
-    /// Every PVC of this namespace may be cloned, and the DataSource of this name there leads to none yet.
+    /// Every PVC of this namespace may be cloned, and the DataSource of this name has none yet.
     PermittedLater(String, String),
-    /// It may not; why, in a sentence.
+    /// The source may not be cloned, with the reason.
     Denied(String),
 }
 
-/// Whose right counts.
+/// User whose right to clone counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// That of whoever asks.
+    /// The user of the request.
     Requester,
-    /// That of a service account of the namespace.
+    /// A service account of the namespace.
     Account(String),
-    /// That of the service account of a VM of the namespace, by its name and uid.
+    /// The service account of a VM of the namespace, by name and uid.
     Vm(String, String),
-    /// Nobody's: virt-controller makes it, and for no VM.
+    /// None: virt-controller creates the DataVolume, and not for a VM.
     Nobody,
 }
 
-/// What a DataVolume, or each template of a VM, would clone; nothing where no webhook asks for it.
+/// The sources of a DataVolume, or of each template of a VM; empty if the webhook does not check clones.
 pub fn wanted(question: Question, request: &Request) -> Vec<Option<Wanted>> {
     if request.is_leaving() {
         return Vec::new();
@@ -65,7 +66,7 @@ pub fn wanted(question: Question, request: &Request) -> Vec<Option<Wanted>> {
         Question::FillDataVolume if request.operation == Operation::Create => {
             read::<DataVolume>(&request.object).map(|volume| vec![of_spec(&volume.spec, request)])
         }
-        // What was permitted when it was written is asked again when its DataVolume is made.
+        // The permission given when the VM was written is checked again when its DataVolume is created.
         Question::Vm
             if request.operation == Operation::Create
                 || templates(&request.old) != templates(&request.object) =>
@@ -97,7 +98,7 @@ fn of_spec(spec: &Spec, request: &Request) -> Option<Wanted> {
     (namespace != *own).then(|| Wanted::Claim(namespace, pvc.name.clone()))
 }
 
-/// Whose right to clone counts. `controller` is virt-controller's user.
+/// The user whose right to clone counts. `controller` is virt-controller's user.
 pub fn whose(question: Question, request: &Request, controller: &str) -> Whose {
     if question == Question::Vm {
         return Whose::Account(read::<VirtualMachine>(&request.object).map_or_else(usual, |vm| account(&vm)));
@@ -112,7 +113,7 @@ pub fn whose(question: Question, request: &Request, controller: &str) -> Whose {
     vm.map_or(Whose::Nobody, |owner| Whose::Vm(owner.name.clone(), owner.uid.clone()))
 }
 
-/// The service account of a VM: that of a volume with one, else the namespace's usual one.
+/// The service account of a VM: that of its `serviceAccount` volume, or the namespace's default one.
 pub fn account(vm: &VirtualMachine) -> String {
     let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     let named = volumes.filter_map(|volume| volume.service_account.as_ref());
@@ -125,7 +126,7 @@ fn usual() -> String {
     "default".to_owned()
 }
 
-/// Who may clone is told in the words of upstream, and what it takes.
+/// Message of a denial: upstream's, followed by the missing right.
 pub fn denied(user: &str, namespace: &str) -> String {
     let (group, plural, part) = cluster_model::clones::RIGHT;
     format!(
@@ -153,7 +154,7 @@ pub(super) fn fill(request: &Request, around: &Around) -> AdmissionResponse {
     AdmissionResponse { patch: patch::between(&request.object, &should), ..AdmissionResponse::yes() }
 }
 
-/// Templates of a VM whose service account may not clone what they name.
+/// Faults of a VM's templates whose sources its service account may not clone.
 pub(super) fn faults(around: &Around) -> impl Iterator<Item = Fault> + '_ {
     around.clones.iter().enumerate().filter_map(|(i, found)| match found {
         Some(Found::Denied(why)) => {

@@ -1,5 +1,6 @@
-//! What the KubeVirt object says of the programs of the installation: patches that can be read, arguments that the programs know,
-//! labels that are some. Where a patch leads is known when it is applied: virt-controller says so by a condition.
+//! Settings of the KubeVirt object for the components of the installation: readable patches, known arguments,
+//! valid labels. The target of a patch is checked when it is applied: virt-controller reports a failure in a
+//! condition.
 
 use api::fault::{Fault, Reason};
 use api::kubevirt::flags::{FLAGS, argument};
@@ -9,7 +10,7 @@ use cluster_model::components::patch::{MOST, Patch};
 
 const AT: &str = "spec.customizeComponents";
 
-/// What is wrong with them.
+/// Validates these settings.
 pub(super) fn judge(spec: &Spec, faults: &mut Vec<Fault>) {
     let labels = [
         ("productVersion", &spec.product_version),

@@ -1,16 +1,18 @@
-//! Evictions of launcher pods: whether the guest is shut down, or the eviction (and with it the drain of the node) waits.
+//! Decision about evictions of launcher pods: the guest is shut down, or the eviction (and with it the drain
+//! of the node) waits.
 //!
 //! | `evictionStrategy` | answer |
 //! |---|---|
 //! | unset, `None`, `LiveMigrateIfPossible` | yes: the launcher shuts the guest down. No VMI is live-migratable yet |
-//! | `LiveMigrate` | 429: what is to be live-migrated, and cannot be, is not cut off |
-//! | `External` | 429, and the VMI says which node it must leave: `status.evacuationNodeName`. Somebody else ends the VMI |
+//! | `LiveMigrate` | 429: a guest that should be migrated, and cannot be, is not shut down |
+//! | `External` | 429, and the VMI gets the node to leave: `status.evacuationNodeName`. Another program ends the VMI |
 //!
-//! Unset in the VMI is what the KubeVirt object sets. 429 makes `kubectl drain`, and every other client of the Eviction API,
-//! try again: a drain waits until the pod is gone. The sentences are upstream's, which the descheduler and others look for.
+//! If unset in the VMI, the value of the KubeVirt object applies. 429 makes `kubectl drain`, and every other
+//! client of the Eviction API, retry: a drain waits until the pod is gone. The messages are upstream's, which
+//! the descheduler and others look for.
 //!
-//! **Guarantees.** An eviction is let through only where the pod and its VMI were looked at. What is no launcher pod of a
-//! VMI that is there, and what has ended, is nobody's to protect.
+//! **Guarantees.** An eviction is permitted only after the pod and its VMI were read. A pod that is not a
+//! launcher pod of an existing VMI, or that has ended, needs no protection.
 
 use super::answer::Later;
 use super::{AdmissionResponse, Around, Operation, Request};
@@ -18,16 +20,16 @@ use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_model::objects::names::{self, is_name};
 use cluster_model::objects::{Key, Kind, LauncherPods, Pod, owner};
 
-/// The pod that is to be evicted, and its VMI, as the API server has them.
+/// The pod to evict and its VMI, as the API server has them.
 #[derive(Clone, Debug, Default)]
 pub struct Evicted {
-    /// The pod, where there is one.
+    /// The pod, if it exists.
     pub pod: Option<Pod>,
-    /// The VMI that the pod names as its owner, where there is one.
+    /// The VMI that the pod names as its owner, if it exists.
     pub vmi: Option<VirtualMachineInstance>,
 }
 
-/// The launcher pod that a request is about; nothing, where it is about none. Both names are fit for a path.
+/// The launcher pod that a request is about; `None` for another pod. Namespace and name are valid in a path.
 pub fn pod_of(request: &Request) -> Option<Key> {
     let Request { operation, namespace, name, .. } = request;
     let is_launcher = name.starts_with(names::LAUNCHER) && is_name(name) && is_name(namespace);
@@ -44,19 +46,19 @@ pub fn vmi_of(pod: &Pod) -> Option<Key> {
     Some(Key::new(kind, pod.meta.namespace.clone()?, &owner.name))
 }
 
-/// What an eviction is judged by, of its review: the rest is not kept while it waits.
+/// A review reduced to the fields for its decision. The rest is not kept while it waits.
 pub fn judged_by(request: Request) -> Request {
     let dry_run = is_dry(&request);
     let Request { uid, operation, namespace, name, .. } = request;
     Request { uid, operation, namespace, name, dry_run, ..Request::default() }
 }
 
-/// Nothing comes of the eviction: the API server tries out what it would answer.
+/// True for a dry run of the eviction.
 pub fn is_dry(request: &Request) -> bool {
     request.dry_run || request.object["deleteOptions"]["dryRun"][0] == "All"
 }
 
-/// It is not known what the pod is. Whoever evicts it tries again.
+/// Deferral for a pod that could not be read. The client retries.
 pub fn not_looked_at(request: &Request, why: &str) -> AdmissionResponse {
     let Request { namespace, name, .. } = request;
     let message = format!(
@@ -66,7 +68,7 @@ pub fn not_looked_at(request: &Request, why: &str) -> AdmissionResponse {
     AdmissionResponse::later(Later { message, evacuates: None })
 }
 
-/// The answer to an eviction, by what was looked at.
+/// The decision about an eviction, from the pod and the VMI that were read.
 pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     if pod_of(request).is_none() {
         return AdmissionResponse::yes();
@@ -97,7 +99,7 @@ fn decide(evicted: &Evicted, of_cluster: Option<&EvictionStrategy>) -> Admission
     }
 }
 
-/// The VMI has to leave its node, and says so, or will.
+/// Deferral for a VMI that has to leave its node.
 fn evacuated(pod: &Pod, vmi: &VirtualMachineInstance) -> Later {
     let said = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
     let status = vmi.status.as_ref();
@@ -113,7 +115,7 @@ fn evacuated(pod: &Pod, vmi: &VirtualMachineInstance) -> Later {
     let node = said(status.and_then(|status| status.node_name.as_ref()));
     match node.filter(|node| pod.node.as_ref() == Some(node)) {
         Some(node) => Later { message: triggered, evacuates: Some(node) },
-        // The guest is elsewhere, or not handed over to the pod's node yet.
+        // The guest is on another node, or not yet handed over to the pod's node.
         None => Later { message: "Eviction request for target Pod".to_owned(), evacuates: None },
     }
 }

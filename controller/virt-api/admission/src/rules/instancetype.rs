@@ -1,4 +1,4 @@
-//! Instance types and preferences, when they are written.
+//! Validation of instance types and preferences.
 
 use super::{AdmissionResponse, Operation, Request, unknown};
 use api::fault::Fault;
@@ -9,12 +9,12 @@ use api::instancetype::{
 use api::wire::{Path, Wire};
 use serde_json::Value;
 
-/// Whether an instance type may be written, of a namespace or of the cluster.
+/// Validates an instance type, namespaced or cluster-scoped.
 pub(super) fn instancetype(request: &Request) -> AdmissionResponse {
     judge::<InstancetypeSpec>(request, of_instancetype, warnings_of_instancetype)
 }
 
-/// Whether a preference may be written, of a namespace or of the cluster.
+/// Validates a preference, namespaced or cluster-scoped.
 pub(super) fn preference(request: &Request) -> AdmissionResponse {
     judge::<PreferenceSpec>(request, of_preference, warnings_of_preference)
 }

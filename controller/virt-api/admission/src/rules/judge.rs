@@ -1,4 +1,4 @@
-//! Who judges what a webhook asks.
+//! Dispatch of a review to the rules of its webhook.
 
 use super::{
     AdmissionResponse, Around, Operation, Request, cdi, clone, eviction, instancetype, kubevirt, pool,
@@ -6,7 +6,7 @@ use super::{
 };
 use cluster_model::webhooks::{Question, Webhook};
 
-/// The answer to a request that came to this webhook.
+/// The answer to a request of this webhook.
 pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> AdmissionResponse {
     if let Some(fault) = size::fault(request) {
         return AdmissionResponse::no(vec![fault]);
@@ -38,7 +38,7 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Admission
     }
 }
 
-/// It has to be known what is left before this can be answered.
+/// True if the answer depends on remaining workloads.
 pub fn asks_what_is_left(webhook: &Webhook, request: &Request) -> bool {
     let stays = match webhook.question {
         Question::CdiRemoval => cdi::blocks(request),

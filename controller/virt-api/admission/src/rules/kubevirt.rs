@@ -1,4 +1,4 @@
-//! The KubeVirt object: there is one; its settings say something; it goes only when it may.
+//! The KubeVirt object: its uniqueness, its settings, and the check before its deletion.
 
 use super::{AdmissionResponse, Around, Operation, Request, components, settings, unknown};
 use api::fault::{Fault, Reason};
@@ -9,10 +9,10 @@ use api::wire;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How interfaces on the pod's network can be bound.
+/// Bindings of interfaces on the pod network.
 const BINDINGS: [&str; 2] = ["bridge", "masquerade"];
 
-/// Whether the settings may be written.
+/// Validates the KubeVirt object.
 pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && request.old["spec"] == request.object["spec"] {
@@ -50,7 +50,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
-/// Whether the installation may be deleted.
+/// Validates the deletion of the installation.
 pub(super) fn deletion(request: &Request, around: &Around) -> AdmissionResponse {
     let Some(kind) = around.left else { return AdmissionResponse::yes() };
     if !blocks(request) {
@@ -62,19 +62,19 @@ pub(super) fn deletion(request: &Request, around: &Around) -> AdmissionResponse 
     ))
 }
 
-/// It is not known whether the installation may be deleted. This webhook is not asked twice where it gives no answer: the
-/// deletion would be done.
+/// Denial for a deletion whose check failed. It must be a denial: without an answer of this webhook the
+/// deletion would be carried out.
 pub fn not_looked_into(why: &str) -> AdmissionResponse {
     stays(&format!(": {why}"))
 }
 
-/// The refusal of a deletion, with the end of its sentence.
+/// The denial of a deletion, with the end of its message.
 fn stays(why: &str) -> AdmissionResponse {
     let message = format!("Rejecting the uninstall request{why}");
     AdmissionResponse::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
 }
 
-/// The installation is not to go while there are VMs.
+/// True if the installation must stay while there are VMs.
 pub(super) fn blocks(request: &Request) -> bool {
     request.old["spec"]["uninstallStrategy"] == UninstallStrategy::BlockUninstallIfWorkloadsExist.as_str()
 }
@@ -137,7 +137,7 @@ fn configuration(said: &Configuration, faults: &mut Vec<Fault>) {
     }
 }
 
-/// How VMIs of an older version are evicted.
+/// Validates the eviction of VMIs of an older version.
 fn updates(object: &KubeVirt, faults: &mut Vec<Fault>) {
     let Some(said) = &object.spec.workload_update_strategy else { return };
     if let Some(number) = said.batch_eviction_size.filter(|&number| number < 0) {
@@ -146,7 +146,7 @@ fn updates(object: &KubeVirt, faults: &mut Vec<Fault>) {
     }
 }
 
-/// A certificate is renewed before it ends, and none outlives the authority that signed it.
+/// Validates the rotation of certificates: each is renewed before it expires, and does not outlive its CA.
 fn certificates(object: &KubeVirt, faults: &mut Vec<Fault>) {
     const AT: &str = "spec.certificateRotateStrategy.selfSigned";
     let strategy = object.spec.certificate_rotate_strategy.as_ref();
@@ -180,5 +180,5 @@ fn certificates(object: &KubeVirt, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The shortest life of a certificate: one that ends while it is being spread serves nobody.
+/// Minimum lifetime of a certificate: a shorter one would expire while it is being distributed.
 const LEAST: Duration = Duration::from_secs(10 * 60);

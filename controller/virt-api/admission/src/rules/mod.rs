@@ -1,17 +1,18 @@
-//! Admission: what may be written, and what is filled in first. Pure.
+//! Admission rules: defaults and validation. Pure.
 //!
 //! ```text
-//!  AdmissionReview ─ review ─► Request ─ judge: who judges ──► AdmissionResponse ─ review ─► AdmissionReview
+//!  AdmissionReview ─ review ─► Request ─ judge: dispatch    ──► AdmissionResponse ─ review ─► AdmissionReview
 //!                                            │
-//!        mutating   defaults of api, the status that is not theirs        ─► patch
-//!        validating Machine::check of api, what must not change, whose it is ─► at most 10 causes, warnings
+//!        mutating   defaults of api, the former status                    ─► patch
+//!        validating Machine::check of api, immutable fields, owner          ─► at most 10 causes, warnings
 //! ```
 //!
-//! The table of the webhooks is [`cluster_model::webhooks`]; [`judge()`] says who judges for each. A judge gets the
-//! request and what surrounds it ([`Around`]) and returns an [`AdmissionResponse`]; `dryRun` changes nothing, since nothing is
-//! written but the node that an evicted VMI must leave, by who asked ([`Later::evacuates`]). What is being deleted is never
-//! refused: whoever holds it must be able to let go. An eviction is not refused but put off. The kinds of CDI have a folder of
-//! their own (cdi).
+//! The table of the webhooks is [`cluster_model::webhooks`]; [`judge()`] dispatches to the rules of each. A
+//! rule gets the request and its context ([`Around`]) and returns an [`AdmissionResponse`]; `dryRun` changes
+//! nothing, since nothing is written except the node that an evicted VMI must leave, by the caller
+//! ([`Later::evacuates`]). An object that is being deleted is never refused: the owners of its finalizers
+//! must be able to remove them. An eviction is deferred, not refused. The kinds of CDI have a folder of their
+//! own (cdi).
 
 mod answer;
 mod around;

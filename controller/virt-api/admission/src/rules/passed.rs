@@ -1,5 +1,5 @@
-//! Labels and annotations that are written for a VMI, and that its pod does not get: told, and kept on the VMI.
-//! The same for a template of a DataVolume, and the DataVolume that is made from it.
+//! Labels and annotations of a VMI that its pod does not get, and those of a DataVolume template that its
+//! DataVolume does not get. They are kept on the object, with a warning.
 
 use api::kubevirt::AnnotationPolicy;
 use api::machine::machine_type_map::MachineTypeMap;
@@ -10,12 +10,12 @@ use api::vmi::Spec;
 use api::wire::Path;
 use cluster_model::metadata::{LeftOut, left_out, left_out_of_disk};
 
-/// One warning for each kind of it. `at` is where the metadata stands.
+/// A warning for the labels and one for the annotations. `at` is the path of the metadata.
 pub(super) fn warnings(metadata: &ObjectMeta, policy: AnnotationPolicy, at: &str) -> Vec<String> {
     told(left_out(metadata, policy), at, "the launcher pod of the VMI").collect()
 }
 
-/// What is accepted and may surprise, of a spec that stands at `at`.
+/// Warnings about valid but surprising fields of a spec at the path `at`.
 pub(super) fn of_spec(spec: &Spec, at: &str, machine_type_map: &MachineTypeMap) -> Vec<String> {
     warnings::warnings(spec, &Path::of(at), machine_type_map)
         .into_iter()
@@ -23,7 +23,7 @@ pub(super) fn of_spec(spec: &Spec, at: &str, machine_type_map: &MachineTypeMap) 
         .collect()
 }
 
-/// One warning for each kind of it and each template of a VM's disks.
+/// A warning for the labels and one for the annotations of each DataVolume template.
 pub(super) fn of_disks(templates: &[DataVolumeTemplate], policy: AnnotationPolicy) -> Vec<String> {
     let metadata = templates.iter().map(|template| template.metadata.as_ref()).enumerate();
     let told = |(n, metadata)| {

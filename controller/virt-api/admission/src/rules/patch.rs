@@ -1,18 +1,18 @@
-//! What was filled in, as a JSON patch (RFC 6902) of the object as it was sent.
+//! Defaults as a JSON patch (RFC 6902) of the object as it was sent.
 //!
 //! ```text
 //!  as sent ─ read ─► object ─ completed ─► object
-//!     │                 └──── what differs ────┘
-//!     └─► + what differs ─► as it should be ─► the patch from one to the other
+//!     │                 └──── difference ────┘
+//!     └─► + difference ─► as it should be ─► the patch from one to the other
 //! ```
 //!
-//! Only what was completed is in the patch: how somebody wrote the rest (a null, an empty list, a field that we do not
-//! know) is left to them.
+//! Only defaults are in the patch: the form of the rest (a null, an empty list, a field that we do not
+//! know) is kept.
 
 use cluster_model::plan::{difference, merge};
 use serde_json::{Value, json};
 
-/// The patch of `sent` that does to it what was done from `read` to `completed`.
+/// The patch of `sent` with the difference between `read` and `completed`.
 pub(super) fn of(sent: &Value, read: &Value, completed: &Value) -> Vec<Value> {
     let Some(change) = difference(read, completed) else { return Vec::new() };
     let mut should = sent.clone();
@@ -20,7 +20,7 @@ pub(super) fn of(sent: &Value, read: &Value, completed: &Value) -> Vec<Value> {
     between(sent, &should)
 }
 
-/// The patch that makes `should` of `is`.
+/// The patch from `is` to `should`.
 pub(super) fn between(is: &Value, should: &Value) -> Vec<Value> {
     let mut steps = Vec::new();
     walk(is, should, &mut String::new(), &mut steps);
@@ -64,7 +64,7 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// What a patch of ours makes of a value; as much of the standard as we write.
+/// Applies a patch of ours to a value. Only the operations that we write are supported.
 #[cfg(test)]
 pub(super) fn applied(mut value: Value, patch: &[Value]) -> Value {
     for step in patch {

@@ -1,4 +1,4 @@
-//! Pools: their template is judged as the VM it makes, and their selector finds those VMs for ever.
+//! Pools: their template is validated as the VM that it creates, and their selector must match those VMs.
 
 use super::{AdmissionResponse, Around, Operation, Request, replicaset, unknown, vm};
 use api::fault::{Fault, Reason, prefixed};
@@ -7,10 +7,10 @@ use api::vm::VirtualMachine;
 use api::wire;
 use cluster_model::metadata::FENCING;
 
-/// Where the VM of a pool stands.
+/// Path of the VM template in a pool.
 const AT: &str = "spec.virtualMachineTemplate";
 
-/// Whether a pool may be made or changed.
+/// Validates a new or changed pool.
 pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && replicaset::rest(&request.old) == replicaset::rest(&request.object) {
@@ -35,7 +35,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     faults.extend(replicaset::selector(request, &pool.spec.selector, &metadata.labels));
     faults.extend(pool::faults(&pool.spec));
     let mut vm = VirtualMachine { metadata, spec: made.spec.clone(), ..VirtualMachine::default() };
-    // Its VMs are called after it, with a number.
+    // The VMs are named after the pool, with a number.
     vm.metadata.name = Some(format!("{}-0", pool.metadata.name.as_deref().unwrap_or("pool")));
     vm.metadata.namespace.clone_from(&pool.metadata.namespace);
     let (of_vm, others) = vm::look(&vm, None, around);

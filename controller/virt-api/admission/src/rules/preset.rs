@@ -1,10 +1,10 @@
-//! Presets: what they cannot say is named. What a VMI gets of them, `vmi` asks.
+//! Presets: validation and warnings. Their application to a VMI is in `vmi`.
 
 use super::{AdmissionResponse, Operation, Request, unknown};
 use api::preset::{self, VirtualMachineInstancePreset};
 use api::wire;
 
-/// Whether a preset may be written.
+/// Validates a preset.
 pub(super) fn judge(request: &Request) -> AdmissionResponse {
     let is_same = request.operation == Operation::Update && request.old["spec"] == request.object["spec"];
     if request.is_leaving() || is_same {

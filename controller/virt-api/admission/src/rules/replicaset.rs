@@ -1,4 +1,5 @@
-//! Replica sets: their template is judged as the VMI it makes, and their selector finds those VMIs for ever.
+//! Replica sets: their template is validated as the VMI that it creates, and their selector must match those
+//! VMIs.
 
 use super::{AdmissionResponse, Around, Operation, Request, template, unknown};
 use api::fault::{Fault, Reason};
@@ -8,7 +9,7 @@ use api::wire;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Whether a replica set may be made or changed.
+/// Validates a new or changed replica set.
 pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && rest(&request.old) == rest(&request.object) {
@@ -25,14 +26,13 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     };
     let labels = made.metadata.as_ref().map(|metadata| metadata.labels.clone()).unwrap_or_default();
     faults.extend(selector(request, &set.spec.selector, &labels));
-    // Its VMIs are called after it, with a number.
+    // The VMIs are named after the set, with a number.
     let name = set.metadata.name.as_deref().unwrap_or("set");
     faults.extend(template::faults(made, &format!("{name}-0"), set.metadata.namespace.as_deref(), around));
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
-/// What is wrong with the selector of what makes objects with these labels. One that says nothing takes nothing: it would take
-/// everybody's.
+/// Faults of a selector for objects with these labels. An empty one is refused: it would select all objects.
 pub(super) fn selector(
     request: &Request,
     selector: &LabelSelector,
@@ -50,7 +50,7 @@ pub(super) fn selector(
     faults
 }
 
-/// The spec, without what is changed to scale it: that needs no judgement of what is there already.
+/// The spec without the fields that scaling changes, which needs no validation of the rest.
 pub(super) fn rest(object: &Value) -> Value {
     let mut spec = object["spec"].clone();
     if let Value::Object(fields) = &mut spec {

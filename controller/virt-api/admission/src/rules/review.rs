@@ -1,4 +1,4 @@
-//! The request and the answer as the API server writes them: `AdmissionReview` of `admission.k8s.io/v1`.
+//! Request and answer in the API server's format: `AdmissionReview` of `admission.k8s.io/v1`.
 
 use super::AdmissionResponse;
 use cluster_model::accounts::NODE_CLAIM;
@@ -6,35 +6,32 @@ use serde_json::{Value, json};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
-/// The longest name of a request, which is a UUID of the API server's.
+/// Maximum length of a request's uid, which is a UUID of the API server.
 const UID: usize = 128;
 
-/// What is asked.
+/// Request of a review.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
-    /// It is said again in the answer.
+    /// UID of the request, repeated in the answer.
     pub uid: String,
-    /// What is to be done.
     pub operation: Operation,
-    /// The object's namespace; empty where it is in none.
+    /// Namespace of the object; empty for a cluster-scoped one.
     pub namespace: String,
-    /// The object's name, once it has one.
+    /// Name of the object, once it has one.
     pub name: String,
-    /// The group of its kind.
     pub group: String,
-    /// Its kind.
     pub kind: String,
-    /// As it would be then.
+    /// The object after the request.
     pub object: Value,
-    /// As it is now.
+    /// The object before the request.
     pub old: Value,
-    /// Who wants it.
+    /// User of the request.
     pub who: Requester,
-    /// Nothing of it is kept.
+    /// True for a dry run: the API server stores nothing.
     pub dry_run: bool,
 }
 
-/// What is to be done.
+/// Requested operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Operation {
     #[default]
@@ -43,19 +40,18 @@ pub enum Operation {
     Delete,
 }
 
-/// Who wants it.
+/// User of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requester {
-    /// The user's name.
     pub name: String,
-    /// The node of the pod that the user's token is bound to; from Kubernetes 1.30 on.
+    /// Node of the pod that the user's token is bound to, from Kubernetes 1.30 on.
     pub node: Option<String>,
-    /// The whole of it: name, uid, groups and what else is known, as a SubjectAccessReview has them.
+    /// Name, uid, groups and extra values of the user, as in a SubjectAccessReview.
     pub subject: Value,
 }
 
 impl Request {
-    /// Reads a review, or says what is wrong with it.
+    /// Reads a review. The error describes the fault.
     pub fn read(body: &[u8]) -> Result<Request, String> {
         let mut review: Value = serde_json::from_slice(body).map_err(|e| format!("this is no JSON: {e}"))?;
         if review["apiVersion"] != API_VERSION || review["kind"] != KIND {
@@ -90,13 +86,14 @@ impl Request {
         Ok(Request { uid, operation, namespace, name, group, kind, object, old, who, dry_run })
     }
 
-    /// The object is being deleted, and only waits for those who hold it: whoever changes its spec meanwhile is asked what for.
+    /// True if the object is being deleted and its spec is unchanged. A change of the spec is validated even
+    /// then.
     pub fn is_leaving(&self) -> bool {
         !self.object["metadata"]["deletionTimestamp"].is_null() && self.object["spec"] == self.old["spec"]
     }
 }
 
-/// Writes a review.
+/// The review with its answer.
 pub fn write(request: &Request, answer: &AdmissionResponse) -> Value {
     json!({"apiVersion": API_VERSION, "kind": KIND, "response": answer.write(request)})
 }

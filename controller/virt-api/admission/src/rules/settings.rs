@@ -1,4 +1,4 @@
-//! The settings of a KubeVirt object that could be taken for something else, or for nothing, if they were written.
+//! Validation of settings of the KubeVirt object that could be misread or silently ignored.
 
 use api::fault::{Fault, Reason};
 use api::kubevirt::{Configuration, Tls, TlsVersion};
@@ -8,7 +8,7 @@ use cluster_model::config::tls::suite;
 
 const AT: &str = "spec.configuration";
 
-/// What is wrong with them.
+/// Validates these settings.
 pub(super) fn judge(said: &Configuration, faults: &mut Vec<Fault>) {
     if let Some(tls) = &said.tls_configuration {
         self::tls(tls, faults);
@@ -91,13 +91,13 @@ fn tls(said: &Tls, faults: &mut Vec<Fault>) {
     }
 }
 
-/// It has the form of a cipher's name; which others there are, does not matter here: none of them is spoken.
+/// True for the form of a cipher's name. Unknown ciphers are accepted, since none of them is used.
 fn is_cipher(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_' || c == '-';
     (3..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
-/// What is accepted and may surprise.
+/// Warnings about valid but surprising settings.
 pub(super) fn notes(said: &Configuration) -> Vec<String> {
     let ciphers = said.tls_configuration.as_ref().map_or(&[][..], |tls| &tls.ciphers);
     let mut notes = Vec::new();

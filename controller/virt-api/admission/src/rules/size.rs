@@ -1,17 +1,18 @@
-//! How much an object may say before it is looked at. A VM that needs more does not exist; one that is written to keep us at
-//! work does: 3 MiB of short entries are a million values, and each costs a fault with its path, or a look at all the others.
+//! Limit on the number of values in an object. A real VM has far fewer. 3 MiB of short entries, sent to keep
+//! virt-api busy, are a million values, and each could cost a fault with its path, or a comparison with all
+//! others.
 
 use super::Request;
 use api::fault::{Fault, Reason};
 use cluster_model::objects::VALUES;
 use serde_json::Value;
 
-/// The object says more than is looked at. What is being deleted may always go.
+/// The fault of an object over the limit. An object that is being deleted has no limit.
 pub(super) fn fault(request: &Request) -> Option<Fault> {
     let fields = request.object.as_object().filter(|_| !request.is_leaving())?;
     let mut left = VALUES;
     let fits = fields.iter().all(|(name, value)| match (name.as_str(), value) {
-        // Who wrote which field: the API server's own, and nobody reads it here.
+        // The API server writes `managedFields`, and nothing here reads them.
         ("metadata", Value::Object(metadata)) => metadata
             .iter()
             .filter(|(name, _)| *name != "managedFields")
@@ -22,7 +23,8 @@ pub(super) fn fault(request: &Request) -> Option<Fault> {
     (!fits).then(|| Fault::new("spec", Reason::Invalid, message))
 }
 
-/// Takes a value and all within off what is left. JSON is nested 128 times at most when it comes to us.
+/// Subtracts a value and its content from the number left; false if there is none left. JSON is nested 128
+/// levels at most after parsing.
 fn fits(value: &Value, left: &mut usize) -> bool {
     let Some(less) = left.checked_sub(1) else { return false };
     *left = less;

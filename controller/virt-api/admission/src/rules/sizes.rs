@@ -1,15 +1,15 @@
-//! The instance type and the preference of a VM that is written: what they are, whether they fit, and what the VM is with both.
+//! Instance type and preference of a VM: their validation, their fit, and the VM with the values of both.
 //!
 //! ```text
-//!  matcher ─ wrong by itself ─► faults
-//!          ─ inferFromVolume, or a revision that is not of the object as it is now ─► judged when the VM is started
-//!          ─ the object, as virt-api follows it ─► requirements, conflicts ─► faults
-//!                                                └► the VM with the values of both, judged like any other
+//!  matcher ─ invalid itself ─► faults
+//!          ─ inferFromVolume, or a revision of another version of the object ─► validated when the VM is started
+//!          ─ the object in virt-api's cache ─► requirements, conflicts ─► faults
+//!                                                └► the VM with the values of both, validated like any other
 //! ```
 //!
-//! virt-controller looks at all of it again, and a VMI that it makes is judged by its own webhook: what is put off here is not
-//! left out. That webhook lets labels pass that are reserved for our programs, since one of them makes the VMI: they are never put
-//! off, and no VMI has them from a template.
+//! virt-controller checks all of it again, and the VMI that it creates has its own webhook, so nothing
+//! deferred here is skipped. That webhook accepts labels reserved for our programs, since one of them creates
+//! the VMI. So their check is never deferred, and no VMI gets them from a template.
 
 use super::{Around, Operation, Request};
 use api::fault::{Fault, Reason};
@@ -17,16 +17,16 @@ use api::instancetype::{Matcher, Role, at_write, expand, requirements};
 use api::vm::{Template, VirtualMachine};
 use cluster_model::instancetypes::{Given, Live, revision_in_use};
 
-/// What was found.
+/// Result of the validation.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
-    /// The template with the values of both; nothing, where that is not known now.
+    /// The template with the values of both; `None` if they are not known now.
     pub(super) template: Option<Template>,
 }
 
-/// Looks at both. `old`: the VM before.
+/// Validates both. `old`: the VM before the update.
 pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &Around) -> Looked {
     let mut looked = Looked::default();
     let (mut given, mut is_known) = (Given::default(), true);
@@ -64,7 +64,7 @@ pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &A
     looked
 }
 
-/// Fills in what a preference says of things that are fixed when a VM is written.
+/// Fills in the values of a preference that are fixed when a VM is written.
 pub(super) fn complete(vm: &mut VirtualMachine, around: &Around) {
     let Some(matcher) = Matcher::from_spec(&vm.spec, Role::Preference) else { return };
     if !matcher.infer_from_volume.is_empty() || !matcher.revision_name.is_empty() {
@@ -79,7 +79,7 @@ pub(super) fn complete(vm: &mut VirtualMachine, around: &Around) {
     }
 }
 
-/// The VM as it was, of an update.
+/// The VM before an update.
 pub(super) fn old(request: &Request) -> Option<VirtualMachine> {
     let is_update = request.operation == Operation::Update;
     is_update.then(|| api::wire::read_in_part(request.old.clone(), &mut Vec::new()))?
@@ -88,7 +88,7 @@ pub(super) fn old(request: &Request) -> Option<VirtualMachine> {
 enum Found<'a> {
     Live(&'a Live),
     Missing(String),
-    /// It is looked at when the VM is started; what whoever wrote it should know.
+    /// The check is deferred to the start of the VM, with a warning for the author.
     Later(Option<String>),
 }
 

@@ -1,4 +1,4 @@
-//! What a VMI that is made from a template would be: completed, then judged, with the template's paths.
+//! Validation of a template: its VMI is completed, then validated, with the template's paths.
 
 use super::vmi::ReservedLabels;
 use super::{Around, passed};
@@ -7,11 +7,11 @@ use api::fault::Fault;
 use api::machine::Machine;
 use api::vm::{Template, VirtualMachine};
 
-/// Where a template stands.
+/// Path of the template.
 const AT: &str = "spec.template";
 const LABELS: &str = "spec.template.metadata.labels";
 
-/// Everything that is wrong with a template whose VMIs would have this name.
+/// All faults of a template whose VMIs would have this name.
 pub(super) fn faults(
     template: &Template,
     name: &str,
@@ -31,12 +31,12 @@ pub(super) fn faults(
     faults
 }
 
-/// What is wrong with the labels of a template, whatever else its VMIs get.
+/// The fault of reserved labels in a template, whatever else its VMIs get.
 pub(super) fn labels(template: &Template) -> Option<Fault> {
     reserved(template).map(|labels| labels.fault(LABELS))
 }
 
-/// What whoever writes a template should know.
+/// Warnings for the author of a template.
 pub(super) fn warnings(template: Option<&Template>, around: &Around) -> Vec<String> {
     let Some(template) = template else { return Vec::new() };
     let metadata = template.metadata.as_ref();

@@ -1,13 +1,13 @@
-//! Fields that we do not know: kept, and told.
+//! Unknown fields: kept, with a warning.
 
 use api::wire::{self, Unknown, Wire};
 
-/// One warning for each field of `object` that is not known, in the words of the API server.
+/// A warning for each unknown field of `object`, in the API server's wording.
 pub(super) fn warnings<T: Wire>(object: &T) -> Vec<String> {
     wire::unknown(object).iter().map(warning).collect()
 }
 
-/// The same of a part of an object, which stands at `at`.
+/// The same for a part of an object at the path `at`.
 pub(super) fn warnings_at<T: Wire>(part: &T, at: &str) -> Vec<String> {
     let mut found = Vec::new();
     part.unknown(&wire::Path::of(at), &mut found);

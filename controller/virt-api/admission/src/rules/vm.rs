@@ -1,4 +1,4 @@
-//! VMs: completed when they are written; judged as the VMI they would have.
+//! VMs: defaults when they are written, and validation of the VMI that they would have.
 
 use super::{
     AdmissionResponse, Around, Operation, Request, clone, passed, patch, sizes, template, unknown, volumes,
@@ -10,7 +10,7 @@ use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
 use api::wire::{self, Wire};
 use std::borrow::Cow;
 
-/// What is filled in.
+/// Fills in defaults.
 pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
     let read = |object| wire::read::<VirtualMachine>(object).ok();
     if request.is_leaving() {
@@ -32,7 +32,7 @@ fn fill(vm: &mut VirtualMachine, given: &DefaultsContext, around: &Around) {
     defaults::apply_to_vm(vm, given);
 }
 
-/// The same machine as before an update, whatever this version fills in.
+/// True if an update does not change the machine, apart from defaults of this version.
 fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, around: &Around) -> bool {
     let filled = |vm: &VirtualMachine| {
         let (mut given, mut vm) = (around.given(), vm.clone());
@@ -43,7 +43,7 @@ fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, around: &Around) -
     filled(vm) == filled(old)
 }
 
-/// A VM that is written anew without its uuid is still the computer that its guest knows.
+/// Keeps UUID and serial number, so that a VM written without them keeps its identity for the guest.
 fn keep(given: &mut DefaultsContext, old: Option<VirtualMachine>, new: &VirtualMachine) {
     let firmware = old
         .and_then(|old| old.spec.template)
@@ -54,9 +54,9 @@ fn keep(given: &mut DefaultsContext, old: Option<VirtualMachine>, new: &VirtualM
     given.serial = firmware.serial.filter(|serial| !serial.is_empty());
 }
 
-/// Whether a VM may be created or changed.
+/// Validates a new or changed VM.
 pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
-    // What is no longer right may still be labelled, and let go.
+    // An invalid VM may still be labelled and deleted.
     if request.is_leaving()
         || request.operation == Operation::Update && request.old["spec"] == request.object["spec"]
     {
@@ -74,7 +74,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
-/// What is wrong with a VM, and what whoever wrote it should know. `old`: the VM before.
+/// Faults and warnings of a VM. `old`: the VM before the update.
 pub(super) fn look(
     vm: &VirtualMachine,
     old: Option<&VirtualMachine>,
@@ -88,14 +88,14 @@ pub(super) fn look(
     (faults_of(vm, looked, is_accepted, around), warnings)
 }
 
-/// `is_accepted`: the template was judged before by what was permitted then. A VM with it can be stopped, and one that is started
-/// has a VMI, which is judged by what is permitted now.
+/// Faults of a VM. `is_accepted`: the template passed the permissions of an earlier time. Such a VM can be
+/// stopped. When it is started, its VMI is checked against the present permissions.
 fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, is_accepted: bool, around: &Around) -> Vec<Fault> {
     let mut faults = Vec::new();
     let Spec {
         running,
         run_strategy,
-        // Looked at already: sized.
+        // Checked already: see `sized`.
         instancetype: _,
         preference: _,
         template,
@@ -114,7 +114,7 @@ fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, is_accepted: bool, aroun
     let namespace = vm.metadata.namespace.as_deref();
     faults.extend(volumes::templates(data_volume_templates, &template.spec.volumes, namespace));
     faults.extend(clone::faults(around));
-    // What an instance type would give is not missed on top of that.
+    // Values of an unknown instance type are not reported as missing too.
     let Some(template) = &sized.template else {
         faults.extend(template::labels(template));
         return faults;

@@ -1,7 +1,8 @@
-//! VMIs: completed when they are created; later their spec stays, and their status is our programs' own.
+//! VMIs: defaults at creation. Afterwards their spec is immutable, and only our programs write their status.
 //!
-//! **Guarantees.** Whoever is not one of our programs changes neither spec nor status nor the labels that our programs
-//! go by. The virt-handler of a node changes only VMIs of its node: the node stands in its token, not in what it says.
+//! **Guarantees.** Users other than our programs change neither spec nor status nor the labels that our
+//! programs use. The virt-handler of a node changes only VMIs of its node, which is taken from its token, not
+//! from the request.
 
 use super::{AdmissionResponse, Around, Request, passed, patch, unknown};
 use api::defaults;
@@ -15,9 +16,9 @@ use cluster_model::objects::Program;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is filled in.
+/// Fills in defaults.
 pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
-    // What has not its form is for the schema and the other webhook to tell.
+    // The schema and the validating webhook report a VMI that cannot be read.
     let Ok(mut vmi) = wire::read::<VirtualMachineInstance>(request.object.clone()) else {
         return AdmissionResponse::yes();
     };
@@ -34,7 +35,7 @@ pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
     AdmissionResponse { patch, warnings, ..AdmissionResponse::yes() }
 }
 
-/// A status that somebody else has written is put back.
+/// Restores a status that a user has changed.
 pub(super) fn restore(request: &Request, around: &Around) -> AdmissionResponse {
     let (new, old) = (&request.object["status"], &request.old["status"]);
     if around.accounts.program(&request.who.name).is_some() || new == old {
@@ -55,7 +56,7 @@ pub(super) fn restore(request: &Request, around: &Around) -> AdmissionResponse {
     }
 }
 
-/// Whether a VMI may be created.
+/// Validates a new VMI.
 pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
     let mut faults = Vec::new();
     let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
@@ -70,7 +71,7 @@ pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
         warnings.push(labels.warning("metadata.labels"));
     }
     if vmi.metadata.name.as_deref().unwrap_or_default().is_empty() {
-        // The server has still to complete it.
+        // The API server has not generated the name yet.
         vmi.metadata.name = vmi.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
     }
     defaults::apply(&mut vmi, &around.given());
@@ -80,7 +81,7 @@ pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
-/// Whether a VMI may be changed.
+/// Validates a change of a VMI.
 pub(super) fn update(request: &Request, around: &Around) -> AdmissionResponse {
     match around.accounts.program(&request.who.name) {
         Some(Program::Handler) => AdmissionResponse::no(not_its_own(request)),
@@ -89,7 +90,7 @@ pub(super) fn update(request: &Request, around: &Around) -> AdmissionResponse {
     }
 }
 
-/// The virt-handler of a node may not touch what is on another.
+/// The virt-handler of a node may not change VMIs of another.
 fn not_its_own(request: &Request) -> Vec<Fault> {
     let fault = |message: &str| vec![Fault::new("status.nodeName", Reason::Invalid, message)];
     let Some(node) = request.who.node.as_deref() else {
@@ -106,7 +107,7 @@ fn not_its_own(request: &Request) -> Vec<Fault> {
     }
 }
 
-/// What nobody else may change.
+/// Faults of changes to fields that only our programs write.
 fn fixed(request: &Request) -> AdmissionResponse {
     let (mut faults, mut warnings) = (Vec::new(), Vec::new());
     if !same(&request.old["spec"], &request.object["spec"]) {
@@ -124,30 +125,30 @@ fn fixed(request: &Request) -> AdmissionResponse {
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
-/// Two specs say the same, however they are written.
+/// True if two specs are equal after parsing.
 fn same(one: &Value, other: &Value) -> bool {
     let read = |value: &Value| wire::read::<api::vmi::Spec>(value.clone()).ok();
     one == other || read(one).zip(read(other)).is_some_and(|(one, other)| one == other)
 }
 
-/// Labels that our programs go by, where somebody else writes them. Upstream's sentence says "the following" and names
-/// none: a warning does.
+/// Labels reserved for our programs, in an object of a user. Upstream's message says "the following" without
+/// naming them, so a warning does.
 pub(super) struct ReservedLabels(Vec<&'static str>);
 
 impl ReservedLabels {
-    /// Those among `labels`.
+    /// The reserved ones among `labels`.
     pub(super) fn of(labels: &BTreeMap<String, String>) -> Option<ReservedLabels> {
         let found: Vec<&str> = RESERVED.into_iter().filter(|key| labels.contains_key(*key)).collect();
         (!found.is_empty()).then_some(ReservedLabels(found))
     }
 
-    /// A VMI is not made with them. `at` is where they stand.
+    /// The fault of a new VMI with them. `at` is the path of the labels.
     pub(super) fn fault(&self, at: &str) -> Fault {
         let message = "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited";
         Fault::new(at, Reason::NotSupported, message)
     }
 
-    /// Which they are.
+    /// The warning that names them.
     pub(super) fn warning(&self, at: &str) -> String {
         format!("{at}: reserved for KubeVirt: {}", self.0.join(", "))
     }

@@ -1,4 +1,4 @@
-//! The DataVolumes that are made with a VM: each is used by it, has a place to go and one source.
+//! DataVolume templates of a VM: each is used by a volume, and has a target and one source.
 
 use super::cdi;
 use api::datavolume::{self, Source};
@@ -7,7 +7,7 @@ use api::vm::DataVolumeTemplate;
 use api::vmi::Volume;
 use serde_json::Value;
 
-/// Everything that is wrong with them.
+/// All faults of the templates.
 pub(super) fn templates(
     templates: &[DataVolumeTemplate],
     volumes: &[Volume],
@@ -15,7 +15,7 @@ pub(super) fn templates(
 ) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (i, template) in templates.iter().enumerate() {
-        // The singular is what tools look for.
+        // Tools look for the singular.
         let at = format!("spec.dataVolumeTemplate[{i}]");
         let metadata = template.metadata.clone().unwrap_or_default();
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -37,7 +37,8 @@ pub(super) fn templates(
         faults.extend(target(&template.spec, &at));
         faults.extend(source(&template.spec, &at));
         faults.extend(cdi::unserved(&template.spec, &at));
-        // virt-controller makes it, and of these nobody asks whether they may be read by whoever wrote the VM.
+        // virt-controller creates the DataVolume, and for these references no access review of the VM's
+        // author is made.
         if let Some((field, other)) = template.spec.unchecked_reference(namespace) {
             let message = format!(
                 "{at}.{field} is not supported: it is the namespace {other}, and whether it may be read there, nobody asks \
@@ -94,7 +95,7 @@ fn source(spec: &datavolume::Spec, at: &str) -> Option<Fault> {
     Some(Fault::new(field, Reason::Invalid, message))
 }
 
-/// How many sources are said; one that we do not know is one too.
+/// Number of sources. An unknown one counts too.
 fn sources(source: &Source) -> usize {
     match api::wire::Wire::write(source) {
         Value::Object(fields) => fields.len(),

@@ -1,15 +1,16 @@
-//! A PVC with the label `cdi.kubevirt.io/applyStorageProfile: "true"`: what it leaves out is filled in, as it is for a
+//! A PVC with the label `cdi.kubevirt.io/applyStorageProfile: "true"`: missing fields get defaults, as for a
 //! DataVolume.
 //!
 //! ```text
 //!  StorageClass, named or the default one ─► StorageProfile ─► access modes, volume mode ─► size, with room for a file system
 //! ```
 //!
-//! Of that nothing is refused: what is still missing then the API server says. The CDIConfig turns it off by
-//! `webhookPvcRendering: Disabled`.
+//! Defaulting never refuses a PVC: the API server reports fields that are still missing. The CDIConfig turns
+//! it off with `webhookPvcRendering: Disabled`.
 //!
-//! **Exports.** Annotations that ask for an image of the disk are judged where they are written, of a PVC and of a DataVolume, by
-//! what virt-controller judges them by ([`export::Request`]). A PVC whose annotations stay may always be written.
+//! **Exports.** Annotations that request an image of the disk are validated on PVCs and DataVolumes, with the
+//! rules of virt-controller ([`export::Request`]). A PVC whose annotations do not change may always be
+//! written.
 
 use crate::rules::{AdmissionResponse, Around, Operation, Request, patch};
 use api::cdi::annotations::{APPLY_PROFILE, CONTENT_TYPE};
@@ -24,13 +25,13 @@ use cluster_model::config::overhead::Overhead;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What is filled in.
+/// Fills in defaults.
 pub(crate) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
     let (object, world) = (&request.object, &*around.storage);
     let wants = object["metadata"]["labels"][APPLY_PROFILE] == "true";
     let rendering = imports::read(world).webhook_pvc_rendering;
     let is_off = rendering == Some(WebhookPvcRendering::Disabled);
-    // What has not its form is for the API server to tell.
+    // The API server reports a spec that cannot be read.
     let spec = wire::read::<ClaimSpec>(object["spec"].clone()).ok();
     let Some(mut spec) = spec.filter(|_| wants && !is_off && request.operation == Operation::Create) else {
         return AdmissionResponse::yes();
@@ -67,7 +68,7 @@ pub(crate) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
     AdmissionResponse { patch, ..AdmissionResponse::yes() }
 }
 
-/// Whether a PVC may be written.
+/// Validates a PVC.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     match exports(request) {
         faults if faults.is_empty() => AdmissionResponse::yes(),
@@ -75,7 +76,7 @@ pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     }
 }
 
-/// What is wrong with annotations of this request that ask for an export.
+/// Faults of changed annotations that request an export.
 pub(super) fn exports(request: &Request) -> Vec<Fault> {
     let (old, new) = (annotations(&request.old), annotations(&request.object));
     let unknown = export::unknown(&new);
@@ -85,14 +86,14 @@ pub(super) fn exports(request: &Request) -> Vec<Fault> {
     if request.is_leaving() || !is_said {
         return Vec::new();
     }
-    // A misspelt `target` asks for nothing, and its author waits for an export.
+    // A misspelt `target` requests nothing, although its author waits for an export.
     match export::is_requested(&new) {
         true => export::Request::from_annotations(&new).err().unwrap_or_default(),
         false => unknown,
     }
 }
 
-/// What is not a text the API server refuses.
+/// Annotations that are strings. The API server refuses others.
 fn annotations(object: &Value) -> BTreeMap<String, String> {
     let said = object["metadata"]["annotations"].as_object().into_iter().flatten();
     said.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
@@ -105,7 +106,7 @@ mod tests {
     use jiff::Timestamp;
     use std::sync::Arc;
 
-    /// A cluster with one class, whose volumes are best devices.
+    /// A cluster with one class, whose volumes are preferably block devices.
     fn around(rendering: &str) -> Around {
         let mut world = World::default();
         let mut put = |kind, object| world.put(kind, object, Timestamp::UNIX_EPOCH);
@@ -132,7 +133,7 @@ mod tests {
         Around { storage: Arc::new(world), ..Around::new("kubevirt", None) }
     }
 
-    /// The spec of a PVC as it is kept.
+    /// The spec of a PVC as it is stored.
     fn kept(label: &str, annotations: Value, spec: Value, around: &Around) -> Value {
         let mut object = json!({"metadata": {"labels": {APPLY_PROFILE: label}}});
         object["metadata"]["annotations"] = annotations;
@@ -201,7 +202,7 @@ mod tests {
             assert!(faults.len() == 1 && faults[0].message.ends_with("storage.export.target?"), "{faults:?}");
         }
         assert!(judged(&misspelt, &misspelt).is_empty(), "it may be bound");
-        // What is there, from before a webhook was, may be bound, labelled and let go.
+        // An existing PVC, from before the webhook, may be bound, labelled and deleted.
         let mut bound = bad.clone();
         bound["metadata"]["labels"] = json!({"a": "b"});
         assert!(judged(&bad, &bound).is_empty());

@@ -1,4 +1,4 @@
-//! DataImportCrons: what they import, when, and what they keep.
+//! DataImportCrons: source, schedule and retention.
 
 use super::{LABEL, judged, name_fits, volume, wrong};
 use crate::rules::{AdmissionResponse, Request};
@@ -6,7 +6,7 @@ use api::cdi::{DataImportCron, DataImportCronSpec, GarbageCollect, Schedule};
 use api::datavolume::Source;
 use api::fault::Fault;
 
-/// Whether a DataImportCron may be made or changed.
+/// Validates a new or changed DataImportCron.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     let refusal = ("spec", "Cannot update DataImportCron Spec");
     judged::<DataImportCron>(
@@ -23,7 +23,7 @@ pub(crate) fn judge(request: &Request) -> AdmissionResponse {
 fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
     let template = &spec.template.spec;
     let source = template.source.as_ref();
-    // Upstream takes the first two alone.
+    // Upstream accepts only the first two.
     let is_polled = |source: &Source| {
         source.registry.is_some() || source.pvc.is_some() || source.http.is_some() || source.s3.is_some()
     };
@@ -45,7 +45,7 @@ fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
     }
     let illegal = |field: &str, what: &str| Err(wrong(format!("spec.{field}"), format!("Illegal {what}")));
     if let Some(why) = against_schedule(&spec.schedule) {
-        // Upstream's sentence, and behind it why.
+        // Upstream's message, followed by the reason.
         return illegal("Schedule", &format!("cron schedule: {why}"));
     }
     if spec.imports_to_keep.is_some_and(|count| count < 0) {
@@ -60,7 +60,7 @@ fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
     name_fits(Some(&spec.managed_data_source), LABEL)
 }
 
-/// Times of another zone than UTC are refused, as upstream's CronJobs are.
+/// Reason against a schedule. Time zones other than UTC are refused, as for upstream's CronJobs.
 fn against_schedule(schedule: &str) -> Option<String> {
     match Schedule::read(schedule) {
         _ if schedule.is_empty() => None,

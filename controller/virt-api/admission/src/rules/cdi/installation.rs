@@ -1,4 +1,5 @@
-//! The CDI object and the CDIConfig: what of them has no effect is warned of. A CDI object goes when it may.
+//! The CDI object and the CDIConfig: warnings about settings without effect, and the check before the
+//! deletion of a CDI object.
 
 use crate::rules::{AdmissionResponse, Around, Operation, Request, unknown};
 use api::cdi::served::{unserved, unserved_config};
@@ -7,7 +8,7 @@ use api::fault::{Fault, Reason};
 use api::kubevirt::UninstallStrategy;
 use api::wire;
 
-/// A warning for each setting that has no effect, and for each field that is not known. Nothing is refused: what is written is
+/// Warnings about settings without effect and unknown fields. Nothing is refused, since the objects are
 /// upstream's as well.
 pub(crate) fn settings(request: &Request) -> AdmissionResponse {
     let object = &request.object;
@@ -32,7 +33,7 @@ pub(crate) fn settings(request: &Request) -> AdmissionResponse {
     AdmissionResponse { warnings, ..AdmissionResponse::yes() }
 }
 
-/// Whether the installation may be deleted.
+/// Validates the deletion of the installation.
 pub(crate) fn deletion(request: &Request, around: &Around) -> AdmissionResponse {
     let Some(kind) = around.left.filter(|_| blocks(request)) else { return AdmissionResponse::yes() };
     let message = format!(
@@ -42,7 +43,8 @@ pub(crate) fn deletion(request: &Request, around: &Around) -> AdmissionResponse 
     AdmissionResponse::no(vec![Fault::new("spec.uninstallStrategy", Reason::Invalid, message)])
 }
 
-/// The installation is not to go while there are DataVolumes. One that failed, or was never begun, has none of its own.
+/// True if the installation must stay while there are DataVolumes. A failed or unstarted installation has
+/// none of its own.
 pub(crate) fn blocks(request: &Request) -> bool {
     let phase = request.old["status"]["phase"].as_str().unwrap_or_default();
     let stays = UninstallStrategy::BlockUninstallIfWorkloadsExist;

@@ -1,21 +1,21 @@
-//! The kinds of CDI: what may be written of them, in upstream's words to the byte.
+//! Validation of the kinds of CDI, with upstream's messages byte for byte.
 //!
 //! ```text
 //!  DataVolume ─────────────────────────────► spec ─┬─► target    pvc or storage: size, access modes
-//!  DataImportCron ── template, schedule ────► spec ┘   source    one source, and what it says ◄── VolumeImportSource
+//!  DataImportCron ── template, schedule ────► spec ┘   source    one source, and its fields ◄── VolumeImportSource
 //!  VolumeUploadSource                                  its content type
-//!  ObjectTransfer                                      not served, deprecated upstream
-//!  CDI, CDIConfig                                      what has no effect is warned of; goes when it may
-//!  PVC, labelled applyStorageProfile       claim         what it leaves out is filled in
-//!  PVC and DataVolume, annotated           claim         exports that they ask for
+//!  ObjectTransfer                                      refused, deprecated upstream
+//!  CDI, CDIConfig                                      warnings, and the check before deletion
+//!  PVC, labelled applyStorageProfile       claim         defaults
+//!  PVC and DataVolume, annotated           claim         requested exports
 //! ```
 //!
-//! As upstream, the first thing that is wrong is told and no other: the sentences after it would be about a guess. A spec
-//! does not change once it is there; an object whose spec stays may always be written, also one that is refused today.
-//! Beside upstream's rules stands what no version of ours will serve ([`unserved`]), by name. What is not served *yet* is
-//! not refused here: the DataVolume is kept, and a condition says it.
+//! As upstream, only the first fault is reported, since later ones could be consequences of it. A spec is
+//! immutable. An object whose spec is unchanged may always be written, even if it would be refused today. In
+//! addition to upstream's rules, features that we will never support are refused by name ([`unserved`]).
+//! Features not supported *yet* are not refused here: the DataVolume is stored, and a condition reports it.
 //!
-//! **Absent:** a question to the API server. So a PVC of the DataVolume's name is not looked for here.
+//! **Absent:** requests to the API server. So an existing PVC of the DataVolume's name is not detected here.
 
 mod claim;
 mod import_cron;
@@ -40,12 +40,12 @@ use super::{AdmissionResponse, Operation, Request, unknown};
 use api::fault::{Fault, Reason};
 use api::wire::{self, Wire};
 
-/// The longest name of an object.
+/// Maximum length of an object's name.
 const NAME: usize = 253;
-/// The longest name of an object that others are called after.
+/// Maximum length of the name of an object that other names derive from.
 const LABEL: usize = 63;
 
-/// The answer about an object: read, its spec as it was, then what `faults` says of it.
+/// The answer about an object: readable, its spec unchanged on an update, then the result of `faults`.
 fn judged<T: Wire>(
     request: &Request,
     stays: impl FnOnce(&T, &T) -> bool,
@@ -53,7 +53,7 @@ fn judged<T: Wire>(
     faults: impl FnOnce(&T) -> Result<(), Vec<Fault>>,
 ) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
-    // What is no longer right may still be labelled, and let go.
+    // An invalid object may still be labelled and deleted.
     if request.is_leaving() || update && request.old["spec"] == request.object["spec"] {
         return AdmissionResponse::yes();
     }
@@ -76,12 +76,12 @@ fn judged<T: Wire>(
     }
 }
 
-/// The first thing that is wrong.
+/// A list with one fault.
 fn wrong(field: impl std::fmt::Display, message: impl Into<String>) -> Vec<Fault> {
     vec![Fault::new(field, Reason::Invalid, message)]
 }
 
-/// A name is not longer than others can be called after it.
+/// Checks that a name is short enough for the names derived from it.
 fn name_fits(name: Option<&str>, most: usize) -> Result<(), Vec<Fault>> {
     match name.is_some_and(|name| name.len() > most) {
         // Upstream names no field here.

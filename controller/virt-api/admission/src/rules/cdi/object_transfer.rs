@@ -1,11 +1,11 @@
-//! ObjectTransfers: not served, and refused by name. Those that another CDI left may be labelled, and let go.
+//! ObjectTransfers: refused as not supported. Those left by another CDI may be labelled and deleted.
 
 use super::judged;
 use crate::rules::{AdmissionResponse, Request};
 use api::cdi::ObjectTransfer;
 use api::fault::{Fault, Reason};
 
-/// Whether an ObjectTransfer may be made or changed.
+/// Validates a new or changed ObjectTransfer.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     let refusal = ("spec", "ObjectTransfer spec is immutable");
     judged::<ObjectTransfer>(

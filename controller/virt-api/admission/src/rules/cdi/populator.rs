@@ -1,14 +1,14 @@
-//! What a PVC is filled from without a DataVolume: VolumeImportSources, VolumeUploadSources and VolumeCloneSources.
+//! Sources of PVCs without a DataVolume: VolumeImportSources, VolumeUploadSources and VolumeCloneSources.
 //!
-//! A VolumeCloneSource of a VolumeSnapshot is refused, beside what is in no version served: there is no DataVolume whose condition
-//! could say it, and a PVC is made from a VolumeSnapshot without one.
+//! A VolumeCloneSource of a VolumeSnapshot is refused too: there is no DataVolume whose condition
+//! could report it, and a PVC can be created from a VolumeSnapshot directly.
 
 use super::{LABEL, judged, name_fits, source, wrong};
 use crate::rules::{AdmissionResponse, Request};
 use api::cdi::{VolumeCloneSource, VolumeImportSource, VolumeImportSourceSpec, VolumeUploadSource};
 use api::fault::Fault;
 
-/// Whether a source may be made or changed.
+/// Validates a new or changed source.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     if request.kind == "VolumeUploadSource" {
         let refusal = ("spec", "Cannot update VolumeUploadSource Spec");
@@ -44,7 +44,7 @@ pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     })
 }
 
-/// Checkpoints of a multi-stage import may follow one another; nothing else changes.
+/// True if an update changes nothing, or only the checkpoints of a multi-stage import.
 fn stays(old: &VolumeImportSource, new: &VolumeImportSource) -> bool {
     let source = new.spec.source.as_ref();
     let is_staged = source.is_some_and(|source| source.vddk.is_some() || source.imageio.is_some());

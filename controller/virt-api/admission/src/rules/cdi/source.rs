@@ -1,4 +1,4 @@
-//! Where the content of a disk comes from: exactly one source, and what that one says.
+//! Sources of a disk's content: exactly one, with valid fields.
 
 use super::url::{scheme, shown};
 use super::wrong;
@@ -6,10 +6,10 @@ use api::datavolume::{ContentType, Http, PullMethod, PvcSource, Registry, Source
 use api::fault::{Fault, Reason};
 use api::job::names_object;
 
-/// What the content of a checksum must look like: the algorithms, and how many digits each has.
+/// Checksum algorithms, and the number of hexadecimal digits of each.
 const SUMS: [(&str, usize); 4] = [("md5", 32), ("sha1", 40), ("sha256", 64), ("sha512", 128)];
 
-/// What is wrong with the source of a DataVolume.
+/// Validates the source of a DataVolume.
 pub(super) fn check(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     let source = match (&spec.source, &spec.source_ref) {
         (None, None) | (Some(_), Some(_)) => {
@@ -35,7 +35,7 @@ pub(super) fn check(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     Ok(())
 }
 
-/// What no version of ours will serve, wherever it stands.
+/// Faults for features that we will never support, in any place.
 pub(crate) fn unserved(spec: &Spec, at: &str) -> Vec<Fault> {
     let source = spec.source.as_ref();
     let mut faults = foreign(source, at);
@@ -47,7 +47,7 @@ pub(crate) fn unserved(spec: &Spec, at: &str) -> Vec<Fault> {
     faults
 }
 
-/// Sources that are other programs' ways out of their own storage.
+/// Sources that export from another platform's storage.
 pub(super) fn foreign(source: Option<&Source>, at: &str) -> Vec<Fault> {
     let imageio = source.is_some_and(|source| source.imageio.is_some());
     let vddk = source.is_some_and(|source| source.vddk.is_some());
@@ -82,7 +82,7 @@ fn referred(reference: &SourceRef, at: &str) -> Result<(), Vec<Fault>> {
     Err(wrong(format!("{at}.sourceRef.{field}"), message))
 }
 
-/// Of the sources that we know there is one.
+/// Checks that exactly one known source is set.
 pub(super) fn is_one(source: &Source, noun: &str, at: &str) -> Result<(), Vec<Fault>> {
     let Source { http, s3, gcs, registry, pvc, upload, blank, imageio, vddk, snapshot, other: _ } = source;
     let named = [
@@ -105,7 +105,7 @@ pub(super) fn is_one(source: &Source, noun: &str, at: &str) -> Result<(), Vec<Fa
     Err(wrong(format!("{at}.source"), message))
 }
 
-/// The content type is one that there is.
+/// Checks that the content type is known.
 pub(super) fn content_type(said: Option<&ContentType>, at: &str) -> Result<(), Vec<Fault>> {
     match said {
         Some(ContentType::Other(word)) if !word.is_empty() => {
@@ -115,7 +115,7 @@ pub(super) fn content_type(said: Option<&ContentType>, at: &str) -> Result<(), V
     }
 }
 
-/// What is wrong with the one source that is said.
+/// Validates the source that is set.
 pub(super) fn one(source: &Source, content: Option<&ContentType>, at: &str) -> Result<(), Vec<Fault>> {
     let is_archive = content == Some(&ContentType::Archive);
     if let Some(http) = &source.http {
@@ -177,12 +177,12 @@ fn against_sum(sum: &str) -> Option<String> {
     (!is_hex).then(|| "checksum hash is not valid hexadecimal".to_owned())
 }
 
-/// The address of a web server or an object store.
+/// Validates the URL of a web server or an object store.
 fn address(url: &str, word: &str, at: &str) -> Result<(), Vec<Fault>> {
     let why = match scheme(url).as_deref() {
         _ if url.is_empty() => "source URL is empty".to_owned(),
         Some("http" | "https" | "gs") => return Ok(()),
-        // An address of the server alone is none that can be asked.
+        // A URL without a path cannot be requested.
         None => format!("Invalid source URL: {}", shown(url)),
         Some("") if !url.starts_with('/') => format!("Invalid source URL: {}", shown(url)),
         Some(_) => format!("Invalid source URL scheme: {}", shown(url)),
@@ -190,7 +190,7 @@ fn address(url: &str, word: &str, at: &str) -> Result<(), Vec<Fault>> {
     Err(wrong(format!("{at}.source.{word}.url"), format!("{at}.source {why}")))
 }
 
-/// One without an object would fail in the importer pod.
+/// Checks that the URL names an object. Without one, the importer pod would fail.
 fn object(url: &str, at: &str) -> Result<(), Vec<Fault>> {
     if names_object(url) {
         return Ok(());
@@ -202,7 +202,7 @@ fn object(url: &str, at: &str) -> Result<(), Vec<Fault>> {
     Err(wrong(format!("{at}.source.GCS.url"), message))
 }
 
-/// An image in a registry.
+/// Validates an image in a registry.
 fn image(registry: &Registry, at: &str) -> Result<(), Vec<Fault>> {
     let refused = |field: &str, message: String| Err(wrong(format!("{at}.source.Registry{field}"), message));
     if registry.url.is_some() == registry.image_stream.is_some() {

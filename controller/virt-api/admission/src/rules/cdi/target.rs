@@ -1,15 +1,15 @@
-//! The PVC of a DataVolume: its size, its access modes, its class, and who else fills it.
+//! The PVC of a DataVolume: size, access modes, class, and external population.
 
 use super::{NAME, name_fits, wrong};
 use api::claim::DataReference;
 use api::datavolume::Spec;
 use api::fault::Fault;
 
-/// The smallest disk.
+/// Minimum size of a disk.
 const LEAST: u64 = 1 << 20;
 const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// What is wrong with `pvc` or `storage`.
+/// Validates `pvc` or `storage`.
 pub(super) fn check(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     let class = match (&spec.pvc, &spec.storage) {
         (None, None) => return Err(wrong(format!("{at}.PVC"), "Missing Data volume PVC")),
@@ -25,7 +25,7 @@ pub(super) fn check(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     access_modes(spec, at)
 }
 
-/// The size; a clone may leave it to its source.
+/// Validates the size. A clone may take it from its source.
 fn size(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     let noun = if spec.pvc.is_some() { "PVC" } else { "Storage" };
     let refused =
@@ -64,7 +64,7 @@ fn access_modes(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     }
 }
 
-/// What fills the PVC is said in the PVC itself.
+/// True if the PVC itself names its source.
 pub(super) fn is_filled_otherwise(spec: &Spec) -> bool {
     let [source, reference] = references(spec);
     source.is_some() || reference.is_some()
@@ -77,7 +77,7 @@ fn references(spec: &Spec) -> [Option<&DataReference>; 2] {
     of_pvc.or_else(of_storage).map_or([None, None], |both| both.map(Option::as_ref))
 }
 
-/// What is wrong with a PVC that is filled otherwise.
+/// Validates a PVC with its own source.
 pub(super) fn check_population(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     let mut faults = Vec::new();
     if spec.source.is_some() || spec.source_ref.is_some() {

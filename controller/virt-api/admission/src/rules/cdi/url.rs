@@ -1,6 +1,6 @@
-//! Addresses, as far as a refusal goes by them. Whoever fetches from one looks again.
+//! URLs, as far as validation needs them. Programs that fetch from one validate it again.
 
-/// The scheme of an address, in small letters; empty where it has none. Nothing for what is no address.
+/// The scheme of a URL, in lower case; empty if it has none. `None` for an invalid URL.
 pub(super) fn scheme(text: &str) -> Option<String> {
     let is_whole = !text.bytes().any(|byte| byte < b' ' || byte == 0x7f) && escapes_are_whole(text);
     let end = text.find(['/', '?', '#']).unwrap_or(text.len());
@@ -16,7 +16,7 @@ pub(super) fn scheme(text: &str) -> Option<String> {
     (is_scheme && is_host).then(|| scheme.to_ascii_lowercase())
 }
 
-/// An address without what may be secret in it: a user, a password, a signature.
+/// A URL without parts that may be secret: a user, a password, a signature.
 pub(super) fn shown(text: &str) -> String {
     let bare = text.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = bare.split_once("//") else { return bare.to_owned() };
@@ -25,7 +25,7 @@ pub(super) fn shown(text: &str) -> String {
     format!("{scheme}//{host}{path}")
 }
 
-/// After each `%` stand two digits.
+/// True if two hexadecimal digits follow each `%`.
 fn escapes_are_whole(text: &str) -> bool {
     let is_whole =
         |after: &str| after.len() >= 2 && after.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());

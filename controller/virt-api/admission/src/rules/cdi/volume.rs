@@ -1,25 +1,25 @@
-//! DataVolumes.
+//! DataVolumes: validation of their spec, and of annotations for exports.
 
 use super::{NAME, claim, judged, name_fits, source, target};
 use crate::rules::{AdmissionResponse, Request};
 use api::datavolume::{DataVolume, Spec};
 use api::fault::Fault;
 
-/// Whether a DataVolume may be made or changed.
+/// Validates a new or changed DataVolume.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     let refusal = ("spec", "Cannot update DataVolume Spec");
     let answer = judged::<DataVolume>(request, stays, refusal, |volume| {
         name_fits(volume.metadata.name.as_deref(), NAME)?;
         spec(&volume.spec, "spec")
     });
-    // Annotations change where the spec stays, too.
+    // Annotations can change while the spec stays.
     match claim::exports(request) {
         faults if answer.faults.is_empty() && !faults.is_empty() => AdmissionResponse::no(faults),
         _ => answer,
     }
 }
 
-/// Checkpoints of a multi-stage import may follow one another; nothing else changes.
+/// True if an update changes nothing, or only the checkpoints of a multi-stage import.
 fn stays(old: &DataVolume, new: &DataVolume) -> bool {
     let source = new.spec.source.as_ref();
     let is_staged = source.is_some_and(|source| source.vddk.is_some() || source.imageio.is_some());
@@ -30,7 +30,7 @@ fn stays(old: &DataVolume, new: &DataVolume) -> bool {
     bare(&old.spec) == bare(&new.spec)
 }
 
-/// What is wrong with a spec that stands at `at`.
+/// Validates a spec at the path `at`.
 pub(super) fn spec(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
     target::check(spec, at)?;
     if target::is_filled_otherwise(spec) {

@@ -1,4 +1,4 @@
-//! A request to begin with, how to change it, and what came of it.
+//! Objects to start from, helpers to change them, and to read answers.
 
 use crate::rules::review::Requester;
 use crate::rules::{AdmissionResponse, Around, Operation, Request, Sizes, judge, patch};
@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 pub(super) const HANDLER: &str = "system:serviceaccount:kubevirt:kubevirt-handler";
 pub(super) const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
 
-/// What a cluster says that says nothing.
+/// Context of a cluster with an empty configuration.
 pub(super) fn around() -> Around {
     with(&json!({}))
 }
 
-/// What a cluster says with this configuration.
+/// Context of a cluster with this configuration.
 pub(super) fn with(configuration: &Value) -> Around {
     let folders = json!({HOST_DISK_FOLDERS: "/var/lib/disks"});
     let object = json!({"metadata": {"annotations": folders}, "spec": {"configuration": configuration}});
     let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
-    // No instance type and no preference is there.
+    // There are no instance types and no preferences.
     let sizes = Sizes { is_complete: true, ..Sizes::default() };
     Around { random, sizes, ..Around::new("kubevirt", Some(&Plain { object, ..Plain::default() })) }
 }
 
-/// Somebody makes an object.
+/// The request of a user who creates an object.
 pub(super) fn create(object: Value) -> Request {
     let who = Requester { name: "kubernetes-admin".into(), ..Requester::default() };
     Request { uid: "1".into(), object, who, ..Request::default() }
 }
 
-/// Somebody changes one.
+/// The request of a user who changes an object.
 pub(super) fn update(old: Value, object: Value) -> Request {
     Request { operation: Operation::Update, old, ..create(object) }
 }
@@ -43,19 +43,19 @@ pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
     }
 }
 
-/// The answer at a path.
+/// The answer of the webhook at a path.
 pub(super) fn ask(path: &str, request: &Request, around: &Around) -> AdmissionResponse {
     judge(Webhook::at(path).expect("a webhook"), request, around)
 }
 
-/// The object after a webhook that changes it.
+/// The object after a mutating webhook.
 pub(super) fn changed(path: &str, request: &Request, around: &Around) -> Value {
     let answer = ask(path, request, around);
     assert_eq!(answer.faults, []);
     patch::applied(request.object.clone(), &answer.patch)
 }
 
-/// Fields and sentences, as they are told.
+/// Fields and messages of the causes.
 pub(super) fn told(answer: &AdmissionResponse) -> Vec<(String, String)> {
     let written = answer.write(&create(Value::Null));
     let causes = written["status"]["details"]["causes"].as_array().cloned().unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn told(answer: &AdmissionResponse) -> Vec<(String, String)> {
     causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect()
 }
 
-/// Puts `value` where a pointer says, and makes objects on the way.
+/// Sets the value at a pointer. Missing objects on the way are created.
 pub(super) fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut at = object;
     for part in pointer.split('/').skip(1) {

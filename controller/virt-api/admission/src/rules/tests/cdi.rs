@@ -1,5 +1,5 @@
-//! DataVolumes, DataImportCrons, populator sources, ObjectTransfers and the CDI object: the tables in `messages/`, and what a
-//! table cannot say.
+//! DataVolumes, DataImportCrons, populator sources, ObjectTransfers and the CDI object: the tables in
+//! `messages/`, and what a table cannot say.
 
 use super::base::*;
 use super::messages::{all_refused, cause, refuses, request, response};
@@ -51,7 +51,7 @@ fn transfer() -> Value {
     object("ObjectTransfer", &json!({"source": source, "target": {"namespace": "other"}}))
 }
 
-/// An object with a change.
+/// The object with a change.
 fn with_change(mut object: Value, pointer: &str, value: Value) -> Value {
     set(&mut object, pointer, value);
     object
@@ -197,18 +197,18 @@ fn a_spec_stays_and_everything_around_it_may_change() {
         accepts(path, &request(Some(&leaving(old.clone())), &leaving(old.clone())));
         refuses(path, &request(Some(&leaving(old.clone())), &leaving(new)), &around(), &causes);
 
-        // One that would be refused today may be labelled.
+        // An object that would be refused today may be labelled.
         let bad = with_change(old, "/spec/contentType", json!("zip"));
         let labelled = with_change(bad.clone(), "/metadata/labels", json!({"a": "b"}));
         accepts(path, &request(Some(&bad), &labelled));
     }
-    // What is absent is what is null, or an empty list.
+    // Absent, null and an empty list are the same.
     let mut same = with_change(volume(), "/spec/checkpoints", json!([]));
     set(&mut same, "/spec/preallocation", Value::Null);
     accepts(VOLUME, &request(Some(&volume()), &same));
 }
 
-/// A DataVolume of an older installation goes on from stage to stage, and changes nothing else.
+/// A DataVolume of an older installation moves from stage to stage, and changes nothing else.
 #[test]
 fn checkpoints_of_a_staged_import_may_follow_one_another() {
     let vddk = json!({"vddk": {"url": "https://vcenter.example", "uuid": "1"}});
@@ -228,7 +228,7 @@ fn checkpoints_of_a_staged_import_may_follow_one_another() {
     }
 }
 
-/// Nothing would ever act on it.
+/// No controller would ever act on it.
 #[test]
 fn an_object_transfer_is_refused_by_name() {
     let message = "ObjectTransfer is not supported: no object is moved to another name or namespace (clone it by a \
@@ -311,7 +311,7 @@ fn settings_without_an_effect_are_warned_of_and_nothing_is_refused() {
         for (warning, begin) in warnings.iter().zip(begins) {
             assert!(warning.as_str().unwrap().starts_with(&begin), "{warning}");
         }
-        // What was written before is not said again with every label.
+        // Warnings about unchanged settings are not repeated on other changes.
         let old = object(kind, &spec);
         let labelled = with_change(old.clone(), "/metadata/labels", json!({"a": "b"}));
         assert!(accepts(SETTINGS, &request(Some(&old), &labelled))["warnings"].is_null());

@@ -1,4 +1,4 @@
-//! Every object that people copy from the documents goes through the webhooks that it has in a cluster.
+//! Every example object in the documents passes its webhooks.
 
 use super::manifests::refused;
 use cluster_model::plan::merge;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-/// Feature gates that the documents have people enable.
+/// Feature gates that the documents tell users to enable.
 const GATES: [&str; 4] = ["HostDevices", "HostDisk", "Sidecar", "VSOCK"];
 
 #[test]
@@ -33,7 +33,7 @@ fn every_object_in_the_documents_is_accepted() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The objects of each block of YAML that has any.
+/// The objects of each YAML block that has any.
 fn blocks(document: &str) -> Vec<Vec<Value>> {
     let blocks = document.split("\n```yaml").skip(1).filter_map(|rest| rest.split_once('\n'));
     let blocks = blocks.filter_map(|(_, rest)| rest.split("\n```").next());
@@ -45,7 +45,7 @@ fn blocks(document: &str) -> Vec<Vec<Value>> {
     blocks.map(objects).collect()
 }
 
-/// What a document has people write into the KubeVirt object.
+/// The configuration that a document tells users to write into the KubeVirt object.
 fn configuration(blocks: &[Vec<Value>]) -> Value {
     let mut configuration = json!({});
     for object in blocks.iter().flatten().filter(|object| object["kind"] == "KubeVirt") {

@@ -1,4 +1,4 @@
-//! Evictions: which wait, with which words, and what is written of the VMI.
+//! Evictions: the deferred ones, their messages, and the node written to the VMI.
 
 use super::base::{around, create, with};
 use crate::rules::eviction::{Evicted, is_dry, judged_by, pod_of, vmi_of};
@@ -55,7 +55,7 @@ fn answer(evicted: Evicted, around: Around) -> AdmissionResponse {
     judge(hook, &request(), &Around { evicted: Some(evicted), ..around })
 }
 
-/// The sentence of a refusal, and the node that is written.
+/// The message of a deferral, and the node that is written.
 fn later(answer: AdmissionResponse) -> Option<(String, Option<String>)> {
     assert_eq!((&answer.faults, &answer.patch), (&vec![], &vec![]));
     answer.later.map(|later| (later.message, later.evacuates))
@@ -82,14 +82,14 @@ fn each_strategy_has_its_answer_wherever_it_is_set() {
         let of_cluster = answer(evicted(&pod(), &vmi(None)), cluster);
         assert_eq!(later(of_cluster), expected, "{strategy:?} of the KubeVirt object");
     }
-    // The VMI's own word is the last one.
+    // The VMI's own strategy takes precedence.
     let cluster = || with(&json!({"evictionStrategy": "LiveMigrate"}));
     assert_eq!(later(answer(evicted(&pod(), &vmi(Some("None"))), cluster())), None);
     let own = answer(evicted(&pod(), &vmi(Some("External"))), cluster());
     assert_eq!(later(own), refused(TRIGGERED, Some("node1")));
 }
 
-/// What changes of the pod and of the VMI, and the answer where the strategy is External.
+/// Changes of the pod and of the VMI, and the answer for the strategy External.
 #[test]
 fn only_the_launcher_pod_of_a_vmi_that_goes_on_is_held() {
     let target = || refused("Eviction request for target Pod", None);
@@ -106,12 +106,12 @@ fn only_the_launcher_pod_of_a_vmi_that_goes_on_is_held() {
         ("pod/status/phase", json!("Failed"), None),
         ("vmi/status/phase", json!("Succeeded"), None),
         ("vmi/status/phase", json!("Failed"), None),
-        // It is being shut down already, and is not shut down faster.
+        // A pod that is being shut down already is not shut down faster.
         ("pod/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"), refused(TRIGGERED, Some("node1"))),
-        // The labels and the status of a launcher pod decide nothing: a guest may run in it all the same.
+        // Labels and status of a launcher pod do not count: a guest may still run in it.
         ("pod/metadata/labels", json!({}), refused(TRIGGERED, Some("node1"))),
         ("vmi/status/activePods", json!({"q": "node1"}), refused(TRIGGERED, Some("node1"))),
-        // A stranger's pod.
+        // A pod that does not belong to the VMI.
         ("pod/metadata/ownerReferences/0/uid", json!("2"), None),
         ("pod/metadata/ownerReferences/0/kind", json!("ReplicaSet"), None),
         ("pod/metadata/name", json!("virt-launcher-web-other"), None),
@@ -144,7 +144,7 @@ fn a_refusal_is_429_in_the_words_that_tools_look_for() {
     assert_eq!(yes, json!({"uid": "1", "allowed": true}));
 }
 
-/// Names that a stranger chose stand in no path.
+/// A forged name does not get into a path.
 #[test]
 fn what_names_no_launcher_pod_is_let_through_unseen() {
     let of = |namespace: &str, name: &str| {
@@ -163,7 +163,7 @@ fn what_names_no_launcher_pod_is_let_through_unseen() {
     }
     let other = Request { operation: Operation::Update, ..request() };
     assert_eq!(pod_of(&other), None);
-    // And one that nobody has looked at is not let through.
+    // A pod that was not read is not evicted.
     let hook = Webhook::at(PATH).unwrap();
     let unseen = later(judge(hook, &request(), &around())).unwrap();
     assert!(unseen.0.contains("is not evicted now") && unseen.1.is_none(), "{unseen:?}");

@@ -1,4 +1,4 @@
-//! Every manifest under `tests/manifests` goes through the webhooks that its objects have in a cluster.
+//! Every manifest under `tests/manifests` passes the webhooks that its objects have in a cluster.
 
 use super::base::*;
 use crate::rules::{Around, Request, Sizes, patch};
@@ -20,7 +20,7 @@ fn every_manifest_is_accepted_or_refused_as_it_says() {
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), all.len(), wrong.join("\n"));
 }
 
-/// What is wrong with what is answered.
+/// The difference from the expected answers.
 fn judged(manifest: &Manifest) -> Option<String> {
     let documents = match api::yaml::parse(&manifest.text) {
         Ok(documents) => documents,
@@ -45,7 +45,7 @@ fn judged(manifest: &Manifest) -> Option<String> {
     }
 }
 
-/// How many webhooks are asked about objects that somebody makes, and what these refuse.
+/// Number of webhooks for the creation of these objects, and their refusals.
 pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize, Vec<String>) {
     for object in &mut objects {
         object["metadata"]["namespace"] = "default".into();

@@ -1,8 +1,8 @@
-//! What is refused in the words of upstream, to the byte: people and tools look for them. The tables in `messages/` say what
-//! is changed and what is answered, and which of upstream's sentences do not occur here.
+//! Refusals with upstream's messages, byte for byte, which users and tools look for. The tables in
+//! `messages/` contain the changes and the answers, and upstream's messages that do not occur here.
 //!
-//! Everything goes the whole way, from the review as it comes to the review as it leaves; and twice, since a dry run is
-//! judged alike.
+//! Each case runs from the review as received to the review as sent, and twice, since a dry run has the same
+//! answer.
 
 use super::base::*;
 use crate::rules::{Around, Request, judge, review};
@@ -15,7 +15,7 @@ const VMI: &str = "/virtualmachineinstances-validate-create";
 const CHANGED_VMI: &str = "/virtualmachineinstances-validate-update";
 const SET: &str = "/virtualmachinereplicaset-validate";
 
-/// What is changed, where, and what is said of it.
+/// Changes and the expected causes.
 struct Case {
     configuration: Value,
     changes: Vec<(&'static str, Value)>,
@@ -53,7 +53,7 @@ pub(super) fn cause(reason: &str, field: &str, message: &str) -> Value {
     json!({"reason": reason, "field": field, "message": message})
 }
 
-/// A set whose template is that of the VM.
+/// A replica set with the VM's template.
 fn replica_set() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceReplicaSet",
@@ -64,7 +64,7 @@ fn replica_set() -> Value {
     })
 }
 
-/// The request of a review: somebody makes `object`, or changes `old` into it.
+/// The request of a review that creates `object`, or changes `old` into it.
 pub(super) fn request(old: Option<&Value>, object: &Value) -> Value {
     let group = object["apiVersion"].as_str().and_then(|text| text.split_once('/')).map(|(group, _)| group);
     json!({
@@ -74,7 +74,7 @@ pub(super) fn request(old: Option<&Value>, object: &Value) -> Value {
     })
 }
 
-/// What is answered, whether it is to be done or only tried.
+/// The answer, which must be the same for a dry run.
 pub(super) fn response(path: &str, request: &Value, around: &Around) -> Value {
     let ask = |dry_run: bool| {
         let mut request = request.clone();
@@ -90,7 +90,7 @@ pub(super) fn response(path: &str, request: &Value, around: &Around) -> Value {
     response
 }
 
-/// It is refused for these causes, and for no other.
+/// Asserts a refusal for exactly these causes.
 #[track_caller]
 pub(super) fn refuses(path: &str, request: &Value, around: &Around, causes: &[Value]) {
     let response = response(path, request, around);
@@ -102,7 +102,7 @@ pub(super) fn refuses(path: &str, request: &Value, around: &Around, causes: &[Va
     assert_eq!(status["reason"], "Invalid");
 }
 
-/// As [`refuses`], for every case of a table. Where the object stands in another, so does what is changed in it.
+/// As [`refuses`], for every case of a table. In a template, the paths of the changes are prefixed.
 pub(super) fn all_refused(table: &'static str, path: &str, object: &Value, in_template: bool) -> usize {
     let place = |pointer: &str| match in_template {
         true => format!("/spec/template{pointer}"),

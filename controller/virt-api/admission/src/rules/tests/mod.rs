@@ -1,4 +1,4 @@
-//! What is answered: tables of what is asked.
+//! Tables of requests and their answers.
 
 mod base;
 mod cdi;

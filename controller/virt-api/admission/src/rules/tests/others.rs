@@ -1,4 +1,4 @@
-//! Replica sets, pools, the installation, and what no hostile object does.
+//! Replica sets, pools, the installation, and hostile objects.
 
 use super::base::*;
 use crate::rules::{AdmissionResponse, Around, Operation, Request, judge};
@@ -109,7 +109,7 @@ fn a_pool_is_judged_as_the_vm_that_it_makes() {
         messages(&ask(POOLS, &update(pool(), other), &around())),
         ["selector is immutable after creation."]
     );
-    // What is no longer right may still be scaled.
+    // An invalid pool may still be scaled.
     let mut bad = pool();
     set(&mut bad, "/spec/selector", json!({}));
     let mut scaled = bad.clone();
@@ -168,7 +168,7 @@ fn a_new_vmi_gets_its_presets_and_one_with_two_that_differ_is_refused() {
     let made = changed(FILLED, &create(object.clone()), &one);
     assert_eq!(made["spec"]["domain"]["cpu"]["cores"], 2);
     assert_eq!(made["metadata"]["annotations"]["virtualmachinepreset.kubevirt.io/two"], "kubevirt.io/v1");
-    // Completed and asked again, it stays as it is, without a word.
+    // A completed VMI is unchanged by a second call, without warnings.
     assert_eq!(ask(FILLED, &create(made), &one), AdmissionResponse::yes());
     let both = Around { presets: vec![read("two", 2), read("four", 4)], ..around() };
     let told = messages(&ask(FILLED, &create(object), &both));
@@ -405,7 +405,7 @@ fn what_would_break_a_component_is_refused_when_it_is_written() {
         assert!(answer.faults[0].message.contains(why), "{:?}", answer.faults);
     }
     assert_eq!(answer(json!({"productVersion": "1.2.3+4"})).faults[0].field, "spec.productVersion");
-    // Another object is that of the manifests: told, not refused.
+    // Other kinds come from the manifests only: a warning, not a refusal.
     let service =
         json!({"resourceName": "virt-api", "resourceType": "Service", "type": "merge", "patch": "{}"});
     let answer = answer(json!({"customizeComponents": {"patches": [service]}}));
@@ -447,7 +447,7 @@ fn an_installation_goes_when_it_may() {
     assert!(ask(DELETED, &request("BlockUninstallIfWorkloadsExist"), &around()).faults.is_empty());
 }
 
-/// Something in the place of a part of an object.
+/// Odd values for a part of an object.
 fn odd() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -482,7 +482,7 @@ fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
 }
 
 proptest! {
-    /// Whatever stands in an object, every webhook has an answer, and a change that it makes fits the object.
+    /// Every webhook answers every object, and its patch applies to the object.
     #[test]
     fn every_object_has_an_answer(
         hook in 0..WEBHOOKS.len(),

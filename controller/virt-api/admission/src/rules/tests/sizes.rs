@@ -1,4 +1,4 @@
-//! Instance types and preferences: when they are written, and when a VM names them.
+//! Instance types and preferences: their own validation, and that of VMs that reference them.
 
 use super::base::*;
 use crate::rules::{Around, Sizes};
@@ -65,7 +65,7 @@ fn what_is_no_longer_right_may_be_labelled_and_let_go() {
 const MUTATE: &str = "/virtualmachines-mutate";
 const VALIDATE: &str = "/virtualmachines-validate";
 
-/// What surrounds a request where these are there.
+/// Context of a cluster with these.
 fn with_sizes(instancetype: Value, preference: Value) -> Around {
     let live = |role, name: &str, spec: Value| Live {
         kind: MatcherKind { role, scope: Scope::Cluster },
@@ -81,7 +81,7 @@ fn small() -> Value {
     json!({"cpu": {"guest": 2}, "memory": {"guest": "1Gi"}})
 }
 
-/// A VM that says no size.
+/// A VM without a size.
 fn sized(matchers: &Value) -> Value {
     let mut vm = vm();
     vm["spec"]["template"]["spec"]["domain"].as_object_mut().unwrap().remove("memory");
@@ -95,7 +95,7 @@ fn a_vm_is_judged_with_the_values_of_both() {
     let judged =
         |preference: Value| told(&ask(VALIDATE, &create(sized(&named)), &with_sizes(small(), preference)));
     assert_eq!(judged(json!({})), []);
-    // What the VM does not say itself.
+    // The machine type is only in the preference.
     let field = "spec.template.spec.domain.machine.type";
     let message = format!("{field} is not supported: pc (allowed values: [q35* pc-q35*])");
     assert_eq!(judged(json!({"machine": {"preferredMachineType": "pc"}})), [(field.to_owned(), message)]);
@@ -150,7 +150,7 @@ fn what_is_not_there_is_not_found() {
     );
     let neither = "Either Name or InferFromVolume should be provided within the instancetype matcher";
     assert_eq!(at(json!({"instancetype": {}})), one("spec.instancetype", neither));
-    // Before they were listed nobody can say so.
+    // Before they were listed, a missing one is not reported.
     let early = Around { sizes: Sizes::default(), ..around() };
     assert!(ask(VALIDATE, &create(sized(&json!({"instancetype": {"name": "a"}}))), &early).is_yes());
     let wrong = told(&ask(
@@ -161,7 +161,7 @@ fn what_is_not_there_is_not_found() {
     assert!(wrong[0].1.starts_with("small cannot be used: spec.cpu.guest"), "{wrong:?}");
 }
 
-/// The object may have changed since, or be gone: the VM keeps its revision.
+/// The object may have changed or gone since: the VM keeps its revision.
 #[test]
 fn a_vm_that_keeps_another_revision_is_judged_when_it_starts() {
     let with_revision = |name: &str, revision: &str| {
@@ -187,7 +187,7 @@ fn a_vm_that_keeps_another_revision_is_judged_when_it_starts() {
     assert!(ask(VALIDATE, &create(inferred), &around()).is_yes());
 }
 
-/// Its VMI is made by virt-controller, whose VMIs may have them.
+/// virt-controller creates the VMI, and may set reserved labels.
 #[test]
 fn labels_that_are_reserved_are_refused_whether_the_size_is_known_or_not() {
     for matcher in [

@@ -1,4 +1,4 @@
-//! VMs: what is filled in, and what is wrong with them.
+//! VMs: defaults and faults.
 
 use super::base::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const MUTATE: &str = "/virtualmachines-mutate";
 const VALIDATE: &str = "/virtualmachines-validate";
 
-/// What is changed in a VM, and what is said of it then.
+/// Changes of a VM, and the resulting faults.
 const WRONG: &[(&str, &str, &str, &str)] = &[
     ("/spec/template", "null", "spec.template", "missing virtual machine template."),
     ("/spec/runStrategy", "null", "spec.running", "RunStrategy must be specified"),
@@ -178,7 +178,8 @@ fn volumes_that_are_made_with_it_have_a_place_and_one_source() {
     }
 }
 
-/// virt-controller makes them, and it may do in every namespace what lets others read claims there.
+/// virt-controller creates the DataVolumes, and has rights in every namespace. So they must not reference
+/// PVCs that only other tenants may read.
 #[test]
 fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
     let asked = |spec: Value| {
@@ -193,7 +194,7 @@ fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
         json!({"storage": {}, "source": {"pvc": {"namespace": ours, "name": "a"}}}),
         json!({"storage": {}, "source": {"snapshot": {"namespace": ours, "name": "a"}}}),
         json!({"storage": {"dataSourceRef": {"kind": "VolumeImportSource", "name": "a"}}}),
-        // Whether the VM's service account may clone is asked elsewhere: `clones`.
+        // `clones` checks the right of the VM's service account.
         json!({"storage": {}, "source": {"pvc": {"namespace": "victim", "name": "a"}}}),
         json!({"storage": {}, "sourceRef": {"kind": "DataSource", "name": "mine"}}),
     ] {
@@ -246,7 +247,7 @@ fn the_settings_decide_what_is_permitted() {
     }
 }
 
-/// The settings may have become narrower since it was written, also by an upgrade.
+/// The settings may have become stricter since the VM was written, also by an upgrade.
 #[test]
 fn a_vm_whose_template_stays_is_stopped_and_started_whatever_is_permitted_by_now() {
     let mut old = vm();
@@ -265,7 +266,7 @@ fn a_vm_whose_template_stays_is_stopped_and_started_whatever_is_permitted_by_now
             let mut new = old.clone();
             set(&mut new, "/spec/runStrategy", json!(strategy));
             assert_eq!(said(&new), [], "{strategy}");
-            // What is filled in by this version is no change of the template.
+            // Defaults of this version are not a change of the template.
             let completed = changed(MUTATE, &update(old.clone(), new.clone()), &around);
             assert_ne!(completed["spec"]["template"], old["spec"]["template"]);
             assert_eq!(said(&completed), [], "{strategy}");
@@ -335,16 +336,16 @@ fn a_vm_is_given_what_it_keeps() {
     let firmware = json!({"uuid": "11111111-1111-4111-8111-111111111111", "serial": "serial"});
     assert_eq!(template["spec"]["domain"]["firmware"], firmware);
     assert_eq!(template["metadata"]["annotations"]["kubevirt.io/pci-topology-version"], "v3");
-    // A second time there is nothing to do, whatever chance says then.
+    // A second call changes nothing, whatever the random values are.
     let mut other = around();
     other.random = ("2".into(), "2".into());
     assert_eq!(ask(MUTATE, &update(after.clone(), after.clone()), &other).patch, Vec::<Value>::new());
-    // One that is written anew without its uuid is the same computer.
+    // A VM that is written again without its UUID keeps its identity.
     assert_eq!(
         changed(MUTATE, &update(after.clone(), vm()), &other)["spec"]["template"]["spec"]["domain"]["firmware"],
         firmware
     );
-    // One from before there was a webhook has the uuid of its name.
+    // A VM from before the webhook has the UUID derived from its name.
     let old = changed(MUTATE, &update(vm(), vm()), &other);
     let uuid = api::uuid::of_vm("web");
     assert_eq!(old["spec"]["template"]["spec"]["domain"]["firmware"], json!({"uuid": uuid}));
@@ -367,7 +368,7 @@ fn what_is_no_longer_right_may_be_labelled_and_let_go() {
     let going = leaving(bad.clone());
     assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), going.clone()), &around())), []);
     assert_eq!(ask(MUTATE, &update(bad.clone(), going), &around()).patch, Vec::<Value>::new());
-    // Who holds it by a finalizer writes nothing into it that nobody looks at.
+    // A user who holds the object by a finalizer cannot write invalid content into it.
     assert_eq!(told(&ask(VALIDATE, &update(leaving(bad), leaving(changed)), &around())).len(), 1);
 }
 

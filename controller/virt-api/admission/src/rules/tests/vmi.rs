@@ -1,4 +1,4 @@
-//! VMIs: completed, fixed, and whose status it is.
+//! VMIs: defaults, immutability, and ownership of the status.
 
 use super::base::*;
 use api::vmi::VirtualMachineInstance;
