@@ -1,7 +1,7 @@
-//! Whether a user may: the API server is asked for each request, by a SubjectAccessReview.
+//! Authorization of users: a SubjectAccessReview at the API server for each request.
 //!
-//! A user that may not is answered 401 with a sentence, as upstream answers. The API server is asked so many questions at
-//! once; a request that cannot be asked about in time is answered 503, and nothing is done.
+//! A user without the right gets 401 with a message, as upstream. The number of concurrent reviews is
+//! limited. A request that cannot be reviewed in time gets 503, and nothing is done.
 
 use crate::refused::{Refused, Result};
 use crate::requester::Requester;
@@ -14,12 +14,12 @@ use serve::pace::on_behalf_of;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Reviews at once.
+/// Maximum number of concurrent reviews.
 const AT_ONCE: usize = 64;
-/// The time to wait for a turn.
+/// Maximum wait for a turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks whether users may.
+/// Authorizes users by SubjectAccessReviews.
 pub(crate) struct Access {
     client: kube::Client,
     reviews: Semaphore,
@@ -30,7 +30,7 @@ impl Access {
         Access { client, reviews: Semaphore::new(AT_ONCE) }
     }
 
-    /// The user may do this.
+    /// Checks that the user may make the request.
     pub(crate) async fn permits(
         &self,
         requester: &Requester,
@@ -50,7 +50,8 @@ impl Access {
         self.reviewed(requester, &route.resource(), attributes).await
     }
 
-    /// The user may do what these attributes of a SubjectAccessReview say, to a resource that people call so.
+    /// Checks that the user has the right with these attributes of a SubjectAccessReview, on a resource named
+    /// so in messages.
     pub(crate) async fn reviewed(
         &self,
         requester: &Requester,
@@ -88,7 +89,7 @@ impl Access {
     }
 }
 
-/// The verb of a request, as roles name it.
+/// The verb of a request in RBAC.
 pub(crate) fn verb(method: &Method, name: &str) -> Result<&'static str> {
     Ok(match *method {
         Method::GET if name.is_empty() => "list",

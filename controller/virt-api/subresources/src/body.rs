@@ -1,7 +1,7 @@
 //! The body of a request, in JSON or YAML, as upstream reads both.
 //!
-//! JSON is what begins with a brace. Everything else is one document of YAML, whose depth, values and aliases are bounded
-//! ([`api::yaml`]). Keys that are not known are not looked at.
+//! A body that begins with a brace is JSON. Everything else is one document of YAML, whose depth, values and
+//! aliases are bounded ([`api::yaml`]). Unknown keys are ignored.
 
 use crate::refused::{Refused, Result};
 use http::StatusCode;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serve::transport::Asked;
 
-/// The largest YAML: its reader takes longer than that of JSON, and others wait meanwhile.
+/// Maximum size of YAML: parsing it takes longer than JSON, and other requests wait meanwhile.
 const YAML: usize = 256 << 10;
 
 /// The options of a request; without a body, none are set.

@@ -1,8 +1,8 @@
-//! A port of UDP: each binary message of the websocket is one datagram, and each datagram of the guest one message, as
-//! upstream's clients have it. A client opens a stream for each address that it forwards.
+//! UDP port forwarding: each binary message of the websocket is one datagram, and each datagram of the guest
+//! one message, as upstream's clients have it. A client opens a stream for each address that it forwards.
 //!
-//! UDP knows no end, so a stream ends when nothing has gone either way for [`IDLE`]. A guest whose port nobody listens on
-//! says so (ICMP), and that ends the stream too. What finds no room is lost, as datagrams are.
+//! UDP has no end of a connection, so a stream ends after [`IDLE`] without datagrams. A closed port of the
+//! guest is reported by ICMP, which ends the stream too. Datagrams that do not fit into buffers are lost.
 
 use crate::websocket::{self, Farewell, Hears, MESSAGE, PACE, Pace, Speaks, close};
 use hyper::body::Bytes;
@@ -16,13 +16,14 @@ use tokio::time::{Instant, timeout_at};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-/// The time after which a stream ends that carries nothing.
+/// Time without datagrams after which a stream ends.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// The longest datagram of UDP over IPv4.
 const LONGEST: usize = 65_507;
 
-/// Carries datagrams between a client and the guest until the client ends, nothing comes any more, or the program ends.
+/// Carries datagrams between a client and the guest until the client ends the stream, it is idle, or the
+/// program ends.
 pub(crate) async fn carry(
     client: impl AsyncRead + AsyncWrite + Unpin + Send,
     guest: UdpSocket,
@@ -44,11 +45,11 @@ async fn carry_at(
     websocket::carry_at(pace, client, Heard(hears), Spoken(speaks), ends, Farewell::Frame).await;
 }
 
-/// The guest's port.
+/// The UDP socket of the guest's port, as a stream of messages.
 #[derive(Clone, Debug)]
 struct Datagrams {
     guest: Arc<UdpSocket>,
-    /// When a datagram went last, either way.
+    /// Time of the last datagram in either direction.
     last: Arc<watch::Sender<Instant>>,
     idle: Duration,
 }
@@ -61,7 +62,7 @@ impl Hears for Heard {
         let Heard(Datagrams { guest, last, idle }) = self;
         loop {
             let until = *last.borrow() + *idle;
-            // Of the room for the longest, only what a datagram needs is ever touched.
+            // Only the used part of the buffer becomes resident memory.
             let mut room = Vec::with_capacity(MESSAGE);
             let came = guest.recv_buf(&mut room);
             match timeout_at(until, came).await {
@@ -70,7 +71,7 @@ impl Hears for Heard {
                     return Ok(Bytes::copy_from_slice(&room));
                 }
                 Ok(Err(error)) => return Err(lost(&error)),
-                // One was sent meanwhile.
+                // A datagram was sent meanwhile.
                 Err(_) if *last.borrow() + *idle > Instant::now() => {}
                 Err(_) => {
                     let seconds = idle.as_secs();
@@ -94,7 +95,7 @@ impl Speaks for Spoken {
     }
 }
 
-/// The last words where the guest cannot be reached.
+/// Close frame for a guest that cannot be reached.
 fn lost(error: &io::Error) -> CloseFrame {
     let why = match error.kind() {
         io::ErrorKind::ConnectionRefused => "nobody listens on this UDP port of the guest".to_owned(),
@@ -116,7 +117,7 @@ mod tests {
     use tokio_tungstenite::tungstenite::Message;
     use tokio_tungstenite::tungstenite::protocol::Role;
 
-    /// More than anything here takes.
+    /// More than these tests take.
     const LONG: Duration = Duration::from_secs(600);
 
     /// A client, the guest's socket, and the task between them.
@@ -147,7 +148,7 @@ mod tests {
     async fn a_message_is_a_datagram_both_ways() {
         let (mut client, guest, task) = carried(LONG).await;
         let mut buffer = vec![0; MESSAGE];
-        // Empty ones, and the longest, are datagrams too.
+        // Empty datagrams and the longest ones are carried too.
         let long = vec![b'x'; 65_507];
         for wanted in [&b"one"[..], b"", &long, b"two"] {
             client.send(binary(wanted)).await.unwrap();

@@ -1,11 +1,12 @@
-//! The documents that anybody may read: what this API serves. All are made from the table of `cluster_model::subresources`.
+//! Discovery documents of this API, readable without authentication. They are made from the table in
+//! `cluster_model::subresources`.
 //!
 //! | path | document |
 //! |---|---|
 //! | `/` | RootPaths |
-//! | `/apis`, `/apis/GROUP` | APIGroupList, APIGroup; its name is upstream's, which lacks an `s` |
+//! | `/apis`, `/apis/GROUP` | APIGroupList, APIGroup; its name is upstream's, without an `s` |
 //! | `/apis/GROUP/VERSION` | APIResourceList |
-//! | `/apis/GROUP/VERSION/version`, `…/guestfs`, `…/healthz` | of this program |
+//! | `/apis/GROUP/VERSION/version`, `…/guestfs`, `…/healthz` | about this program |
 //! | `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/GROUP/VERSION` | OpenAPI |
 //!
 //! Those of `upload.cdi.kubevirt.io` are [`uploadtoken`]'s.
@@ -20,8 +21,8 @@ use serve::transport::HttpResponse;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// All of them, by path, as they go out: they are the same as long as the program runs, and strangers may ask for them as
-/// often as they like.
+/// The documents by path, serialized once: they never change while the program runs, and unauthenticated
+/// clients may request them often.
 static DOCUMENTS: LazyLock<BTreeMap<String, Bytes>> = LazyLock::new(|| {
     let root = format!("/apis/{GROUP}");
     let mut all = vec![
@@ -47,7 +48,7 @@ pub(crate) fn document(path: &str) -> Option<HttpResponse> {
     DOCUMENTS.get(path).map(|document| with_json_text(StatusCode::OK, document.clone()))
 }
 
-/// What this program is, in upstream's fields.
+/// Version information of this program, in upstream's fields.
 pub(crate) fn version_info() -> Value {
     let of = |text: &str| json!(text);
     json!({
@@ -82,7 +83,7 @@ fn group() -> Value {
     json!({
         "kind": "APIGroup",
         "apiVersion": "v1",
-        // As upstream spells it; clients have got used to it.
+        // Upstream's spelling, which clients depend on.
         "name": "subresource.kubevirt.io",
         "versions": VERSIONS.map(version),
         "preferredVersion": version(VERSIONS[0]),
@@ -120,7 +121,7 @@ fn kind(one: &Subresource) -> &'static str {
 
 // ── OpenAPI ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// The list of documents of version 3.
+/// The index of OpenAPI 3 documents.
 fn index() -> Value {
     let paths: Map<String, Value> = VERSIONS
         .iter()

@@ -1,7 +1,8 @@
-//! `evacuate/cancel`: a VMI need not leave its node any more. Pure.
+//! `evacuate/cancel`: cancels the evacuation of a VMI from its node. Pure.
 //!
-//! An eviction of the launcher pod has said that it must (`status.evacuationNodeName`; `evictionStrategy: External`). Whoever
-//! evicts the pod anew says so again: a drain that goes on is cancelled by who runs it.
+//! The evacuation was requested by an eviction of the launcher pod (`status.evacuationNodeName`;
+//! `evictionStrategy: External`). A further eviction requests it again, so a running drain must be stopped by
+//! its user.
 
 use crate::refused::{Refused, Result, Subject};
 use api::vmi::VirtualMachineInstance;
@@ -13,18 +14,18 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EvacuateCancelOptions {
-    /// The node whose evacuation is meant; empty for whichever it is.
+    /// The node whose evacuation is cancelled; empty for any node.
     #[serde(deserialize_with = "text")]
     pub(crate) evacuation_node_name: String,
     pub(crate) dry_run: Vec<String>,
 }
 
-/// A text, or null.
+/// Reads a string or null.
 fn text<'a, D: Deserializer<'a>>(from: D) -> std::result::Result<String, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// A merge patch of the VMI; nothing, where it is to stay on its node in any case.
+/// The merge patch of the VMI; `None` if no evacuation of this node is requested.
 pub(crate) fn cancel(vmi: &VirtualMachineInstance, options: &EvacuateCancelOptions) -> Result<Option<Value>> {
     let node = vmi.status.as_ref().and_then(|status| status.evacuation_node_name.as_deref());
     let Some(node) = node.filter(|node| !node.is_empty()) else { return Ok(None) };

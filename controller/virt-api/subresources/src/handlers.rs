@@ -5,9 +5,9 @@
 //!                                                               └─ open(): TCP ─► TLS, both sides show a certificate
 //! ```
 //!
-//! virt-handler knows virt-api by the certificate that virt-api shows; virt-api knows virt-handler by the name
-//! `virt-handler.NAMESPACE.svc` and our own authority. A node that cannot be reached is named with its address: a network
-//! policy or a firewall between the two is the usual reason.
+//! virt-handler verifies virt-api's client certificate. virt-api verifies virt-handler by the name
+//! `virt-handler.NAMESPACE.svc` and our own CA. A node that cannot be reached is named with its address: a
+//! network policy or a firewall between the two is the usual reason.
 
 use crate::refused::{Refused, Result};
 use api::vmi::VirtualMachineInstance;
@@ -29,11 +29,11 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 
-/// The label that names a slice's Service.
+/// The label of a slice with the name of its Service.
 const OF_SERVICE: &str = "kubernetes.io/service-name";
-/// The time for a connection with its handshake.
+/// Time-out of a connection with its TLS handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Events that were seen and not yet looked at.
+/// Capacity of the queue of watch events.
 const WAITING: usize = 64;
 
 /// The addresses of all virt-handlers.
@@ -41,12 +41,12 @@ pub struct Handlers {
     namespace: String,
     shown: Arc<Shown>,
     authorities: Arc<Authorities>,
-    /// By the slice, the addresses by node.
+    /// Addresses by node, for each slice.
     slices: RwLock<BTreeMap<String, BTreeMap<String, SocketAddr>>>,
 }
 
 impl Handlers {
-    /// None is known yet; `shown` is the certificate that they are shown.
+    /// No addresses yet; `shown` is the certificate presented to virt-handlers.
     pub fn new(namespace: &str, shown: Arc<Shown>) -> Handlers {
         Handlers {
             namespace: namespace.to_owned(),
@@ -56,7 +56,7 @@ impl Handlers {
         }
     }
 
-    /// Follows the addresses, and the authorities of their certificates, for ever.
+    /// Watches the addresses, and the CAs of the virt-handlers' certificates, for ever.
     pub async fn keep(&self, client: kube::Client) {
         let (to, mut seen) = mpsc::channel(WAITING);
         let which = Which {
@@ -81,7 +81,7 @@ impl Handlers {
             Seen::Listed(_, all) => *slices = all.iter().map(|one| (name(one), addresses(one))).collect(),
             Seen::Changed(_, one) => drop(slices.insert(name(&one), addresses(&one))),
             Seen::Gone(key, _) => drop(slices.remove(&key.name)),
-            // No single slice is followed by its name.
+            // The watch selects no single slice by name.
             Seen::Only(..) => {}
         }
     }
@@ -91,7 +91,7 @@ impl Handlers {
         slices.values().find_map(|nodes| nodes.get(node).copied())
     }
 
-    /// The launcher of a VMI, by the virt-handler of its node.
+    /// A client of a VMI's launcher, through the virt-handler of its node.
     pub(crate) fn launcher_of(&self, vmi: &VirtualMachineInstance) -> Result<Client> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let node = vmi.status.as_ref().and_then(|status| status.node_name.clone()).unwrap_or_default();
@@ -114,7 +114,7 @@ impl Handlers {
     }
 }
 
-/// The ready addresses of a slice, by node. Its port is the one that the Service leads to.
+/// The ready addresses of a slice, by node, with the port of the Service.
 fn addresses(slice: &Value) -> BTreeMap<String, SocketAddr> {
     let ports = slice["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
     let port = ports.iter().find(|port| port["name"] == "https").and_then(|port| port["port"].as_u64());
@@ -130,7 +130,7 @@ fn addresses(slice: &Value) -> BTreeMap<String, SocketAddr> {
         .collect()
 }
 
-/// The way to a virt-handler.
+/// Connector to a virt-handler.
 struct HandlerDoor {
     node: String,
     address: SocketAddr,
@@ -152,7 +152,7 @@ impl Connector for HandlerDoor {
                     return Err(format!("cannot reach {who}: {why}").into());
                 }
             };
-            // A keypress is small and must not wait for another.
+            // Key presses are small packets, which Nagle's algorithm would delay.
             socket.set_nodelay(true)?;
             let shaken =
                 tokio::time::timeout(PATIENCE, self.connector.connect(self.name.clone(), socket)).await;

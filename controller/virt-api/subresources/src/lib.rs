@@ -1,37 +1,37 @@
-//! The aggregated API `subresources.kubevirt.io`: requests about one VM or VMI that no field of an object can express, from
-//! `start` to `console`; and `upload.cdi.kubevirt.io`, by which users get tokens for uploads. virt-api serves both beside its
-//! webhooks (package `admission`).
+//! The aggregated API `subresources.kubevirt.io`: requests about one VM or VMI that no field of an object can
+//! express, from `start` to `console`; and `upload.cdi.kubevirt.io`, for upload tokens. virt-api serves both
+//! in addition to its webhooks (package `admission`).
 //!
 //! ```text
-//!  request ─► routes ─► discovery                       documents that anybody may read
+//!  request ─► routes ─► discovery                       documents, readable without authentication
 //!               │
-//!               ├─ requester   the user, as the API server says who has let the request through
-//!               ├─ access      SubjectAccessReview: may this user do that, here?
+//!               ├─ requester   the user, as the API server's aggregator names it
+//!               ├─ access      SubjectAccessReview: the user's right in the namespace
 //!               │
 //!               ├─ lifecycle   start, stop, restart ── pure ─► changes of a VM ─► api-server (guarded merge patches)
 //!               ├─ evacuation  evacuate/cancel ── pure ─► a change of a VMI ─► api-server
 //!               ├─ sizes       a VM with the values of its instance type and its preference
-//!               ├─ vmi         may that be done to the VMI as it is? pure
-//!               ├─ guest       words of the guest agent, in the fields of the API
-//!               ├─ stats       what a VMI has used, by the names of its spec; pure
+//!               ├─ vmi         preconditions on the VMI; pure
+//!               ├─ guest       reports of the guest agent, in the fields of the API
+//!               ├─ stats       resource usage of a VMI, by the names of its spec; pure
 //!               ├─ running     pause, console, VNC, … ─► handlers ─► virt-handler of the node ─► launcher
-//!               ├─ ports       a port of the guest, of TCP or UDP
+//!               ├─ ports       a TCP or UDP port of the guest
 //!               └─ uploadtoken UploadTokenRequest ─► a token, by serve::token; nothing is stored
-//!                    ├ places: how many streams there may be, of a VMI and of a namespace; sessions: how many there are
-//!                    └ websocket: bytes both ways, pings, an end with a reason; datagrams: one a message
+//!                    ├ places: limits on streams of a VMI and of a namespace; sessions: metrics of streams
+//!                    └ websocket: bytes both ways, pings, a close reason; datagrams: one per message
 //! ```
 //!
-//! **Who may call**: the API server's aggregator. virt-api believes what the request says of its user only where the
-//! connection shows a certificate that the cluster's aggregation authority has signed, for a name that it permits.
-//! Everybody else is answered 401, apart from the documents of discovery.
+//! **Callers**: the API server's aggregator. virt-api trusts the user in a request's headers only if the
+//! connection has a client certificate signed by the cluster's aggregation CA, with a permitted name.
+//! Other clients get 401, except for the discovery documents.
 //!
-//! **Guarantees.** One SubjectAccessReview for each request; nothing is looked up before it has been answered. A change of a
-//! VM is guarded by the version that was looked at. A stream has small buffers of its own, so that a reader that stops
-//! holds up nobody else. Before a request waits for a guest or a launcher, it has let go of its head.
+//! **Guarantees.** One SubjectAccessReview for each request; no object is read before its answer. A change of
+//! a VM is guarded by the version that was read. A stream has its own small buffers, so that a stalled reader
+//! does not delay other streams. Before a request waits for a guest or a launcher, its head is freed.
 //!
-//! **Absent:** what VMs should be (`admission`), and what becomes of a request once it is written (`virt-controller`).
+//! **Absent:** validation of VMs (`admission`), and the execution of a written request (`virt-controller`).
 
-// Tests wait for nobody but themselves.
+// Tests wait for their own tasks only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod access;

@@ -1,4 +1,4 @@
-//! VMs and VMIs as the API server has them, and the changes that a request makes of them.
+//! VMs and VMIs at the API server: reads, and changes by requests.
 
 use crate::evacuation::{EvacuateCancelOptions, cancel};
 use crate::lifecycle::Changes;
@@ -12,12 +12,12 @@ use cluster_model::objects::rights::Right;
 use cluster_model::objects::{Key, Kind};
 use serde_json::{Value, json};
 
-/// How often a change is decided anew, because somebody else changed the object meanwhile.
+/// Number of attempts when the object is changed meanwhile.
 const TRIES: usize = 8;
-/// The name of virt-api in managed fields.
+/// Name of virt-api in managed fields.
 const COMPONENT: &str = "virt-api";
 
-/// The rights that requests of this API take, beside the question whether a user may.
+/// Rights that requests of this API need, in addition to access reviews.
 pub const RIGHTS: [Right; 10] = [
     (Kind::ControllerRevision, None, "get"),
     (Kind::VirtualMachine, None, "get"),
@@ -31,10 +31,10 @@ pub const RIGHTS: [Right; 10] = [
     (Kind::VirtualMachinePreference, None, "get"),
 ];
 
-/// Reads and changes objects.
+/// Reads and changes VMs and VMIs.
 pub(crate) struct Objects {
     writer: Writer,
-    /// Lets the API server check a change without making it.
+    /// Writer of dry runs: the API server checks a change without making it.
     dry: Writer,
 }
 
@@ -50,19 +50,19 @@ impl Objects {
         Objects { dry: writer.clone().dry(), writer }
     }
 
-    /// A VM.
+    /// Reads a VM.
     pub(crate) async fn vm(&self, namespace: &str, name: &str) -> Result<VirtualMachine> {
         let found = self.read(Kind::VirtualMachine, namespace, name).await?;
         found.ok_or_else(|| Refused::not_found(Subject { kind: "virtualmachine", name }))
     }
 
-    /// A VMI.
+    /// Reads a VMI.
     pub(crate) async fn vmi(&self, namespace: &str, name: &str) -> Result<VirtualMachineInstance> {
         let found = self.read(Kind::VirtualMachineInstance, namespace, name).await?;
         found.ok_or_else(|| Refused::not_found(Subject { kind: "virtualmachineinstance", name }))
     }
 
-    /// A VM, and its VMI where there is one.
+    /// Reads a VM, and its VMI if it exists.
     pub(crate) async fn both(&self, namespace: &str, name: &str) -> Result<Found> {
         let (vm, vmi) = tokio::join!(
             self.vm(namespace, name),
@@ -71,7 +71,7 @@ impl Objects {
         Ok(Found { vm: vm?, vmi: vmi? })
     }
 
-    /// An object as it stands.
+    /// Reads an object as JSON.
     pub(crate) async fn found(&self, key: &Key) -> Result<Option<Value>> {
         match self.writer.get(key).await {
             Ok(object) => Ok(Some(object)),
@@ -82,11 +82,11 @@ impl Objects {
 
     async fn read<T: Wire>(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<T>> {
         let found = self.found(&Key::new(kind, namespace, name)).await?;
-        // A part that is not understood is another program's: what is decided here does not need it.
+        // Fields that cannot be read are of no use for the decision.
         Ok(found.and_then(|object| api::wire::read_in_part(object, &mut Vec::new())))
     }
 
-    /// Changes a VM as `decide` says, which is asked again when somebody else has changed it meanwhile.
+    /// Changes a VM as `decide` says. After a conflict, `decide` is called again with the new state.
     pub(crate) async fn change(
         &self,
         namespace: &str,
@@ -107,7 +107,7 @@ impl Objects {
         Err(changed_meanwhile(Subject { kind: "virtualmachine", name }))
     }
 
-    /// Takes back that a VMI must leave its node. Where there is no VMI, nothing is to be taken back.
+    /// Cancels the evacuation of a VMI. A missing VMI counts as success.
     pub(crate) async fn cancel_evacuation(
         &self,
         namespace: &str,
@@ -131,7 +131,7 @@ impl Objects {
         Err(changed_meanwhile(Subject { kind: "virtualmachineinstance", name }))
     }
 
-    /// Who writes, for these `dryRun` options.
+    /// The writer for these `dryRun` options.
     fn writer(&self, dry_run: &[String]) -> Result<&Writer> {
         match dry_run {
             [] => Ok(&self.writer),
@@ -141,8 +141,8 @@ impl Objects {
     }
 }
 
-/// Writes changes, each guarded by the version that was looked at. A grace period that was written for nothing is taken back,
-/// as long as nobody else has changed the VMI since: another may have asked for what it is now, or it is another VMI.
+/// Writes changes, each guarded by the version that was read. If a later change fails, the grace period is
+/// restored, unless the VMI was changed or replaced meanwhile.
 async fn write(
     writer: &Writer,
     namespace: &str,
@@ -177,7 +177,7 @@ async fn write(
     Ok(())
 }
 
-/// The version of an object that the API server has answered with.
+/// Resource version of an object in a response of the API server.
 fn version(answer: &Value) -> Option<String> {
     answer["metadata"]["resourceVersion"].as_str().map(str::to_owned)
 }
@@ -194,7 +194,7 @@ fn changed_meanwhile(subject: Subject<'_>) -> Refused {
     Refused::conflict(subject, &why)
 }
 
-/// An error of the API server, as an answer.
+/// The response for an error of the API server.
 fn failed(error: &Error) -> Refused {
     match error.kind() {
         ErrorKind::Unreachable => Refused::unavailable(error.chain()),
@@ -238,7 +238,7 @@ mod tests {
         objects.change("n", "web", &[], |found| stop(&found.vm, found.vmi.as_ref(), &stops)).await.unwrap();
         assert_eq!(objects.vm("n", "web").await.unwrap().run_strategy(), api::vm::RunStrategy::Halted);
         assert_eq!(objects.vmi("n", "web").await.unwrap().spec.termination_grace_period_seconds, Some(0));
-        // What a VM is shown with.
+        // Kinds with which a VM is shown.
         for (kind, _, _) in RIGHTS.into_iter().filter(|(kind, ..)| kind.group() != "kubevirt.io") {
             let namespace = if kind.name().contains("Cluster") { "" } else { "n" };
             assert_eq!(objects.found(&Key::new(kind, namespace, "a")).await.unwrap(), None);
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(server.rights(), BTreeSet::from(RIGHTS));
     }
 
-    /// An API server that answers one request after the other so; and each that it is asked, with its body.
+    /// An API server that sends these responses in order, and records the requests with their bodies.
     async fn answers(all: &[(&'static str, Value)]) -> (kube::Client, JoinHandle<Vec<(String, Value)>>) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

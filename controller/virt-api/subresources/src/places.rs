@@ -1,13 +1,14 @@
-//! Places of streams: consoles, screens and ports of guests.
+//! Limits on streams: consoles, screens and ports of guests.
 //!
 //! ```text
 //!  begin() ─► Begun ── dials: the port, or the launcher by virt-handler ─► opened() ─► Opened ── carries ─► ends
 //!               │ 16 of a VMI, 128 in all                                     │ 64 of a VMI, a quarter of all of a namespace
 //! ```
 //!
-//! A guest is a tenant's: it may leave a connection without an answer, and so may a launcher. Streams that wait for that
-//! hold a request in memory each, which nobody cuts; those that are open hold a place among the streams of virt-api, which
-//! all namespaces share. Whoever finds no place is told so at once (429), and nobody else waits.
+//! A guest or a launcher is under a tenant's control, and may leave a connection without an answer. Streams
+//! that wait for it hold a request in memory each, without a time-out. Open streams hold a place among the
+//! streams of virt-api, which all namespaces share. A request without a free place is refused at once (429),
+//! and other requests do not wait.
 
 use crate::refused::{Refused, Result};
 use crate::sessions::Session;
@@ -16,17 +17,17 @@ use serve::places::{Place, Places};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Streams of one VMI that are being opened.
+/// Maximum number of streams of a VMI that are being opened.
 const OPENING_OF_VMI: usize = 16;
-/// Streams that are being opened.
+/// Maximum number of streams that are being opened.
 const OPENING: usize = 128;
-/// Streams of one VMI, those that are being opened among them. Ports may have all of them; of consoles and screens
-/// virt-handler, which passes them on, lets in 32 (`asked` of package `virt-handler`).
+/// Maximum number of streams of a VMI, including those being opened. Forwarded ports may use all of them. For
+/// consoles and screens, virt-handler has a lower limit of 32 (`asked` of package `virt-handler`).
 const OF_VMI: usize = 64;
-/// The part of all streams that one namespace may have.
+/// Share of all streams that one namespace may have, as a divisor.
 const PART: usize = 4;
 
-/// The places of all streams.
+/// Places of all streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
     opening: Arc<Semaphore>,
@@ -35,7 +36,7 @@ pub(crate) struct Streams {
     of_namespace: Places,
 }
 
-/// A stream that is being opened; its places are free again when this goes.
+/// A stream that is being opened. Its places are released on drop.
 #[derive(Debug)]
 pub(crate) struct Begun {
     opened: (Place, Place),
@@ -44,7 +45,7 @@ pub(crate) struct Begun {
     _opening: (OwnedSemaphorePermit, Place),
 }
 
-/// A stream that is open; its places are free again when this goes.
+/// An open stream. Its places are released on drop.
 #[derive(Debug)]
 pub(crate) struct Opened {
     _of_vmi: Place,
@@ -53,7 +54,7 @@ pub(crate) struct Opened {
 }
 
 impl Streams {
-    /// The places where there are so many streams in all.
+    /// Places for so many streams in all.
     pub(crate) fn new(all: usize) -> Streams {
         Streams {
             opening: Arc::new(Semaphore::new(OPENING)),
@@ -63,7 +64,7 @@ impl Streams {
         }
     }
 
-    /// Places of a stream of this kind to this VMI; or the answer that says which are taken.
+    /// Takes places for a stream of this kind to this VMI. The error names the limit.
     pub(crate) fn begin(&self, action: Action, namespace: &str, name: &str) -> Result<Begun> {
         let vmi = format!("{namespace}/{name}");
         let of_vmi = self.of_vmi.take(&vmi).ok_or_else(|| {
@@ -92,7 +93,7 @@ impl Streams {
 }
 
 impl Begun {
-    /// It is open: others may be opened in its place.
+    /// The stream is open: its places for opening are released.
     pub(crate) fn opened(self) -> Opened {
         let (of_vmi, of_namespace) = self.opened;
         let session = Session::opened(self.action, &self.vmi.0, &self.vmi.1);
@@ -117,7 +118,7 @@ mod tests {
             (0..OPENING_OF_VMI).map(|_| streams.begin(Action::Console, "n", "silent").unwrap()).collect();
         let said = refused(streams.begin(Action::Console, "n", "silent"));
         assert!(said.starts_with("16 streams of VMI n/silent are being opened already"), "{said}");
-        // Its namesake is another.
+        // A VMI of the same name in another namespace has its own places.
         drop(streams.begin(Action::Console, "other", "silent").unwrap());
         for at in 0..OPENING - OPENING_OF_VMI {
             begun.push(streams.begin(Action::Console, "n", &format!("vm-{}", at % 60)).unwrap());

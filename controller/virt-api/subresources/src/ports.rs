@@ -1,17 +1,17 @@
-//! A port of the guest, dialled by virt-api in the pods' network.
+//! Connections to a port of the guest, dialled by virt-api in the pod network.
 //!
-//! The address is the pod's, as [`vmi::address`](crate::vmi::address) takes it from the status; the port and the protocol are
-//! the request's.
+//! The address is the pod's, from [`vmi::address`](crate::vmi::address); port and protocol are
+//! from the request.
 
 use crate::refused::{Refused, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::{TcpStream, UdpSocket};
 
-/// The time for a connection.
+/// Time-out of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The digits of a port.
+/// Maximum digits of a port number.
 const DIGITS: usize = 5;
 
 /// The protocol of a port.
@@ -21,7 +21,7 @@ pub(crate) enum Protocol {
     Udp,
 }
 
-/// The port that the rest of a path names: `80`, `80/tcp`, `53/udp`.
+/// Port and protocol in the rest of a path: `80`, `80/tcp`, `53/udp`.
 pub(crate) fn port(rest: &str) -> Result<(u16, Protocol)> {
     let (port, protocol) = rest.split_once('/').unwrap_or((rest, "tcp"));
     let protocol = match protocol {
@@ -31,13 +31,13 @@ pub(crate) fn port(rest: &str) -> Result<(u16, Protocol)> {
             return Err(Refused::bad_request(format!("{other:?} is not a protocol: tcp and udp are")));
         }
     };
-    // A path of kilobytes, zeros before the number, would be kept as long as the port is dialled.
+    // A path of kilobytes, with leading zeros, would stay in memory while the port is dialled.
     let number = Some(port).filter(|port| port.len() <= DIGITS).and_then(|port| port.parse::<u16>().ok());
     let Some(number) = number else { return Err(Refused::bad_request(format!("{port:?} is not a port"))) };
     if number == 0 { Err(Refused::bad_request("0 is not a port")) } else { Ok((number, protocol)) }
 }
 
-/// A socket that sends datagrams to the guest, and hears its answers alone.
+/// A socket connected to the guest's UDP port: it receives from that address only.
 pub(crate) async fn dial_udp(address: IpAddr, port: u16) -> Result<UdpSocket> {
     let to = SocketAddr::new(address, port);
     let any: IpAddr = match address {
@@ -52,7 +52,7 @@ pub(crate) async fn dial_udp(address: IpAddr, port: u16) -> Result<UdpSocket> {
     dialled.await.map_err(|error| Refused::internal(&format!("dialing VM: {to}: {error}")))
 }
 
-/// A connection to the guest.
+/// A TCP connection to the guest.
 pub(crate) async fn dial(address: IpAddr, port: u16) -> Result<TcpStream> {
     let to = SocketAddr::new(address, port);
     let why = match tokio::time::timeout(PATIENCE, TcpStream::connect(to)).await {

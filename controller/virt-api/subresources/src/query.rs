@@ -1,12 +1,12 @@
-//! The query of a request: words that need no escapes. Pure.
+//! Query parameters that need no unescaping. Pure.
 
-/// The value of a word; the first, where there are several.
+/// The first value of a parameter.
 pub(crate) fn value<'a>(query: Option<&'a str>, word: &str) -> Option<&'a str> {
     let pairs = query.into_iter().flat_map(|query| query.split('&'));
     pairs.filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == word).map(|(_, value)| value)
 }
 
-/// The word is said to be true, as upstream reads it.
+/// True if a parameter is set to true, as upstream parses it.
 pub(crate) fn is(query: Option<&str>, word: &str) -> bool {
     value(query, word) == Some("true")
 }

@@ -1,5 +1,4 @@
-//! A request that is not done, as a Kubernetes client reads it: a `Status`, or a line of text where upstream's clients
-//! expect one.
+//! Refusals of requests: a `Status`, or a line of text where upstream's clients expect one.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::body::Bytes;
@@ -12,21 +11,21 @@ const KUBEVIRT: &str = "kubevirt.io";
 /// The result of a request.
 pub(crate) type Result<T> = std::result::Result<T, Refused>;
 
-/// Why a request is not done.
+/// A refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
     reason: &'static str,
     pub(crate) message: String,
-    /// The object that it is about: a group, a kind in upstream's singular, a name.
+    /// The object of the refusal: group, kind in upstream's singular, name.
     about: Option<(&'static str, &'static str, String)>,
     is_text: bool,
 }
 
-/// A VM or VMI, in messages.
+/// A VM or VMI in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subject<'a> {
-    /// `virtualmachine` or `virtualmachineinstance`.
+    /// Kind in messages: `virtualmachine` or `virtualmachineinstance`.
     pub(crate) kind: &'static str,
     pub(crate) name: &'a str,
 }
@@ -41,41 +40,41 @@ impl Refused {
         self
     }
 
-    /// 400.
+    /// 400: the request is invalid.
     pub(crate) fn bad_request(message: impl Into<String>) -> Refused {
         Refused::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// 401, as text: the user is not known, or may not.
+    /// 401 as text: the user is unknown or has no right.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Refused {
         Refused::new(StatusCode::UNAUTHORIZED, "Unauthorized", message).into_text()
     }
 
-    /// 403: the object is not of a kind that this can be done to.
+    /// 403: the operation does not apply to this object.
     pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Refused {
         let message = format!("{}.kubevirt.io {:?} is forbidden: {why}", subject.kind, subject.name);
         Refused::new(StatusCode::FORBIDDEN, "Forbidden", message).about(subject)
     }
 
-    /// 404.
+    /// 404: the object does not exist.
     pub(crate) fn not_found(subject: Subject<'_>) -> Refused {
         let message = format!("{}.kubevirt.io {:?} not found", subject.kind, subject.name);
         Refused::new(StatusCode::NOT_FOUND, "NotFound", message).about(subject)
     }
 
-    /// 404 of an object of another group, which nobody keeps.
+    /// 404 for a kind whose objects are not stored.
     pub(crate) fn not_kept(group: &'static str, plural: &'static str, name: &str) -> Refused {
         let message = format!("{plural}.{group} {name:?} not found");
         let refused = Refused::new(StatusCode::NOT_FOUND, "NotFound", message);
         Refused { about: Some((group, plural, name.to_owned())), ..refused }
     }
 
-    /// 404 of a path.
+    /// 404: the path does not exist.
     pub(crate) fn no_such_path() -> Refused {
         Refused::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
     }
 
-    /// 405.
+    /// 405: the method is not allowed.
     pub(crate) fn method(allowed: &str) -> Refused {
         let message = format!("this subresource is only served by {allowed}");
         Refused::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
@@ -90,37 +89,37 @@ impl Refused {
         Refused::new(StatusCode::CONFLICT, "Conflict", message).about(subject)
     }
 
-    /// 429: whoever asks has as much as there is for him.
+    /// 429: the client has reached a limit.
     pub(crate) fn too_many(why: impl Into<String>) -> Refused {
         Refused::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", why)
     }
 
-    /// 500.
+    /// 500: an internal error.
     pub(crate) fn internal(why: &str) -> Refused {
         let message = format!("Internal error occurred: {why}");
         Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
-    /// 501: a part of the API that is not served.
+    /// 501: this part of the API is not served.
     pub(crate) fn not_served(what: &str, instead: &str) -> Refused {
         let message = format!("{what} is not supported: {instead}");
         Refused::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
     }
 
-    /// 503: there is too little of something now.
+    /// 503: a resource is exhausted for now.
     pub(crate) fn unavailable(why: impl Into<String>) -> Refused {
         Refused::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why)
     }
 
-    /// The same as a line of text: upstream's clients of this route read no Status.
+    /// The same refusal as a line of text: upstream's clients of this route do not parse a Status.
     #[must_use]
     pub(crate) fn into_text(mut self) -> Refused {
         self.is_text = true;
         self
     }
 
-    /// The same as text with the status 500, as upstream answers requests about the guest. Who is to try again is told so by
-    /// the status.
+    /// The same refusal as text with the status 500, as upstream answers requests about the guest. A status
+    /// that asks for a retry is kept.
     #[must_use]
     pub(crate) fn into_guest_text(mut self) -> Refused {
         if self.status != StatusCode::TOO_MANY_REQUESTS {
@@ -129,7 +128,7 @@ impl Refused {
         self.into_text()
     }
 
-    /// As an answer.
+    /// The HTTP response.
     pub(crate) fn answer(&self) -> HttpResponse {
         let mut answer = match self.is_text {
             true => plain(self.status, &self.message),
@@ -141,7 +140,7 @@ impl Refused {
         answer
     }
 
-    /// The `Status`.
+    /// The body as a Kubernetes `Status`.
     fn body(&self) -> Value {
         let mut body = json!({
             "kind": "Status",
@@ -159,12 +158,12 @@ impl Refused {
     }
 }
 
-/// An answer in JSON.
+/// A response with a JSON body.
 pub(crate) fn with_json(status: StatusCode, body: &Value) -> HttpResponse {
     with_json_text(status, body.to_string().into())
 }
 
-/// The same, of a text that is JSON already.
+/// A response with serialized JSON.
 pub(crate) fn with_json_text(status: StatusCode, text: Bytes) -> HttpResponse {
     let mut response = Response::new(text);
     *response.status_mut() = status;

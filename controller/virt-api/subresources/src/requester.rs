@@ -1,16 +1,16 @@
-//! The user of a request, as the API server's aggregator says: headers, which are believed only beside a certificate of the
-//! aggregator.
+//! The user of a request, from the headers of the API server's aggregator, which are trusted only with a
+//! client certificate of the aggregator.
 //!
 //! ```text
-//!  ConfigMap kube-system/extension-apiserver-authentication ── followed ──► Aggregation
+//!  ConfigMap kube-system/extension-apiserver-authentication ── watched ──► Aggregation
 //!     requestheader-client-ca-file      the authority of the aggregator's certificate   (checked in the handshake)
 //!     requestheader-allowed-names       its common names; none means any                (checked for each request)
 //!     requestheader-username-headers, …group…, …uid…, …extra-headers-prefix             (read for each request)
 //! ```
 //!
-//! A header that a client has smuggled in gets no further than the API server, which removes those names before it writes
-//! its own, each of user and uid once: a request that names its user twice is refused. A certificate of the right authority
-//! with another name is refused (CVE-2025-64434).
+//! The API server removes such headers of a client before it adds its own, with one user and one uid: a
+//! request with two users is refused. A certificate of the right authority with another name is refused
+//! (CVE-2025-64434).
 
 use crate::refused::{Refused, Result};
 use cluster_client::watch::{self, Seen};
@@ -25,18 +25,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::mpsc;
 
-/// What of a user's groups and extra values is read: beyond it the request is refused.
+/// Maximum number of a user's groups, and of extra values. A request beyond it is refused.
 const MOST: usize = 1024;
 
-/// How the aggregator proves itself, and names its users; nothing is believed until the ConfigMap was read.
+/// Certificates and header names of the aggregator, from its ConfigMap. Before the ConfigMap was read, no
+/// user is trusted.
 #[derive(Debug, Default)]
 pub struct Aggregation {
-    /// Whose certificates are taken in the handshake.
+    /// CAs that are accepted in the TLS handshake.
     pub authorities: Arc<Authorities>,
     terms: RwLock<Option<Arc<Terms>>>,
 }
 
-/// The aggregator's names and headers.
+/// Permitted names and header names of the aggregator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Terms {
     names: Vec<String>,
@@ -56,7 +57,7 @@ pub(crate) struct Requester {
 }
 
 impl Aggregation {
-    /// Follows the ConfigMap for ever.
+    /// Watches the ConfigMap for ever.
     pub async fn keep(&self, client: kube::Client) {
         let (to, mut seen) = mpsc::channel(4);
         let which = Which::only(Kind::ConfigMap, AGGREGATION.0, AGGREGATION.1);
@@ -69,7 +70,7 @@ impl Aggregation {
         });
     }
 
-    /// The aggregator is known.
+    /// True once the ConfigMap was read.
     pub fn is_known(&self) -> bool {
         self.terms.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -89,7 +90,7 @@ impl Aggregation {
         *self.terms.write().unwrap_or_else(PoisonError::into_inner) = Some(terms);
     }
 
-    /// The user that the aggregator names.
+    /// The user in the aggregator's headers.
     pub(crate) fn requester(&self, head: &Parts, client: Option<&Client>) -> Result<Requester> {
         let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(terms) = terms else {
@@ -178,7 +179,7 @@ impl Terms {
 }
 
 impl Requester {
-    /// As the spec of a SubjectAccessReview names a user.
+    /// The user in the spec of a SubjectAccessReview.
     pub(crate) fn spec(&self) -> Value {
         json!({"user": self.user, "uid": self.uid, "groups": self.groups, "extra": self.extra})
     }

@@ -1,4 +1,5 @@
-//! The path of a request, read: `/apis/subresources.kubevirt.io/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE`.
+//! The parsed path of a request:
+//! `/apis/subresources.kubevirt.io/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE`.
 
 use crate::refused::{Refused, Result, Subject};
 use cluster_model::objects::names::is_name;
@@ -8,42 +9,42 @@ use cluster_model::subresources::{GROUP, Of, Subresource, VERSIONS, find};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route<'a> {
     pub(crate) version: &'a str,
-    /// Empty for a path of the group itself.
+    /// Namespace; empty for a path of the group itself.
     pub(crate) namespace: &'a str,
-    /// Empty where the path has no object.
+    /// Name of the object; empty without one.
     pub(crate) name: &'a str,
     pub(crate) subresource: &'static Subresource,
-    /// The port to forward, and its protocol.
+    /// Port to forward, and its protocol.
     pub(crate) rest: &'a str,
 }
 
 impl<'a> Route<'a> {
-    /// The route of a path below the group; 404 where there is none.
+    /// The route of a path below the group, or a refusal with 404.
     pub(crate) fn of(path: &'a str) -> Result<Route<'a>> {
         read(path).ok_or_else(Refused::no_such_path)
     }
 
-    /// The resource with its subresource, as people name it.
+    /// Resource with subresource, as in messages.
     pub(crate) fn resource(&self) -> String {
         self.subresource.resource()
     }
 
-    /// The part of the API, in messages.
+    /// The part of the API in messages.
     pub(crate) fn subject_of_api(&self) -> String {
         format!("the subresource {}", self.resource())
     }
 
-    /// The resource, as a SubjectAccessReview names it.
+    /// The resource in a SubjectAccessReview.
     pub(crate) fn of_resource(&self) -> &'static str {
         self.subresource.of.plural().unwrap_or(self.subresource.path)
     }
 
-    /// The subresource, as a SubjectAccessReview names it.
+    /// The subresource in a SubjectAccessReview.
     pub(crate) fn of_subresource(&self) -> &'static str {
         if self.subresource.of == Of::Group { "" } else { self.subresource.path }
     }
 
-    /// The object, in messages.
+    /// The object in messages.
     pub(crate) fn subject(&self) -> Subject<'a> {
         let kind = match self.subresource.of {
             Of::VirtualMachine => "virtualmachine",

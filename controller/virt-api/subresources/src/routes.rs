@@ -1,7 +1,7 @@
-//! Each request, from its path to its answer.
+//! Handling of requests, from path to response.
 //!
 //! ```text
-//!  path ─► document                                                          (anybody)
+//!  path ─► document                                                          (unauthenticated)
 //!   ├─► uploadtoken ─► requester ─► access ─► a token
 //!   └─► Route ─► requester ─► access ─► the action
 //!                                        ├─ of a VM: Objects::change(lifecycle::…)
@@ -37,12 +37,12 @@ use serve::token::Signer;
 use serve::transport::{Asked, HttpResponse, Limits, Upgrade, Upgraded};
 use std::sync::Arc;
 
-/// The largest body: options are small.
+/// Maximum body size of options.
 const OPTIONS: usize = 64 << 10;
-/// The largest VM that is expanded.
+/// Maximum size of a VM to expand.
 const LARGEST: usize = 3 << 20;
 
-/// The path belongs to this API.
+/// True if the path belongs to this API.
 pub fn is_ours(path: &str) -> bool {
     matches!(path, "/" | "/apis" | "/openapi/v2" | "/openapi/v3")
         || path.starts_with("/openapi/v3/apis/")
@@ -50,7 +50,7 @@ pub fn is_ours(path: &str) -> bool {
         || uploadtoken::is_ours(path)
 }
 
-/// Answers requests of the aggregated API.
+/// Handler of the aggregated API.
 pub struct Routes {
     aggregation: Arc<Aggregation>,
     access: Access,
@@ -58,11 +58,11 @@ pub struct Routes {
     handlers: Arc<Handlers>,
     streams: Streams,
     tokens: Tokens,
-    /// Which settings of the cluster hold.
+    /// Present version of the cluster's settings.
     settings: Arc<SettingsVersion>,
 }
 
-/// Options of a request that only says whether it is to be done.
+/// Options of a request with no options except `dryRun`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PlainOptions {
@@ -77,7 +77,7 @@ struct FreezeOptions {
 }
 
 impl FreezeOptions {
-    /// What the launcher is told.
+    /// The freeze request for the launcher.
     fn freeze(&self) -> Result<Freeze> {
         let Some(asked) = &self.unfreeze_timeout else { return Ok(Freeze::default()) };
         let refused = |why: &str| Refused::bad_request(format!("unfreezeTimeout is {asked}, and {why}"));
@@ -87,15 +87,15 @@ impl FreezeOptions {
                 "may be 1h0m0s at most: programs of a guest hang while its file systems are frozen",
             ));
         }
-        // Less than a millisecond is not for ever.
+        // A period below a millisecond must not become 0, which means no limit.
         let ms = after.as_nanos().div_ceil(1_000_000);
         Ok(Freeze { thaw_after_ms: u64::try_from(ms).ok().filter(|ms| *ms > 0) })
     }
 }
 
 impl Routes {
-    /// Answers users whom the aggregator names; `signer` signs their tokens for uploads, and `settings` is the version of the
-    /// settings that hold.
+    /// A handler for users named by the aggregator. `signer` signs their upload tokens, and `settings` is the
+    /// present version of the settings.
     pub fn new(
         client: kube::Client,
         aggregation: Arc<Aggregation>,
@@ -109,7 +109,7 @@ impl Routes {
         Routes { aggregation, access, objects: Objects::new(client), handlers, streams, tokens, settings }
     }
 
-    /// The answer to a request.
+    /// The response to a request.
     pub async fn answer(&self, asked: Asked) -> HttpResponse {
         self.act(asked).await.unwrap_or_else(|refused| refused.answer())
     }
@@ -140,7 +140,7 @@ impl Routes {
         }
         let unserved = unserved::instead(route.subresource);
         if let (Of::Group, Some(instead)) = (route.subresource.of, unserved) {
-            // virtctl reads no Status here.
+            // virtctl does not parse a Status here.
             return Err(Refused::not_served(&route.subject_of_api(), instead).into_text());
         }
         self.permits(&asked, &route).await?;
@@ -156,7 +156,7 @@ impl Routes {
             Of::VirtualMachineInstance => {
                 let vmi = self.objects.vmi(route.namespace, route.name).await;
                 let vmi = vmi.map_err(|refused| match route.subresource.action {
-                    // Of all that is refused, upstream's clients read here nothing but text.
+                    // Upstream's clients parse only text in refusals of these requests.
                     Action::GuestOsInfo | Action::UserList | Action::FilesystemList | Action::Screenshot => {
                         refused.into_guest_text()
                     }
@@ -171,7 +171,7 @@ impl Routes {
         }
     }
 
-    /// The user may do this.
+    /// Authorizes the user.
     async fn permits(&self, asked: &Asked, route: &Route<'_>) -> Result<()> {
         let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
         self.access.permits(&requester, &asked.head.method, route).await
@@ -291,14 +291,14 @@ impl Routes {
         }
     }
 
-    /// Nothing to cancel is no error.
+    /// Cancels an evacuation. If none is requested, the request succeeds.
     async fn cancel_evacuation(&self, asked: Asked, route: &Route<'_>) -> Result<HttpResponse> {
         let options: EvacuateCancelOptions = body::read(asked, OPTIONS).await?;
         self.objects.cancel_evacuation(route.namespace, route.name, &options).await?;
         Ok(Response::new(Bytes::new()))
     }
 
-    /// The object of a path is there.
+    /// Checks that the object of a path exists.
     async fn exists(&self, route: &Route<'_>) -> Result<()> {
         match route.subresource.of {
             Of::VirtualMachine => self.objects.vm(route.namespace, route.name).await.map(drop),
@@ -341,7 +341,7 @@ impl Routes {
     }
 }
 
-/// Answers 101, and carries what the client sends and hears from then on.
+/// Responds 101, and then carries the stream of the connection.
 fn leave<F: Future<Output = ()> + Send>(
     upgrade: Upgrade,
     place: Opened,
@@ -358,7 +358,7 @@ fn leave<F: Future<Output = ()> + Send>(
     wanted.answer()
 }
 
-/// `expand-vm-spec`: the VM of the body.
+/// The VM in the body of `expand-vm-spec`.
 fn vm_of(object: Value, route: &Route<'_>) -> Result<VirtualMachine> {
     if object.is_null() {
         return Err(Refused::bad_request("empty request body"));

@@ -1,4 +1,4 @@
-//! Requests about a VMI that runs: virt-handler of its node is asked, which asks the launcher.
+//! Requests about a running VMI, sent to its launcher through the virt-handler of its node.
 
 use crate::guest;
 use crate::query;
@@ -14,7 +14,7 @@ use hyper::body::Bytes;
 use launcher_client::{Access, Client, Error, ErrorKind, Stream};
 use serve::transport::HttpResponse;
 
-/// Sends a request to the VM.
+/// Sends a lifecycle request to the launcher.
 pub(crate) async fn request(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
@@ -22,7 +22,7 @@ pub(crate) async fn request(
 ) -> Result<HttpResponse> {
     let answer = launcher.request(&request).await.map_err(|error| failed(vmi, &error))?;
     match answer {
-        // What is so already is as good as done.
+        // A request for the present state counts as success.
         Answer::Queued | Answer::Ignored { .. } => Ok(Response::new(Bytes::new())),
         Answer::Denied { reason } => Err(Refused::conflict(subject(vmi), &reason)),
     }
@@ -38,13 +38,13 @@ pub(crate) async fn freeze(
     Ok(Response::new(Bytes::new()))
 }
 
-/// Lets the guest's file systems go on.
+/// Thaws the guest's file systems.
 pub(crate) async fn unfreeze(launcher: &Client, vmi: &VirtualMachineInstance) -> Result<HttpResponse> {
     launcher.thaw().await.map_err(|error| failed(vmi, &error))?;
     Ok(Response::new(Bytes::new()))
 }
 
-/// Reads from the guest agent. Its refusals are text, as upstream's are.
+/// Reads from the guest agent. Refusals are text, as upstream's are.
 pub(crate) async fn guest(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
@@ -56,7 +56,7 @@ pub(crate) async fn guest(
         Action::FilesystemList => guest::filesystem_list(&launcher.filesystems().await.map_err(refused)?),
         _ => {
             let info = launcher.guest_info().await.map_err(refused)?;
-            // A guest agent that knows one of them need not know the others.
+            // A guest agent may support one of these queries and not the others.
             let users = launcher.users().await.unwrap_or_default();
             let filesystems = launcher.filesystems().await.unwrap_or_default();
             guest::os_info(&info, &users, &filesystems)
@@ -65,13 +65,13 @@ pub(crate) async fn guest(
     Ok(with_json(StatusCode::OK, &body))
 }
 
-/// What the VMI has used since it began.
+/// Resource usage of the VMI since its start.
 pub(crate) async fn stats(launcher: &Client, vmi: &VirtualMachineInstance) -> Result<HttpResponse> {
     let stats = launcher.stats().await.map_err(|error| failed(vmi, &error))?;
     Ok(with_json(StatusCode::OK, &stats::of(vmi, stats)))
 }
 
-/// A picture of the screen, which is woken up before where it should be.
+/// A screenshot. The screen is woken up first if requested.
 pub(crate) async fn screenshot(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
@@ -87,19 +87,19 @@ pub(crate) async fn screenshot(
     Ok(response)
 }
 
-/// The way that a client wants a stream.
+/// Mode of a stream requested by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     access: Access,
-    /// It wants no session to end for it: `?preserveSession=true`.
+    /// No session may be closed for it: `?preserveSession=true`.
     preserves: bool,
-    /// It says nothing of sharing: it is a client of upstream.
+    /// The query has no mode: the client is upstream's.
     is_upstreams: bool,
 }
 
 impl Way {
-    /// The way that a query says: `?mode=read|write|take`. Upstream's clients say nothing of the kind: theirs is the one
-    /// session of the VMI, and the one before it is closed.
+    /// The mode in a query: `?mode=read|write|take`. Upstream's clients send none: theirs is the only session
+    /// of the VMI, and the previous one is closed.
     pub(crate) fn of(action: Action, query: Option<&str>) -> Result<Way> {
         let preserves = action == Action::Vnc && query::is(query, "preserveSession");
         let mode = query::value(query, "mode");
@@ -118,13 +118,14 @@ impl Way {
         Ok(Way { access, preserves, is_upstreams })
     }
 
-    /// How the client hears that the stream has ended, be it with the VMI or for another client.
+    /// The way to signal the end of the stream to the client, whether by the end of the VMI or by another
+    /// client.
     pub(crate) fn farewell(self) -> Farewell {
         if self.is_upstreams { Farewell::Eof } else { Farewell::Frame }
     }
 }
 
-/// The stream of a console, of a screen, or of a USB device.
+/// Opens the stream of a console, a screen or a USB device.
 pub(crate) async fn stream(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
@@ -138,16 +139,16 @@ pub(crate) async fn stream(
     };
     opened.map_err(|error| match error.status() {
         Some(409) if way.preserves => Refused::unavailable("Active VNC connection. Request denied."),
-        // Its places are few, and may be free again soon.
+        // There are few USB places, which may soon be free again.
         Some(409) if action == Action::UsbRedir => Refused::unavailable(error.to_string()),
         _ => failed(vmi, &error),
     })
 }
 
-/// An error on the way to the launcher, or a refusal of it.
+/// The refusal for an error on the way to the launcher, or for its own refusal.
 fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refused {
     match (error.kind(), error.status()) {
-        // virt-handler has no place for one more request: whoever asks may try again, as the answer says.
+        // virt-handler has no place for another request. The message tells the client to retry.
         (_, Some(429)) => Refused::too_many(error.to_string()),
         (_, Some(503)) => Refused::unavailable(error.to_string()),
         (_, Some(409)) | (ErrorKind::Refused | ErrorKind::NotFound, Some(_)) => {
@@ -199,7 +200,7 @@ mod tests {
         assert_eq!(farewell(Action::UsbRedir, None), Farewell::Frame);
     }
 
-    /// A launcher that answers everything so.
+    /// A launcher that gives the same response to all requests.
     fn answers(status: &'static str) -> (Client, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("launcher");
@@ -218,7 +219,7 @@ mod tests {
         (Client::at("the launcher of n/web", path), folder)
     }
 
-    /// To requests, to streams, and to readers of the guest, whose other refusals are 500.
+    /// For requests, streams, and reads from the guest, whose other refusals are 500.
     #[tokio::test]
     async fn a_virt_handler_that_has_no_place_is_told_as_429_with_its_words_and_when_to_try_again() {
         let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();

@@ -1,7 +1,7 @@
-//! Streams of users to VMIs, counted: how many are open, and when the last one was opened.
+//! Metrics of streams to VMIs: number of open streams, and time of the last opening.
 //!
-//! A name is told while a stream of it is open, and the time of the last for `LATEST` VMIs: what is measured does not grow
-//! with the VMIs that ever were.
+//! Open streams are exported by name, and the time of the last one for `LATEST` VMIs, so the page does not
+//! grow with the number of past VMIs.
 
 use cluster_client::metrics::Page;
 use cluster_model::subresources::Action;
@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// VMIs whose last stream is told.
+/// Number of VMIs whose last stream is exported.
 const LATEST: usize = 1024;
 
-/// Namespace and name.
+/// A VMI by namespace and name.
 type Vmi = (String, String);
 
 #[derive(Debug)]
@@ -21,15 +21,15 @@ struct Sessions {
     last: BTreeMap<Vmi, Timestamp>,
 }
 
-/// Those of this process.
+/// Streams of this process.
 static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions { open: BTreeMap::new(), last: BTreeMap::new() });
 
-/// A stream that is open, until this goes.
+/// An open stream, counted until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Session(&'static str, Vmi);
 
 impl Session {
-    /// A stream of this kind was opened.
+    /// Counts an opened stream of this kind.
     pub(crate) fn opened(action: Action, namespace: &str, name: &str) -> Session {
         let session = Session(metric(action), (namespace.to_owned(), name.to_owned()));
         look(|all| all.begin(&session, Timestamp::now()));
@@ -94,7 +94,7 @@ impl Sessions {
     }
 }
 
-/// Tells of them.
+/// Writes the metrics of streams.
 pub fn write(page: &mut Page) {
     look(|all| all.write(page));
 }
@@ -109,7 +109,7 @@ mod tests {
         page.text()
     }
 
-    /// One that is of no process's count.
+    /// A session that the process does not count.
     fn begun(
         sessions: &mut Sessions,
         action: Action,

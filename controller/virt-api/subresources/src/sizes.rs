@@ -1,7 +1,8 @@
-//! A VM with the values of its instance type and of its preference: `expand-spec` of a VM, `expand-vm-spec` of one in a body.
+//! A VM with the values of its instance type and of its preference: `expand-spec` of a VM, `expand-vm-spec`
+//! of a VM in the body.
 //!
-//! Both are looked up as virt-controller does it: the ControllerRevision that the VM uses, else the object as it is. Of a
-//! ControllerRevision nothing is shown but an instance type or a preference.
+//! Both are resolved as in virt-controller: the ControllerRevision that the VM uses, or else the live object.
+//! A ControllerRevision is shown only if it contains an instance type or a preference.
 
 use crate::objects::Objects;
 use crate::refused::{Refused, Result};
@@ -12,10 +13,11 @@ use cluster_model::objects::names::is_name;
 use cluster_model::objects::{Key, Kind, Revision};
 use serde_json::Value;
 
-/// What is told of what does not fit: the VM of a body is the client's own, a stored one is not.
+/// Refusal for a conflict of values. It differs between a VM in the body, which is the client's own, and a
+/// stored one.
 pub(crate) type Told = fn(String) -> Refused;
 
-/// The VM with the values of both, and without their names.
+/// The VM with the values of both, and without the references.
 pub(crate) async fn expanded(objects: &Objects, vm: &VirtualMachine, told: Told) -> Result<VirtualMachine> {
     let mut given = Given::default();
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
@@ -26,7 +28,7 @@ pub(crate) async fn expanded(objects: &Objects, vm: &VirtualMachine, told: Told)
     let mut expanded = vm.clone();
     if let Some(template) = &vm.spec.template {
         let (instancetype, preference) = (given.instancetype.as_ref(), given.preference.as_ref());
-        // The default interface is added to the VMI, by settings of the cluster.
+        // The default interface is added to the VMI, from settings of the cluster.
         let made = expand(template, instancetype, preference, "spec.template.spec", None);
         expanded.spec.template = Some(made.map_err(|conflicts| told(Conflict::sentence(&conflicts)))?);
     }

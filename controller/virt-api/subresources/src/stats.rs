@@ -1,19 +1,20 @@
-//! `stats`: what a VMI has used since it began, for whoever may see it. Pure.
+//! `stats`: resource usage of a VMI since its start, for users who may view it. Pure.
 //!
-//! A launcher is a tenant's: of one that says much, no more is passed on than a VMI can have, and no name that is none.
+//! A launcher is under a tenant's control: no more entries are passed on than a VMI can have, and only valid
+//! names.
 
 use api::launcher::Stats;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Disks, and interfaces, of a VMI.
+/// Maximum number of disks, and of interfaces, of a VMI.
 const MOST: usize = 256;
-/// The longest name of a device on its host.
+/// Maximum length of a device's name on its host.
 const LONGEST: usize = 32;
 
-/// The document. Disks have the names of their volumes, where the status of the VMI tells them; interfaces have those of
-/// the pod.
+/// The response. Disks have the names of their volumes if the status of the VMI has them. Interfaces have the
+/// names in the pod.
 pub(crate) fn of(vmi: &VirtualMachineInstance, stats: Stats) -> Value {
     let status = vmi.status.as_ref();
     let volumes = status.map(|status| status.volume_status.as_slice()).unwrap_or_default();
@@ -33,7 +34,7 @@ pub(crate) fn of(vmi: &VirtualMachineInstance, stats: Stats) -> Value {
     })
 }
 
-/// What is not known is not said.
+/// The fields without unknown values.
 fn known(mut fields: Value) -> Value {
     if let Some(fields) = fields.as_object_mut() {
         fields.retain(|_, value| !value.is_null());

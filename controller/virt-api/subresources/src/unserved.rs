@@ -1,8 +1,9 @@
-//! Subresources that are not served yet, and what to do instead; `docs/reference/subresources.md` is made from this list.
+//! Subresources that are not served yet, and alternatives; `docs/reference/subresources.md` is made from this
+//! list.
 
 use cluster_model::subresources::{Action, Subresource};
 
-/// What to do instead of a subresource that is not served; nothing for one that is.
+/// Alternative to a subresource that is not served; `None` for a served one.
 pub(crate) fn instead(subresource: &Subresource) -> Option<&'static str> {
     Some(match subresource.action {
         Action::Migrate => "live migration does not work yet; stop the VM and start it on another node",
@@ -37,11 +38,11 @@ mod tests {
     use std::fmt::Write as _;
     use std::path::Path;
 
-    /// The table of the document.
+    /// The table in the document.
     fn table() -> String {
         let mut table = "| request | roles | |\n|---|---|---|\n".to_owned();
         for one in SUBRESOURCES {
-            // `tests/e2e/rights.rs` holds them against the roles that are installed.
+            // `tests/e2e/rights.rs` compares these with the installed roles.
             let roles = match (one.is_for_viewers, one.is_for_editors, one.action) {
                 (true, ..) => "view, edit, admin",
                 (_, true, _) => "edit, admin",

@@ -1,4 +1,5 @@
-//! `upload.cdi.kubevirt.io`: a token for an upload to a PVC, for whoever may create an UploadTokenRequest in its namespace.
+//! `upload.cdi.kubevirt.io`: a token for an upload to a PVC, for users who may create an UploadTokenRequest
+//! in its namespace.
 //!
 //! ```text
 //!  POST …/namespaces/NAMESPACE/uploadtokenrequests  spec.pvcName ─► serve::token ─► 200, the same with status.token
@@ -6,9 +7,9 @@
 //!  all else                                         405
 //! ```
 //!
-//! The user and the user's right are asked for as those of every subresource. The PVC need not exist: a token opens nothing
-//! but the upload pod of the PVC of that name, in that namespace, for five minutes. While virt-api has no signing key, the
-//! answer is 503.
+//! Authentication and authorization are those of all subresources. The PVC need not exist: a token is valid
+//! only for the upload pod of the PVC of that name, in that namespace, for five minutes. While virt-api has
+//! no signing key, the response is 503.
 
 use crate::access::verb;
 use crate::refused::{Refused, Result, with_json};
@@ -22,34 +23,34 @@ use serve::token::Signer;
 use serve::transport::{Asked, HttpResponse};
 use std::sync::Arc;
 
-/// The resource, as roles and paths name it.
+/// The resource in roles and paths.
 pub(crate) const PLURAL: &str = "uploadtokenrequests";
 const KIND: &str = "UploadTokenRequest";
-/// The largest request: it says a name.
+/// Maximum request size: a request contains a name.
 const LARGEST: usize = 64 << 10;
 
-/// The path belongs to this group.
+/// True if the path belongs to this group.
 pub(crate) fn is_ours(path: &str) -> bool {
     let rest = path.strip_prefix("/apis/").and_then(|path| path.strip_prefix(UPLOAD_GROUP));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The place that a path names: all requests of a namespace, or one.
+/// Target of a path: all requests of a namespace, or one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     version: &'static str,
     namespace: String,
-    /// Empty for all of them.
+    /// Name of the request; empty for all.
     name: String,
 }
 
 impl Place {
-    /// The place of a path below the group; 404 where there is none.
+    /// The target of a path below the group, or a refusal with 404.
     pub(crate) fn of(path: &str) -> Result<Place> {
         read(path).ok_or_else(Refused::no_such_path)
     }
 
-    /// What the user must be permitted to do, as a SubjectAccessReview says it.
+    /// Required right, as attributes of a SubjectAccessReview.
     pub(crate) fn attributes(&self, method: &Method) -> Result<Value> {
         Ok(json!({
             "group": UPLOAD_GROUP,
@@ -77,7 +78,7 @@ fn read(path: &str) -> Option<Place> {
     })
 }
 
-/// Answers with tokens.
+/// Handler of token requests.
 pub(crate) struct Tokens {
     signer: Arc<Signer>,
 }
@@ -87,7 +88,7 @@ impl Tokens {
         Tokens { signer }
     }
 
-    /// The answer to a user who may ask.
+    /// The response for an authorized user.
     pub(crate) async fn answer(&self, asked: Asked, place: &Place) -> Result<HttpResponse> {
         match (&asked.head.method, place.name.as_str()) {
             (&Method::POST, "") => {}
@@ -102,7 +103,7 @@ impl Tokens {
         Ok(with_json(StatusCode::OK, &answer))
     }
 
-    /// A request with its token.
+    /// The request with its token.
     fn answered(&self, mut request: Value, place: &Place, is_dry: bool, now: Timestamp) -> Result<Value> {
         let pvc = pvc(&request, place)?;
         let token = self.signer.upload(&place.namespace, &pvc, now).map_err(|error| {
@@ -122,7 +123,7 @@ impl Tokens {
     }
 }
 
-/// The name of the PVC, of a request that fits its place.
+/// The PVC's name in a request that matches its path.
 fn pvc(request: &Value, place: &Place) -> Result<String> {
     let wrong = |field: &str, is: &Value, why: &str| {
         Err(Refused::bad_request(format!("{KIND}: {field} is {is}, and {why}")))
@@ -150,7 +151,7 @@ fn pvc(request: &Value, place: &Place) -> Result<String> {
 
 // ── Discovery ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// The group, in a list of groups.
+/// The APIGroup of the group.
 pub(crate) fn group() -> Value {
     let version =
         |version: &str| json!({"groupVersion": format!("{UPLOAD_GROUP}/{version}"), "version": version});
@@ -163,7 +164,7 @@ pub(crate) fn group() -> Value {
     })
 }
 
-/// The paths of the group, in the list of all.
+/// Paths of the group for RootPaths.
 pub(crate) fn root_paths() -> Vec<String> {
     let of_group = [format!("/apis/{UPLOAD_GROUP}")];
     of_group
@@ -203,7 +204,7 @@ pub(crate) fn documents() -> Vec<(String, Value)> {
     all
 }
 
-/// The documents of OpenAPI 3, in their list.
+/// OpenAPI 3 documents for their index.
 pub(crate) fn openapi_index() -> impl Iterator<Item = (String, Value)> {
     UPLOAD_VERSIONS.into_iter().map(|version| {
         let path = format!("apis/{UPLOAD_GROUP}/{version}");
@@ -212,7 +213,7 @@ pub(crate) fn openapi_index() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
-/// The paths of the group in the one document of OpenAPI 2.
+/// Paths of the group for the OpenAPI 2 document.
 pub(crate) fn swagger_paths() -> impl Iterator<Item = (String, Value)> {
     let parameter = json!({"name": "namespace", "in": "path", "required": true, "type": "string"});
     UPLOAD_VERSIONS.into_iter().flat_map(move |version| paths(version, &parameter))
@@ -293,7 +294,7 @@ mod tests {
         verifier.take(PUBLIC).unwrap();
         let claims = verifier.verify(answer["status"]["token"].as_str().unwrap(), now()).unwrap();
         assert_eq!((claims.namespace.as_str(), claims.name.as_str()), ("n", "disk"));
-        // One that is tried out opens nothing.
+        // A dry run gets no usable token.
         let dry = tokens().answered(json!({"spec": {"pvcName": "disk"}}), &place(""), true, now()).unwrap();
         assert_eq!(dry["status"], json!({}));
     }

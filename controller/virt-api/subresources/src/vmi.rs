@@ -1,15 +1,15 @@
-//! Whether something may be done to a VMI as it is. Pure; messages are upstream's, which scripts look for.
+//! Preconditions of operations on a VMI. Pure. Messages are upstream's, which scripts look for.
 
 use crate::refused::{Refused, Result, Subject};
 use api::vmi::{ConditionType, InterfaceStatus, Phase, VirtualMachineInstance};
 use cluster_model::subresources::Action;
 
-/// The VMI, in messages.
+/// The VMI in messages.
 pub(crate) fn subject(vmi: &VirtualMachineInstance) -> Subject<'_> {
     Subject { kind: "virtualmachineinstance", name: vmi.metadata.name.as_deref().unwrap_or_default() }
 }
 
-/// The phase of a VMI; empty before virt-controller has seen it.
+/// Phase of a VMI; empty before virt-controller has seen it.
 pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
     vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
 }
@@ -19,7 +19,7 @@ fn is(vmi: &VirtualMachineInstance, wanted: &ConditionType) -> bool {
     conditions.iter().any(|condition| condition.r#type == *wanted && condition.status == "True")
 }
 
-/// This may be done to the VMI now.
+/// Checks that the operation is possible in the VMI's present state.
 pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()> {
     let devices = &vmi.spec.domain.devices;
     match action {
@@ -112,10 +112,10 @@ fn is_running_or(vmi: &VirtualMachineInstance, refused: impl FnOnce() -> Refused
     if phase(vmi) == Phase::Running { Ok(()) } else { Err(refused()) }
 }
 
-/// The address of the guest in the pods' network: of an interface of the spec, whose address virt-handler takes from the
-/// pod. An address of the guest agent's own telling would lead wherever the guest likes; and no pod has one of those that
-/// lead to virt-api itself, to its node, or to the node's cloud. A network of Multus gives a pod whatever address its definition
-/// says, and tenants write definitions: an interface on one is not dialled.
+/// Address of the guest in the pod network, from the status of an interface whose address virt-handler reads
+/// from the pod. An address reported by the guest agent could point anywhere, so it is not used. Addresses of
+/// virt-api itself, of its node or of the cloud's metadata service are refused, since no pod has them.
+/// Interfaces on networks of Multus are not dialled, since tenants define their addresses.
 pub(crate) fn address(vmi: &VirtualMachineInstance) -> Result<std::net::IpAddr> {
     let interfaces = vmi.status.as_ref().map(|status| status.interfaces.as_slice()).unwrap_or_default();
     let is_of_spec = |name: &Option<String>| {
@@ -134,7 +134,7 @@ pub(crate) fn address(vmi: &VirtualMachineInstance) -> Result<std::net::IpAddr> 
     let text = text.ok_or_else(|| Refused::bad_request("no network interfaces are present"))?;
     let address: std::net::IpAddr =
         text.parse().map_err(|_| Refused::internal(&format!("dialing VM: {text:?} is not an IP address")))?;
-    // `::ffff:127.0.0.1` is 127.0.0.1 to the kernel.
+    // The kernel treats `::ffff:127.0.0.1` as 127.0.0.1.
     let address = address.to_canonical();
     let is_of_link = match address {
         std::net::IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),

@@ -1,18 +1,21 @@
-//! A websocket: the bytes of a stream both ways, in binary messages; or datagrams ([`crate::datagrams`]), one a message.
+//! A websocket: the bytes of a stream both ways, in binary messages; or datagrams ([`crate::datagrams`]), one
+//! per message.
 //!
-//! The subprotocol `plain.kubevirt.io` is confirmed where it is offered, among others too; without any the stream is the
-//! same. A ping goes out after ten seconds, so that no proxy takes an idle console for a dead one; clients answer pings by
-//! themselves. Whoever answers none for ten minutes is gone (TCP keepalive finds a dead host earlier).
+//! The subprotocol `plain.kubevirt.io` is confirmed if it is offered, among others too; without any the
+//! stream is the same. A ping is sent every ten seconds, so that proxies do not close an idle console.
+//! Clients answer pings automatically. A client without an answer for ten minutes is closed (TCP keepalive
+//! finds a dead host earlier).
 //!
 //! ```text
 //!  client ◄─ websocket: messages of at most 64 KiB, one at a time ─► carry ◄─ pieces ────► stream (console, VNC, port)
 //!                                                                          ◄─ datagrams ─► a port of UDP
 //! ```
 //!
-//! **Guarantees.** No message is longer than a bound, in either direction; a client that does not read holds back the
-//! stream, which is its own. An end is said with a code and a reason: 1000 where the stream has ended, 1001 where virt-api
-//! goes away (the client may dial again), 1009 and 1002 where the client breaks the rules. Only the stream of a console or a screen
-//! that was asked for as upstream's clients do ends without a word ([`Farewell`]).
+//! **Guarantees.** The length of messages is bounded in both directions. A client that does not read blocks
+//! only its own stream. An end is signalled with a code and a reason: 1000 if the stream has ended, 1001 if
+//! virt-api exits (the client may reconnect), 1009 and 1002 if the client violates the protocol. Only the
+//! stream of a console or a screen that was requested in the way of upstream's clients ends without a close
+//! frame ([`Farewell`]).
 
 use crate::refused::{self, Refused};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -35,40 +38,41 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 /// The subprotocol of upstream's clients.
 pub(crate) const PLAIN: &str = "plain.kubevirt.io";
-/// The longest message of a client.
+/// Maximum length of a client's message.
 pub(crate) const MESSAGE: usize = 64 << 10;
-/// What is read of a client at once, and of a stream that is waited for.
+/// Buffer size for reads from a client, and for the first read from an idle stream.
 const PIECE: usize = (16 << 10) - HEAD;
-/// What is read at once of a stream that has more than that: a message of so many bytes fills four records of TLS. A byte
-/// more would be a record of its own, here and at the API server, which passes on record by record.
+/// Buffer size for reads from a stream with more data: a message of that size fills four TLS records. One
+/// more byte would need another record, here and at the API server, which forwards record by record.
 const LARGE: usize = (64 << 10) - HEAD;
-/// What stands before a message of such a size.
+/// Length of the frame header of a message of that size.
 const HEAD: usize = 4;
-/// How often a client is asked whether it is still there, and how long it may be silent.
+/// Interval of pings, and maximum silence of a client.
 pub(crate) const PACE: Pace = Pace { ping: Duration::from_secs(10), silent: Duration::from_secs(600) };
-/// The time for the last words.
+/// Time-out of the closing handshake.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// The way that a client hears that its stream has ended.
+/// Signal for the end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Farewell {
     /// A close frame with the code 1000 and a reason.
     Frame,
-    /// The end of the connection, as KubeVirt's virt-handler ends consoles and screens: upstream's clients take 1000 for an end
-    /// that they have asked for, and report a console that another client has opened by `unexpected EOF` alone.
+    /// The end of the connection, as KubeVirt's virt-handler ends consoles and screens. Upstream's clients
+    /// take 1000 for an end that their user requested, and report a console taken over by another client only
+    /// on `unexpected EOF`.
     Eof,
 }
 
-/// The times of a websocket.
+/// Times of a websocket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// From one ping to the next.
+    /// Interval of pings.
     ping: Duration,
-    /// Until a client that answers none, or takes nothing, is gone.
+    /// Maximum time without an answer to pings, or without progress of a write.
     silent: Duration,
 }
 
-/// A client that wants a websocket.
+/// A websocket request.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     accept: HeaderValue,
@@ -76,7 +80,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// What a request says of the websocket that it wants.
+    /// Reads the websocket request in a request head.
     pub(crate) fn of(head: &Parts) -> refused::Result<Wanted> {
         let headers = &head.headers;
         if !has(headers, &UPGRADE, "websocket") {
@@ -97,7 +101,7 @@ impl Wanted {
         Ok(Wanted { accept, is_plain: has(headers, &SEC_WEBSOCKET_PROTOCOL, PLAIN) })
     }
 
-    /// The answer after which the connection is a websocket.
+    /// The response that upgrades the connection to a websocket.
     pub(crate) fn answer(&self) -> HttpResponse {
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -112,30 +116,30 @@ impl Wanted {
     }
 }
 
-/// A list in a header has this word.
+/// True if the list in a header contains this word.
 fn has(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
 }
 
-/// The side that a client hears.
+/// The side whose data is sent to the client.
 pub(crate) trait Hears: Send {
-    /// The next message; or the last words, where there is none any more. A future that is dropped loses nothing.
+    /// The next message, or the close frame at the end. Cancellation loses nothing.
     fn hear(&mut self) -> impl Future<Output = Result<Bytes, CloseFrame>> + Send;
 }
 
-/// The side that a client speaks to.
+/// The side that receives the client's data.
 pub(crate) trait Speaks: Send {
-    /// Takes a message; or says the last words, where none is taken any more.
+    /// Takes a message. The error is the close frame if it takes no more.
     fn speak(&mut self, message: &[u8]) -> impl Future<Output = Result<(), CloseFrame>> + Send;
 }
 
-/// The bytes of a stream: a few at a time of a console, many of a stream that has them.
+/// The bytes of a stream: small pieces for an idle one, large ones for a busy one.
 struct Pieces<R> {
     stream: R,
-    /// The last message's room, which is free again once that has been sent.
+    /// Buffer of the last message, reused after it was sent.
     room: BytesMut,
-    /// It has had more than one piece since it was last waited for.
+    /// The stream had more than one piece since its last wait.
     has_more: bool,
 }
 
@@ -152,7 +156,7 @@ impl<R: AsyncRead + Unpin + Send> Hears for Pieces<R> {
             count = read(&mut self.stream, &mut self.room, LARGE).now_or_never();
         }
         if count.is_none() && std::mem::take(&mut self.has_more) {
-            // What is waited for, maybe for days, is waited for with little.
+            // A wait may take days, so it keeps only a small buffer.
             self.room = BytesMut::new();
         }
         let count = match count {
@@ -169,7 +173,7 @@ impl<R: AsyncRead + Unpin + Send> Hears for Pieces<R> {
     }
 }
 
-/// Reads as much as is there, and no more than so much.
+/// Reads the available bytes, up to a maximum.
 async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     room: &mut BytesMut,
@@ -193,7 +197,7 @@ fn ended() -> CloseFrame {
     close(CloseCode::Normal, "the stream has ended".to_owned())
 }
 
-/// Carries bytes between a client and a stream until one of them ends, or the program does.
+/// Carries bytes between a client and a stream until one of them or the program ends.
 pub(crate) async fn carry(
     client: impl AsyncRead + AsyncWrite + Unpin + Send,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
@@ -204,7 +208,7 @@ pub(crate) async fn carry(
     carry_at(PACE, client, Pieces::of(hears), speaks, ends, farewell).await;
 }
 
-/// Carries messages between a client and two sides until one of them ends, or the program does.
+/// Carries messages between a client and two sides until one of them or the program ends.
 pub(crate) async fn carry_at(
     pace: Pace,
     client: impl AsyncRead + AsyncWrite + Unpin + Send,
@@ -222,10 +226,11 @@ pub(crate) async fn carry_at(
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
     let ended = between(pace, &mut socket, hears, speaks, ends).await;
     if let Some(frame) = ended {
-        // Whoever does not listen any more misses nothing.
+        // An absent client misses nothing.
         let _ = tokio::time::timeout(GOODBYE, async {
             if farewell == Farewell::Eof && frame.code == CloseCode::Normal {
-                // What the client has sent is read: a connection that is closed before would lose what it has not heard yet.
+                // The client's data is read until its end: closing earlier could discard what it has not
+                // received yet.
                 socket.get_mut().shutdown().await?;
             } else {
                 socket.close(Some(frame)).await?;
@@ -237,7 +242,7 @@ pub(crate) async fn carry_at(
     }
 }
 
-/// Carries messages both ways. The last words, where the client hears them.
+/// Carries messages both ways. Returns the close frame for the client.
 async fn between<S: AsyncRead + AsyncWrite + Unpin + Send>(
     pace: Pace,
     socket: &mut WebSocketStream<S>,
@@ -264,7 +269,7 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin + Send>(
             let bytes = match message {
                 Message::Binary(bytes) => bytes,
                 Message::Close(_) => return None,
-                // Texts are nobody's keypresses.
+                // Text messages are not key presses, and are ignored.
                 _ => continue,
             };
             if let Err(last_words) = speaks.speak(&bytes).await {
@@ -288,7 +293,7 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin + Send>(
             match message {
                 Err(last_words) => return Some(last_words),
                 Ok(bytes) => {
-                    // A client that takes nothing for so long holds a place that others want.
+                    // A client that takes nothing for so long holds a place that others need.
                     let sent =
                         tokio::time::timeout(pace.silent, to_client.send(Message::Binary(bytes))).await;
                     sent.ok()?.ok()?;
@@ -333,7 +338,7 @@ pub(crate) mod tests {
         (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
     }
 
-    /// What the client hears next, but for pings.
+    /// The client's next message other than pings.
     pub(crate) async fn said(client: &mut WebSocketStream<DuplexStream>) -> Message {
         loop {
             match client.next().await.unwrap().unwrap() {
@@ -364,8 +369,8 @@ pub(crate) mod tests {
         task.await.unwrap();
     }
 
-    /// KubeVirt's conformance suite wants an error with "EOF" for the first of two consoles: its client has one only where no
-    /// close frame came. All that the guest said before is heard.
+    /// KubeVirt's conformance suite requires an error with "EOF" for the first of two consoles. Its client
+    /// reports one only without a close frame. All earlier output of the guest is received.
     #[tokio::test]
     async fn a_client_of_upstream_hears_the_end_of_its_stream_as_eof() {
         let (mut client, mut guest, task) = carried_until(PACE, pending(), Farewell::Eof).await;
@@ -385,7 +390,7 @@ pub(crate) mod tests {
         assert!(is_eof, "{eof:?}");
         drop(client);
         task.await.unwrap();
-        // What is not the end of the stream is said all the same.
+        // Other ends are still signalled.
         let (mut client, _guest, _task) = carried_until(PACE, async {}, Farewell::Eof).await;
         assert_eq!(code(&said(&mut client).await), Some(CloseCode::Away));
     }
@@ -428,7 +433,7 @@ pub(crate) mod tests {
     async fn an_idle_client_is_pinged_and_one_that_never_answers_is_let_go() {
         let pace = Pace { ping: Duration::from_millis(1), silent: Duration::from_secs(5) };
         let (mut client, _guest, task) = carried(pace, pending()).await;
-        // It answers as long as it reads.
+        // The client answers pings as long as it reads.
         for _ in 0..100 {
             assert!(matches!(client.next().await, Some(Ok(Message::Ping(_)))));
         }
@@ -436,7 +441,8 @@ pub(crate) mod tests {
         drop(client);
     }
 
-    /// Passes bytes on, and cuts a connection without any for a hundred turns of its clock, whose turns are told.
+    /// Forwards bytes, and cuts a connection that is silent for a hundred ticks of its clock. The ticks are
+    /// published.
     async fn cuts_silence(
         mut client: DuplexStream,
         mut server: DuplexStream,
@@ -444,7 +450,7 @@ pub(crate) mod tests {
     ) {
         let (mut of_client, mut of_server) = ([0; 512], [0; 512]);
         let mut clock = tokio::time::interval(Duration::from_millis(2));
-        // However late this task is: a turn is one that the pings could have used too.
+        // If this task is late, the pings had the same delay.
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut silent = 0;
         while silent < 100 {
@@ -480,7 +486,7 @@ pub(crate) mod tests {
             let (tell, mut turns) = tokio::sync::watch::channel(0);
             let proxy = tokio::spawn(cuts_silence(of_client, of_server, tell));
             let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
-            // An error means that the proxy has cut.
+            // An error means that the proxy has cut the connection.
             let open = turns.wait_for(|turns| *turns >= 500).await.is_ok();
             assert_eq!(open, stays, "a ping each {ping:?}");
             if stays {

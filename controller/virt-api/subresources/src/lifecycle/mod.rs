@@ -1,4 +1,5 @@
-//! Start, stop and restart of a VM: from the VM and its VMI as they are to the changes that are to be written. Pure.
+//! Start, stop and restart of a VM: from the VM and its VMI as they are to the changes that are to be
+//! written. Pure.
 //!
 //! ```text
 //!                  start                              stop                        restart
@@ -9,8 +10,9 @@
 //! RerunOnFailure   the same; after a failure: 409     Stop                        Stop, Start
 //! ```
 //!
-//! A word of the table is a request in `status.stateChangeRequests`, which virt-controller obeys; `spec:` is a change of the
-//! run strategy. Each of them also ends the wait after failed starts (`status.startFailure`).
+//! `Start` and `Stop` in the table are requests in `status.stateChangeRequests`, which virt-controller
+//! executes; `spec:` is a change of the run strategy. Each of them also ends the back-off after failed starts
+//! (`status.startFailure`).
 
 mod restart;
 mod start;
@@ -27,10 +29,10 @@ use api::wire::Wire as _;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What is to be written, in this order.
+/// Changes to write, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Changes {
-    /// The VMI's grace period, in seconds, and the one before.
+    /// A change of the VMI's grace period.
     pub(crate) grace: Option<Grace>,
     /// A merge patch of the VM's spec.
     pub(crate) spec: Option<Value>,
@@ -38,7 +40,7 @@ pub(crate) struct Changes {
     pub(crate) status: Option<Value>,
 }
 
-/// A grace period that is to be changed.
+/// A change of a grace period, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grace {
     pub(crate) seconds: i64,
@@ -57,7 +59,7 @@ fn is_final(vmi: &VirtualMachineInstance) -> bool {
     phase(vmi).is_final()
 }
 
-/// A merge patch that lets the VM run, or not: by the field that its spec uses.
+/// A merge patch that starts or stops the VM, through the field that its spec uses.
 fn runs(vm: &VirtualMachine, is_to_run: bool) -> Value {
     match vm.spec.running {
         Some(_) => json!({"spec": {"running": is_to_run}}),
@@ -80,8 +82,8 @@ fn to_stop(vmi: &VirtualMachineInstance) -> StateChangeRequest {
     StateChangeRequest { action: StateChange::Stop, uid, ..StateChangeRequest::default() }
 }
 
-/// A merge patch that asks virt-controller for this. What is asked already comes first, but for a single stop, which does not
-/// wait for anything.
+/// A merge patch with these requests for virt-controller. It fails if other requests are pending, except for
+/// a single stop, which does not wait.
 fn requests(vm: &VirtualMachine, wanted: &[StateChangeRequest]) -> Result<Value> {
     let pending =
         vm.status.as_ref().map(|status| status.state_change_requests.as_slice()).unwrap_or_default();
@@ -93,13 +95,13 @@ fn requests(vm: &VirtualMachine, wanted: &[StateChangeRequest]) -> Result<Value>
     Ok(json!({"status": {"stateChangeRequests": wanted, "startFailure": null}}))
 }
 
-/// A merge patch that ends the wait after failed starts, where there is one.
+/// A merge patch that ends the back-off after failed starts; `None` without one.
 fn without_failures(vm: &VirtualMachine) -> Option<Value> {
     vm.status.as_ref()?.start_failure.as_ref()?;
     Some(json!({"status": {"startFailure": null}}))
 }
 
-/// Volumes that could not be migrated have to be mended first.
+/// Refuses a VM whose volumes need recovery after a failed migration.
 fn needs_recovery(vm: &VirtualMachine) -> Result<()> {
     let conditions = vm.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let broken = conditions.iter().any(|condition| {

@@ -1,4 +1,4 @@
-//! Restart of a VM.
+//! Restart of a VM: the changes for its run strategy.
 
 use super::{Changes, Grace, is_final, needs_recovery, requests, said, subject, to_start, to_stop};
 use crate::refused::{Refused, Result};
@@ -6,11 +6,11 @@ use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use serde::Deserialize;
 
-/// The grace period of a VMI that is restarted at once, in seconds: with none the kubelet would not wait for the launcher to
-/// close the disks.
+/// Grace period of an immediate restart, in seconds. With zero, the kubelet would not wait for the launcher
+/// to close the disks.
 const AT_ONCE: i64 = 1;
 
-/// The body of a restart.
+/// Body of a restart request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RestartOptions {

@@ -1,4 +1,4 @@
-//! Start of a VM.
+//! Start of a VM: the changes for its run strategy.
 
 use super::{
     Changes, is_final, needs_recovery, phase, requests, runs, said, subject, to_start, to_stop,
@@ -9,7 +9,7 @@ use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 use serde::Deserialize;
 
-/// The body of a start.
+/// Body of a start request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct StartOptions {
@@ -33,7 +33,7 @@ pub(crate) fn start(
     let strategy = vm.run_strategy();
     let ask = |wanted: &[_]| Ok(Changes { status: Some(requests(vm, wanted)?), ..Changes::default() });
     match strategy {
-        // virt-controller sets the spec once it has seen the request.
+        // virt-controller sets the spec after it has seen the request.
         RunStrategy::Halted if options.paused => ask(&[to_start(true)]),
         RunStrategy::Halted => {
             Ok(Changes { spec: Some(runs(vm, true)), status: without_failures(vm), ..Changes::default() })

@@ -1,4 +1,4 @@
-//! Stop of a VM.
+//! Stop of a VM: the changes for its run strategy.
 
 use super::{Changes, Grace, is_final, requests, runs, said, subject, to_stop, without_failures};
 use crate::refused::{Refused, Result};
@@ -6,7 +6,7 @@ use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use serde::Deserialize;
 
-/// The body of a stop.
+/// Body of a stop request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct StopOptions {

@@ -15,7 +15,7 @@ fn vmi(phase: &str) -> VirtualMachineInstance {
     .unwrap()
 }
 
-/// A line for what is to be written, or why not.
+/// The changes, or the reason against them, as a line of text.
 fn line(changes: Result<Changes>) -> String {
     let changes = match changes {
         Ok(changes) => changes,
