@@ -99,7 +99,7 @@ pub async fn run(args: Args) -> Result<()> {
         launchers: launchers.clone(),
     });
     let host = measures::Host::new(args.device_plugins.clone());
-    let itself = watch::Itself { dials, nodes: tell };
+    let itself = watch::SettingsSenders { dials, nodes: tell };
     let measure = async {
         while let Some(tell) = asked.recv().await {
             // The requester may have gone meanwhile.

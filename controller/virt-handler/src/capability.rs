@@ -11,7 +11,7 @@
 
 use super::error::{Error, Result};
 use super::pod::Folder;
-use super::pod::beneath::LAUNCHER;
+use super::pod::confined::LAUNCHER;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 

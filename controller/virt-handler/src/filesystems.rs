@@ -24,13 +24,13 @@ pub(crate) struct Filesystems(Arc<Mutex<BTreeSet<Name>>>);
 pub(crate) type Name = [String; 3];
 
 /// Total and used bytes by file system.
-pub(crate) type Told = BTreeMap<Name, (Option<u64>, Option<u64>)>;
+pub(crate) type FilesystemUsage = BTreeMap<Name, (Option<u64>, Option<u64>)>;
 
 impl Filesystems {
     /// File systems that are exported as metrics, with names cut to the limit.
-    pub(crate) fn told(&self, said: Vec<GuestFilesystem>) -> Told {
+    pub(crate) fn told(&self, said: Vec<GuestFilesystem>) -> FilesystemUsage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = Told::new();
+        let mut told = FilesystemUsage::new();
         for found in said {
             let name = [
                 bounds::text(&found.name, NAME),

@@ -24,7 +24,7 @@ pub(crate) use host::Host;
 pub(crate) use panics::count_panic;
 
 use super::bounds;
-use super::filesystems::Told;
+use super::filesystems::FilesystemUsage;
 use super::launchers::{Entry, Launchers, Names};
 use super::machine_types;
 use api::launcher::{DiskStats, GuestLoad, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
@@ -82,7 +82,7 @@ async fn ask(launchers: &Launchers) -> Vec<Used> {
 struct Used {
     entry: Entry,
     stats: Stats,
-    filesystems: Told,
+    filesystems: FilesystemUsage,
 }
 
 /// Stats within the limits of a VMI, each device with a valid name.

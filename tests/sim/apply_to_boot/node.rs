@@ -7,7 +7,7 @@ use ::virt_handler::launcher_client::{Client, States};
 use ::virt_handler::now::now;
 use ::virt_handler::pod::{Folder, Layout, Pod, PodFolder, Pods, Process};
 use ::virt_handler::vmi::patch::patch;
-use ::virt_handler::vmi::{Actions, Launcher as Seen, Seen as Known, decide};
+use ::virt_handler::vmi::{Actions, DecisionInput, Launcher as LauncherState, decide};
 use ::virt_handler::volumes::{self, Parts};
 use api::launcher::{Answer, Format, Info, Life, Resolved, Source, Sync};
 use api::machine::Machine;
@@ -130,8 +130,9 @@ impl Launcher {
         let state = next.expect("a word").unwrap().expect("the launcher lives");
         assert_ne!(state.life, Life::Failed, "{state:?}");
         let vmi = vmi_of(cluster, key);
-        let launcher = Seen::Speaks(Box::new(state));
-        let known = Known { emulated: !self.place.layout().kvm, ..Known::new(&vmi, &launcher) };
+        let launcher = LauncherState::Speaks(Box::new(state));
+        let known =
+            DecisionInput { emulated: !self.place.layout().kvm, ..DecisionInput::new(&vmi, &launcher) };
         let plan = decide(&known, &now());
         if let Some(status) = &plan.status {
             cluster.tell(key, &patch(vmi.status.as_ref(), status).unwrap_or_default());

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use virt_handler::now::now;
 use virt_handler::vmi::apply::{Cluster as _, read};
-use virt_handler::vmi::decide::{Event, Launcher, Seen as Known, decide};
+use virt_handler::vmi::decide::{DecisionInput, Event, Launcher, decide};
 use virt_handler::vmi::patch::patch;
 
 /// Longer than it ever takes.
@@ -160,7 +160,12 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
             begins = false;
         }
         let interfaces = std::slice::from_ref(&interface);
-        let known = Known { interfaces, may_begin: false, emulated: true, ..Known::new(&vmi, &launcher) };
+        let known = DecisionInput {
+            interfaces,
+            may_begin: false,
+            emulated: true,
+            ..DecisionInput::new(&vmi, &launcher)
+        };
         let plan = decide(&known, &now());
         let Some(status) = plan.status else { return Ok(()) };
         let change = patch(vmi.status.as_ref(), &status).unwrap_or_default();

@@ -4,7 +4,7 @@
 use super::{Sim, is_going, is_over};
 use ::virt_handler::now::Now;
 use ::virt_handler::vmi::patch::patch;
-use ::virt_handler::vmi::{Launcher, Seen, decide};
+use ::virt_handler::vmi::{DecisionInput, Launcher, decide};
 use api::job::{Report, Stage};
 use api::launcher::{Life, Request, State};
 use api::vmi::VirtualMachineInstance;
@@ -201,7 +201,7 @@ impl Others {
             _ => Launcher::NotYet,
         };
         let pod = pod.map(uid).unwrap_or_default();
-        let seen = Seen::new(&vmi, &launcher);
+        let seen = DecisionInput::new(&vmi, &launcher);
         let now = Now { text: stamp(sim.now) };
         let plan = decide(&seen, &now);
         if plan.begin {

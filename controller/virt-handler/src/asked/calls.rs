@@ -1,7 +1,7 @@
 //! Requests with one answer: each is sent to the launcher by its client, and the parsed answer is written
 //! again.
 
-use super::refused::{Refused, Result};
+use super::refused::{Rejection, Result};
 use super::route::{Call, Vmi, is_passed_on};
 use super::{ForVirtApi, Launcher, REQUESTS};
 use api::launcher::{Freeze, Request};
@@ -34,7 +34,7 @@ impl ForVirtApi {
             Ok(body) => body,
             Err(answer) => return Ok(answer),
         };
-        let busy = || Refused::busy(&format!("{REQUESTS} requests about {vmi} are under way already"));
+        let busy = || Rejection::busy(&format!("{REQUESTS} requests about {vmi} are under way already"));
         let _place = self.requests.take(vmi.uid).ok_or_else(busy)?;
         match call {
             Call::State => told(&launcher.state().await?),
@@ -53,13 +53,13 @@ impl ForVirtApi {
     }
 
     async fn screenshot(&self, vmi: &Vmi<'_>, launcher: &Launcher, wake: bool) -> Result<HttpResponse> {
-        let busy = || Refused::busy(&format!("a screenshot of {vmi} is being taken already"));
+        let busy = || Rejection::busy(&format!("a screenshot of {vmi} is being taken already"));
         let _place = self.pictures.take(vmi.uid).ok_or_else(busy)?;
         let taken = timeout(WAITS, launcher.screenshot_in(wake, PICTURE, self.picture.acquire())).await;
         // The place is kept while the picture is read from the launcher; the memory of the answer is counted
         // by the server.
         let (picture, _room) = taken.map_err(|_| {
-            Refused::busy("screenshots of other VMIs on this node are being taken; try again")
+            Rejection::busy("screenshots of other VMIs on this node are being taken; try again")
         })??;
         Ok(typed(picture, "image/png"))
     }
@@ -70,7 +70,7 @@ async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<Http
     let request: Request = read(body, vmi, "a request")?;
     if !is_passed_on(&request) {
         let why = format!("virt-handler does not pass {request:?} on to the launcher of {vmi}");
-        return Err(Refused::new(StatusCode::FORBIDDEN, &why));
+        return Err(Rejection::new(StatusCode::FORBIDDEN, &why));
     }
     let answer = launcher.request(&request).await?;
     tracing::info!("passed {request:?} of virt-api on to {vmi}: {answer:?}");
@@ -79,13 +79,13 @@ async fn request(body: &[u8], vmi: &Vmi<'_>, launcher: &Launcher) -> Result<Http
 
 fn read<T: DeserializeOwned>(body: &[u8], vmi: &Vmi<'_>, what: &str) -> Result<T> {
     serde_json::from_slice(body).map_err(|e| {
-        Refused::new(StatusCode::BAD_REQUEST, &format!("the body is not {what} for the VM of {vmi}: {e}"))
+        Rejection::new(StatusCode::BAD_REQUEST, &format!("the body is not {what} for the VM of {vmi}: {e}"))
     })
 }
 
 fn told(what: &impl Serialize) -> Result<HttpResponse> {
     let text = serde_json::to_vec(what).map_err(|e| {
-        Refused::new(
+        Rejection::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             &format!("cannot write the answer of the launcher as JSON: {e}"),
         )

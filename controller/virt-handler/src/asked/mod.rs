@@ -38,7 +38,7 @@ use cluster_model::servers;
 use http::StatusCode;
 use http::uri::PathAndQuery;
 use launcher_client::Client;
-use refused::{Refused, Result};
+use refused::{Rejection, Result};
 use route::{Question, route};
 use serve::places::Places;
 use serve::transport::{Answers, Asked, HttpResponse, plain};
@@ -95,11 +95,11 @@ impl ForVirtApi {
     async fn pass_on(&self, asked: Asked) -> Result<HttpResponse> {
         let path = asked.head.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default().to_owned();
         let wanted = route(&asked.head.method, &path);
-        let (vmi, question) = wanted.ok_or_else(|| Refused::unknown(&asked.head.method, &path))?;
+        let (vmi, question) = wanted.ok_or_else(|| Rejection::unknown(&asked.head.method, &path))?;
         let launcher = self.launchers.of(vmi.namespace, vmi.name, vmi.uid);
-        let launcher = launcher.ok_or_else(|| Refused::not_here(&vmi))?.passes_on();
+        let launcher = launcher.ok_or_else(|| Rejection::not_here(&vmi))?.passes_on();
         let busy =
-            |_| Refused::busy(&format!("{ALL} requests about VMIs of this node are under way already"));
+            |_| Rejection::busy(&format!("{ALL} requests about VMIs of this node are under way already"));
         let _place = self.all.try_acquire().map_err(busy)?;
         match question {
             Question::Call(call) => self.call(asked, &vmi, &launcher, call).await,

@@ -8,35 +8,38 @@ use hyper::body::Bytes;
 use launcher_client::{Error, ErrorKind, sanitize};
 use serve::transport::HttpResponse;
 
-pub(super) type Result<T> = std::result::Result<T, Refused>;
+pub(super) type Result<T> = std::result::Result<T, Rejection>;
 
 /// A refusal, with its status.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct Rejection {
     status: StatusCode,
     refusal: Refusal,
 }
 
-impl Refused {
-    pub(super) fn new(status: StatusCode, error: &str) -> Refused {
-        Refused { status, refusal: Refusal { error: sanitize::line(error), faults: Vec::new(), hint: None } }
+impl Rejection {
+    pub(super) fn new(status: StatusCode, error: &str) -> Rejection {
+        Rejection {
+            status,
+            refusal: Refusal { error: sanitize::line(error), faults: Vec::new(), hint: None },
+        }
     }
 
-    pub(super) fn unknown(method: &Method, path: &str) -> Refused {
-        Refused::new(
+    pub(super) fn unknown(method: &Method, path: &str) -> Rejection {
+        Rejection::new(
             StatusCode::NOT_FOUND,
             &format!("virt-handler does not pass {method} {path} on to launchers"),
         )
     }
 
-    pub(super) fn not_here(vmi: &Vmi<'_>) -> Refused {
+    pub(super) fn not_here(vmi: &Vmi<'_>) -> Rejection {
         let why = format!("the launcher of {vmi} is not on this node (or not yet)");
-        Refused::new(StatusCode::NOT_FOUND, &why)
+        Rejection::new(StatusCode::NOT_FOUND, &why)
     }
 
     /// A temporary refusal: a place may be free in a second.
-    pub(super) fn busy(error: &str) -> Refused {
-        Refused::new(StatusCode::TOO_MANY_REQUESTS, error)
+    pub(super) fn busy(error: &str) -> Rejection {
+        Rejection::new(StatusCode::TOO_MANY_REQUESTS, error)
     }
 
     pub(super) fn answer(&self) -> HttpResponse {
@@ -50,8 +53,8 @@ impl Refused {
     }
 }
 
-impl From<Error> for Refused {
-    fn from(error: Error) -> Refused {
+impl From<Error> for Rejection {
+    fn from(error: Error) -> Rejection {
         tracing::debug!("{}", error.chain());
         let status = match (error.status(), error.kind()) {
             // A launcher's 401 is not passed on: virt-api would take it for a refusal of its own certificate
@@ -67,8 +70,8 @@ impl From<Error> for Refused {
             }
         };
         match error.refusal() {
-            Some(refusal) => Refused { status, refusal: refusal.clone() },
-            None => Refused::new(status, &error.to_string()),
+            Some(refusal) => Rejection { status, refusal: refusal.clone() },
+            None => Rejection::new(status, &error.to_string()),
         }
     }
 }

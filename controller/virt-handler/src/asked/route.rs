@@ -25,7 +25,7 @@ pub(super) enum Question {
     /// Request with one answer.
     Call(Call),
     /// Stream of bytes in both directions.
-    Stream(Way),
+    Stream(StreamKind),
 }
 
 /// A request with one answer.
@@ -45,7 +45,7 @@ pub(super) enum Call {
 
 /// Kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StreamKind {
     Console(Access),
     Vnc(Access),
     UsbRedir,
@@ -63,15 +63,15 @@ const PASSED_ON: &[(&str, &str, Question)] = &[
     ("POST", "/v1/guest/freeze", Question::Call(Call::Freeze)),
     ("POST", "/v1/guest/thaw", Question::Call(Call::Thaw)),
     ("POST", "/v1/requests", Question::Call(Call::Request)),
-    ("GET", "/v1/console", Question::Stream(Way::Console(Access::Read))),
-    ("GET", "/v1/console?write", Question::Stream(Way::Console(Access::Write))),
-    ("GET", "/v1/console?take", Question::Stream(Way::Console(Access::Take))),
-    ("GET", "/v1/console?take&alone", Question::Stream(Way::Console(Access::Alone))),
-    ("GET", "/v1/vnc", Question::Stream(Way::Vnc(Access::Read))),
-    ("GET", "/v1/vnc?write", Question::Stream(Way::Vnc(Access::Write))),
-    ("GET", "/v1/vnc?take", Question::Stream(Way::Vnc(Access::Take))),
-    ("GET", "/v1/vnc?take&alone", Question::Stream(Way::Vnc(Access::Alone))),
-    ("GET", "/v1/usbredir", Question::Stream(Way::UsbRedir)),
+    ("GET", "/v1/console", Question::Stream(StreamKind::Console(Access::Read))),
+    ("GET", "/v1/console?write", Question::Stream(StreamKind::Console(Access::Write))),
+    ("GET", "/v1/console?take", Question::Stream(StreamKind::Console(Access::Take))),
+    ("GET", "/v1/console?take&alone", Question::Stream(StreamKind::Console(Access::Alone))),
+    ("GET", "/v1/vnc", Question::Stream(StreamKind::Vnc(Access::Read))),
+    ("GET", "/v1/vnc?write", Question::Stream(StreamKind::Vnc(Access::Write))),
+    ("GET", "/v1/vnc?take", Question::Stream(StreamKind::Vnc(Access::Take))),
+    ("GET", "/v1/vnc?take&alone", Question::Stream(StreamKind::Vnc(Access::Alone))),
+    ("GET", "/v1/usbredir", Question::Stream(StreamKind::UsbRedir)),
 ];
 
 /// VMI and question of a request, by its method, path and query; `None` if it is not passed on.

@@ -3,8 +3,8 @@
 //! A slow end slows down the other: only one piece is buffered in each direction. When one end finishes its
 //! direction, the other is told, and may continue for [`LAST_WORDS`]. A broken connection ends both at once.
 
-use super::refused::{Refused, Result};
-use super::route::{Vmi, Way};
+use super::refused::{Rejection, Result};
+use super::route::{StreamKind, Vmi};
 use super::{ForVirtApi, Launcher, OPENING, STREAMS};
 use api::launcher::STREAM;
 use http::header::{CONNECTION, UPGRADE};
@@ -33,19 +33,19 @@ impl ForVirtApi {
         mut asked: Asked,
         vmi: &Vmi<'_>,
         launcher: &Launcher,
-        way: Way,
+        way: StreamKind,
     ) -> Result<HttpResponse> {
         let wanted = asked.head.headers.get(UPGRADE).and_then(|value| value.to_str().ok());
         if !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(STREAM)) {
             let why =
                 format!("this is a stream: send the headers 'Connection: Upgrade' and 'Upgrade: {STREAM}'");
-            return Err(Refused::new(StatusCode::UPGRADE_REQUIRED, &why));
+            return Err(Rejection::new(StatusCode::UPGRADE_REQUIRED, &why));
         }
-        let busy = || Refused::busy(&format!("{STREAMS} streams of {vmi} are open already; end one"));
+        let busy = || Rejection::busy(&format!("{STREAMS} streams of {vmi} are open already; end one"));
         let place = self.streams.take(vmi.uid).ok_or_else(busy)?;
         let waits = || {
             let why = "wait for the launcher to answer already; try again";
-            Refused::busy(&format!("{OPENING} streams of {vmi} {why}"))
+            Rejection::busy(&format!("{OPENING} streams of {vmi} {why}"))
         };
         let opening = self.opening.take(vmi.uid).ok_or_else(waits)?;
         let upgrade = match asked.upgrade() {
@@ -53,9 +53,9 @@ impl ForVirtApi {
             Err(answer) => return Ok(answer),
         };
         let stream = match way {
-            Way::Console(how) => launcher.console(how).await?,
-            Way::Vnc(how) => launcher.vnc(how).await?,
-            Way::UsbRedir => launcher.usbredir().await?,
+            StreamKind::Console(how) => launcher.console(how).await?,
+            StreamKind::Vnc(how) => launcher.vnc(how).await?,
+            StreamKind::UsbRedir => launcher.usbredir().await?,
         };
         drop(opening);
         tokio::spawn(async move {

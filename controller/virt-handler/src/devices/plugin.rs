@@ -33,10 +33,10 @@ const AGAIN: [u64; 4] = [1, 2, 5, 10];
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answer for a container, possibly after a wait.
-pub(super) type Given = BoxFuture<'static, Result<AllocateResponse, Status>>;
+pub(super) type AllocateFuture = BoxFuture<'static, Result<AllocateResponse, Status>>;
 /// Makes the answer for the devices that the kubelet has chosen. The text is the permissions (`r`, `w`, `m`)
 /// of the container.
-pub(super) type Allocate = Arc<dyn Fn(AllocateRequest, &'static str) -> Given + Send + Sync>;
+pub(super) type Allocate = Arc<dyn Fn(AllocateRequest, &'static str) -> AllocateFuture + Send + Sync>;
 
 /// A resource that is offered to the kubelet.
 #[derive(Clone)]
@@ -119,7 +119,7 @@ impl Drop for Socket<'_> {
 /// Removes a socket that an earlier virt-handler left at `own`. Returns the identity of the kubelet's socket,
 /// and the permissions for device files under the node's version of cgroups.
 #[expect(clippy::disallowed_methods, reason = "work of virt_handler::blocking")]
-fn clean(own: &Path, kubelet: &Path) -> Result<(Option<Which>, &'static str)> {
+fn clean(own: &Path, kubelet: &Path) -> Result<(Option<FileIdentity>, &'static str)> {
     match std::fs::remove_file(own) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             return Err(Error::io(format!("cannot listen on {}", own.display()), e));
@@ -131,11 +131,11 @@ fn clean(own: &Path, kubelet: &Path) -> Result<(Option<Which>, &'static str)> {
 }
 
 /// Identity of a file: device, inode, and time of change.
-type Which = (u64, u64, i64, i64);
+type FileIdentity = (u64, u64, i64, i64);
 
 /// Identity of a socket, which differs after a restart with the same name.
 #[expect(clippy::disallowed_methods, reason = "work of virt_handler::blocking")]
-fn which(path: &Path) -> Option<Which> {
+fn which(path: &Path) -> Option<FileIdentity> {
     let found = std::fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }

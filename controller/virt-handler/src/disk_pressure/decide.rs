@@ -32,7 +32,7 @@ const STILL: Duration = Duration::from_secs(1);
 
 /// Room of the file system with the pods of the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct DiskSpace {
     /// Bytes that are left, as the kubelet counts them.
     pub(super) available: u64,
     /// Bytes of the file system.
@@ -41,7 +41,7 @@ pub(super) struct Room {
     pub(super) threshold: u64,
 }
 
-impl Room {
+impl DiskSpace {
     /// Bytes above the threshold at which guests are paused already.
     fn slack(self) -> u64 {
         (self.capacity / PART).min(SLACK)
@@ -97,7 +97,7 @@ pub(super) struct Pressure {
 
 impl Pressure {
     /// The decision of one look.
-    pub(super) fn step(&mut self, room: Room, vmis: &[Growing]) -> Decision {
+    pub(super) fn step(&mut self, room: DiskSpace, vmis: &[Growing]) -> Decision {
         self.is_short = room.distance() <= 0 || self.is_short && room.available < room.enough();
         let running: Vec<&Growing> = vmis.iter().filter(|vmi| vmi.vcpus == Vcpus::Running).collect();
         let count = u64::try_from(running.len()).unwrap_or(u64::MAX).max(1);
@@ -128,7 +128,7 @@ impl Pressure {
 }
 
 /// Time in which even the fastest guests cannot use up the room.
-fn interval(room: Room) -> Duration {
+fn interval(room: DiskSpace) -> Duration {
     let bytes = u64::try_from(room.distance()).unwrap_or(0);
     let millis = bytes / (FASTEST / 1000);
     Duration::from_millis(millis).clamp(INTERVALS.0, INTERVALS.1)

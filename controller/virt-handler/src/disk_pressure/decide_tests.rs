@@ -4,8 +4,8 @@ const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
 /// A disk of 100 GiB of which the kubelet keeps 15 free. Guests are paused at 16, and resumed at 17.
-fn room(available: u64) -> Room {
-    Room { available, capacity: 100 * GIB, threshold: 15 * GIB }
+fn room(available: u64) -> DiskSpace {
+    DiskSpace { available, capacity: 100 * GIB, threshold: 15 * GIB }
 }
 
 fn vmi(uid: &str, vcpus: Vcpus, taken: u64) -> Growing {
@@ -147,7 +147,7 @@ fn looks_come_soon_enough_for_a_guest_that_writes_at_a_gigabyte_a_second() {
 
 #[test]
 fn a_small_disk_has_a_small_slack_and_strange_numbers_pause_nobody() {
-    let small = |available: u64| Room { available, capacity: 2 * GIB, threshold: 204 * MIB };
+    let small = |available: u64| DiskSpace { available, capacity: 2 * GIB, threshold: 204 * MIB };
     let grew = |available: u64| {
         let mut pressure = Pressure::default();
         pressure.step(small(GIB), &[running("a", 0)]);
@@ -155,7 +155,8 @@ fn a_small_disk_has_a_small_slack_and_strange_numbers_pause_nobody() {
     };
     // 5 % of 2 GiB are 102.4 MiB.
     assert_eq!((grew(307 * MIB), grew(306 * MIB)), (0, 1));
-    for strange in [Room::default(), Room { available: 0, capacity: u64::MAX, threshold: u64::MAX }] {
+    for strange in [DiskSpace::default(), DiskSpace { available: 0, capacity: u64::MAX, threshold: u64::MAX }]
+    {
         assert_eq!(Pressure::default().step(strange, &[running("a", u64::MAX)]).pause, Vec::<String>::new());
     }
 }

@@ -33,7 +33,7 @@ use super::pod::{Folder, PodFolder};
 use api::launcher::{Answer, Life, PAUSED_BY_DISK_PRESSURE, Request, State};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::config::node::{EVICTION_HARD, NodeSettings};
-use decide::{Decision, Growing, Pressure, Room, Vcpus};
+use decide::{Decision, DiskSpace, Growing, Pressure, Vcpus};
 use kubelet::Kubelet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -182,13 +182,13 @@ impl DiskPressure {
         all.filter_map(|entry| Some(Vmi { disks: entry.growing.clone()?, entry })).collect()
     }
 
-    async fn room(&self, blocking: &Blocking, kubelet: &Kubelet) -> Result<Room> {
+    async fn room(&self, blocking: &Blocking, kubelet: &Kubelet) -> Result<DiskSpace> {
         let (pods, kubelet) = (self.pods.clone(), kubelet.clone());
         let look = move || {
             let folder = Folder::open(&pods)?;
             let (available, capacity) = (folder.room()?, folder.capacity()?);
             let threshold = kubelet.thresholds.bytes(capacity, kubelet.has_images);
-            Ok(Room { available, capacity, threshold })
+            Ok(DiskSpace { available, capacity, threshold })
         };
         blocking.run("looking at the free space", PATIENCE, look).await
     }
@@ -196,7 +196,7 @@ impl DiskPressure {
     /// Pauses and resumes VMIs once. Returns the time until the next look.
     async fn look(
         &self,
-        room: Room,
+        room: DiskSpace,
         vmis: &[Vmi],
         pressure: &mut Pressure,
         asked: &mut BTreeMap<String, Instant>,

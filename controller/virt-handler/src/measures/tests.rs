@@ -102,7 +102,7 @@ fn what_vmis_have_of_the_node_is_told() {
     let vcpu = |state| VcpuStats { state, ..VcpuStats::default() };
     let vcpus = [VcpuState::Running, VcpuState::Blocked, VcpuState::Offline].into_iter().map(vcpu);
     let stats = Stats { vcpus: (0..).zip(vcpus).collect(), ..Stats::default() };
-    let used = |entry: Entry| Used { stats: stats.clone(), filesystems: Told::default(), entry };
+    let used = |entry: Entry| Used { stats: stats.clone(), filesystems: FilesystemUsage::default(), entry };
     let (shares, unseen) = (entry("shares"), entry("unseen"));
     let owns = Entry { has_own_cpus: true, ..entry("owns") };
     let gpu = Gpu {

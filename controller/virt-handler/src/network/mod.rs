@@ -40,7 +40,7 @@ use super::pod::Process;
 use api::launcher::Link;
 use api::machine::network::Network;
 use api::machine::{Binding, Interface, Machine};
-use plan::{Given, of_sidecar, plan};
+use plan::{PlanInput, of_sidecar, plan};
 use std::collections::BTreeMap;
 
 /// Prepares the links of a VMI, in the network namespace of `process`.
@@ -65,7 +65,7 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
             }
             let card = look::card(&mut socket, &names::card(interface)).map_err(|e| of(interface, e))?;
             let tap = look::tap(&mut socket, &card)?;
-            let given = Given { machine, interface, position, card: &card, tap: tap.as_deref() };
+            let given = PlanInput { machine, interface, position, card: &card, tap: tap.as_deref() };
             plans.insert(interface.name.clone(), plan(&given)?);
         }
         for plan in plans.values() {

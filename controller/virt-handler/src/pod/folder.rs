@@ -1,6 +1,6 @@
 //! Folder of one pod on this node.
 
-use super::beneath::{Folder, Held};
+use super::confined::{Folder, PathHandle};
 use super::layout::{Inside, Layout};
 use super::process::Process;
 use super::socket::{Tried, try_connect};
@@ -150,7 +150,7 @@ impl PodFolder {
 
     /// Shared device node of a block device for all launchers on this node. It stays after the end of
     /// virt-handler, and so do the locks on it. `own`: the container's own node, whose SELinux label it gets.
-    pub fn block_device(&self, own: &Held) -> Result<Held> {
+    pub fn block_device(&self, own: &PathHandle) -> Result<PathHandle> {
         let number = own.device_number();
         let name = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
         let node = Folder::open(&self.kept)?.made_for_root(DEVICES)?.block_device(&name, number)?;

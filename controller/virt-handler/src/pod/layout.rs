@@ -33,7 +33,7 @@ pub struct Layout {
     pub secrets: BTreeMap<String, String>,
     /// Images that are not mounted, but provided by a container of the image itself, by the last part of its
     /// socket's path (`disk_3`, `kernel-boot`).
-    pub beside: BTreeMap<String, Beside>,
+    pub beside: BTreeMap<String, ImageContainer>,
     /// Socket paths of the virtiofsd containers in the launcher, by file system.
     pub filesystems: BTreeMap<String, String>,
     /// Socket folders of hook sidecars in the launcher, in the order of their containers' names.
@@ -48,7 +48,7 @@ pub struct Layout {
 
 /// An image that a container beside the launcher provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beside {
+pub struct ImageContainer {
     /// Socket by which the container's process is found.
     pub socket: Inside,
     /// Name of the image: the last part of the socket's path.
@@ -147,12 +147,12 @@ impl Layout {
 }
 
 /// Image that a container provides.
-fn beside(container: &Container, volumes: &[Volume], path: &str) -> Option<(String, Beside)> {
+fn beside(container: &Container, volumes: &[Volume], path: &str) -> Option<(String, ImageContainer)> {
     let Inside { volume, path } = in_empty_dir(container, volumes, path)?;
     let plain = !path.is_empty() && path != ".." && path != "." && !path.contains('/');
     plain.then(|| {
         let socket = Inside { volume, path: format!("{path}.sock") };
-        (path.clone(), Beside { socket, name: path })
+        (path.clone(), ImageContainer { socket, name: path })
     })
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  Pod (API) ──layout──► where its parts are: socket and root in emptyDirs, mounts, devices, secrets
 //!                            │
-//!  /var/lib/kubelet/pods/UID/volumes/kubernetes.io~empty-dir/NAME   beneath: no link, no way out
+//!  /var/lib/kubelet/pods/UID/volumes/kubernetes.io~empty-dir/NAME   confined: no link, no way out
 //!                            │ connect (socket): who listens
 //!  /proc/PID/root            ▼ what only the container sees: image volumes, claims, /dev
 //!  process, mounts           a file that was looked at, shown to the launcher alone, whatever becomes of its name
@@ -11,7 +11,7 @@
 //!
 //! The layout is read from the pod itself, so it is defined in one place: by the creator of the pod.
 
-pub mod beneath;
+pub mod confined;
 pub mod folder;
 pub mod layout;
 pub mod mounts;
@@ -21,7 +21,7 @@ pub(crate) mod played;
 pub mod process;
 mod socket;
 
-pub use beneath::Folder;
+pub use confined::Folder;
 pub use folder::{PodFolder, Pods};
 pub use layout::Layout;
 pub use object::Pod;

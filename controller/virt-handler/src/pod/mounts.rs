@@ -13,7 +13,7 @@
 #![allow(unsafe_code)] // mount_setattr and unshare, which no crate here has as safe calls
 #![expect(clippy::disallowed_methods, reason = "all of it is work of virt_handler::blocking")]
 
-use super::beneath::{Access, Held};
+use super::confined::{Access, PathHandle};
 use super::process::Process;
 use crate::error::{Error, Result};
 use rustix::fs::fstat;
@@ -24,17 +24,29 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::thread;
 
 /// Mounts the file `source`, from the container of `from`, over the file `target` in the container of `into`.
-pub fn show(source: &Held, from: &Process, target: &Held, into: &Process, access: Access) -> Result<()> {
+pub fn show(
+    source: &PathHandle,
+    from: &Process,
+    target: &PathHandle,
+    into: &Process,
+    access: Access,
+) -> Result<()> {
     put(source, from, target, into, &Attributes::of_file(access))
 }
 
 /// Mounts a device node of virt-handler in the same way. The container's cgroup decides which devices it may
 /// open.
-pub fn show_device(source: &Held, target: &Held, into: &Process) -> Result<()> {
+pub fn show_device(source: &PathHandle, target: &PathHandle, into: &Process) -> Result<()> {
     put(source, &Process::of(std::process::id())?, target, into, &Attributes::of_device())
 }
 
-fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes: &Attributes) -> Result<()> {
+fn put(
+    source: &PathHandle,
+    from: &Process,
+    target: &PathHandle,
+    into: &Process,
+    attributes: &Attributes,
+) -> Result<()> {
     let (from, into) = (from.mounts()?, into.mounts()?);
     let cannot = |e: Errno| {
         let what = format!("cannot mount {} on {}", source.shown().display(), target.shown().display());
@@ -61,13 +73,13 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
 
 /// Detached mount of a held device node that permits devices, even if its own mount does not (`nodev`). The
 /// node must be in the mount namespace of this process.
-pub(super) fn permitting_devices(node: &Held) -> Result<OwnedFd> {
+pub(super) fn permitting_devices(node: &PathHandle) -> Result<OwnedFd> {
     copy(node, &Attributes::of_device())
         .map_err(|e| Error::io(format!("cannot reach the device {}", node.shown().display()), e))
 }
 
 /// Detached copy of the mount of a held entry.
-fn copy(source: &Held, attributes: &Attributes) -> rustix::io::Result<OwnedFd> {
+fn copy(source: &PathHandle, attributes: &Attributes) -> rustix::io::Result<OwnedFd> {
     let copy =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let mount = open_tree(source.fd(), "", copy)?;

@@ -14,7 +14,7 @@
 //! container only if it has no user namespace of its own.
 #![expect(clippy::disallowed_methods, reason = "the kernel's own files, by what is held")]
 
-use super::beneath::Folder;
+use super::confined::Folder;
 use crate::error::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};

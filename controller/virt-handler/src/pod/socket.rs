@@ -2,7 +2,7 @@
 //!
 //! Wraps `launcher_client::try_connect` for a held socket, and identifies the listening process.
 
-use super::beneath::Held;
+use super::confined::PathHandle;
 use super::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::FileType;
@@ -15,11 +15,11 @@ pub(super) enum Tried {
     /// Non-blocking connection, and the listening process if it is visible.
     Connected(UnixStream, Option<Process>),
     /// The queue of the socket is full; retry later with the held socket.
-    Full(Held),
+    Full(PathHandle),
 }
 
 /// Tries once to connect to a socket, and identifies the listening process. Does not wait.
-pub(super) fn try_connect(socket: Held) -> Result<Tried> {
+pub(super) fn try_connect(socket: PathHandle) -> Result<Tried> {
     let shown = socket.shown().display();
     if socket.kind() != FileType::Socket {
         return Err(Error::refused(format!("{shown} is not a socket")));

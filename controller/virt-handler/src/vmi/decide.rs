@@ -1,4 +1,4 @@
-//! Decision about one VMI. Pure: all input is in `Seen`.
+//! Decision about one VMI. Pure: all input is in `DecisionInput`.
 //!
 //! | VMI | launcher | action |
 //! |---|---|---|
@@ -15,14 +15,14 @@
 //! here depends on no clock: neither a node whose clock is ahead nor a virt-handler that was away shortens
 //! the guest's time.
 
-use super::status::{self, Story};
+use super::status::{self, StatusFacts};
 use crate::now::Now;
 use api::launcher::{GuestInfo, Life, Request, State};
 use api::vmi::{InterfaceState, InterfaceStatus, Phase, Status, VirtualMachineInstance};
 
 /// Input of a decision about one VMI.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct DecisionInput<'a> {
     pub vmi: &'a VirtualMachineInstance,
     /// Launcher of the VMI.
     pub launcher: &'a Launcher,
@@ -33,7 +33,7 @@ pub struct Seen<'a> {
     /// Interfaces of the spec, as this node made them, with the pod's addresses.
     pub interfaces: &'a [InterfaceStatus],
     /// Failure of the last hand-over to the launcher.
-    pub trouble: Option<&'a Trouble>,
+    pub trouble: Option<&'a HandOverFailure>,
     /// True if the VMI can be handed to its launcher now. It was not handed over yet, and neither the pause
     /// after a failure nor the settings of the cluster are waited for.
     pub may_begin: bool,
@@ -44,10 +44,10 @@ pub struct Seen<'a> {
     pub told_grace: Option<u64>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> DecisionInput<'a> {
     /// Input without further knowledge.
-    pub fn new(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
-        Seen {
+    pub fn new(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> DecisionInput<'a> {
+        DecisionInput {
             vmi,
             launcher,
             guest: None,
@@ -79,7 +79,7 @@ pub enum Launcher {
 
 /// Failure of a hand-over to the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct HandOverFailure {
     pub message: String,
     /// A retry does not help.
     pub hopeless: bool,
@@ -130,7 +130,7 @@ impl Event {
 }
 
 /// Decides about one VMI. `now` is only for values that readers see.
-pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
+pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
     let old = seen.vmi.status.clone().unwrap_or_default();
     let phase = old.phase.clone().unwrap_or_default();
     let mut plan = Actions::default();
@@ -139,7 +139,7 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
         return plan;
     }
     let deleting = seen.vmi.metadata.deletion_timestamp.is_some();
-    let mut story = Story::of(seen);
+    let mut story = StatusFacts::of(seen);
     match seen.launcher {
         Launcher::NotYet => {}
         Launcher::Speaks(state) if state.life == Life::Empty => {

@@ -51,8 +51,8 @@ fn now() -> Now {
     Now { text: "2026-11-21T10:00:40Z".into() }
 }
 
-fn seen<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
-    Seen { emulated: true, ..Seen::new(vmi, launcher) }
+fn seen<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> DecisionInput<'a> {
+    DecisionInput { emulated: true, ..DecisionInput::new(vmi, launcher) }
 }
 
 fn phase(plan: &Actions) -> Option<Phase> {
@@ -95,7 +95,7 @@ fn is_settled(vmi: &VirtualMachineInstance, launcher: &Launcher, plan: &Actions)
     if let Some(status) = &plan.status {
         after.status = Some((**status).clone());
     }
-    let again = decide(&Seen { may_begin: false, ..seen(&after, launcher) }, &now());
+    let again = decide(&DecisionInput { may_begin: false, ..seen(&after, launcher) }, &now());
     assert_eq!(Actions { request: None, events: Vec::new(), ..again }, Actions::default());
 }
 
@@ -106,17 +106,17 @@ fn a_vmi_is_handed_over_once_its_launcher_listens() {
     let empty = speaks(Life::Empty);
     let plan = decide(&seen(&vmi, &empty), &now());
     assert_eq!(plan, Actions { begin: true, ..Actions::default() });
-    assert_eq!(decide(&Seen { may_begin: false, ..seen(&vmi, &empty) }, &now()), Actions::default());
+    assert_eq!(decide(&DecisionInput { may_begin: false, ..seen(&vmi, &empty) }, &now()), Actions::default());
 }
 
 /// After etcd was restored, a kubelet begins a pod anew whose guest ran once, and may run in another pod by now.
 #[test]
 fn a_launcher_that_began_anew_under_a_vmi_that_ran_is_handed_nothing() {
-    let never = Trouble { message: "the claim a has no disk".into(), hopeless: true };
+    let never = HandOverFailure { message: "the claim a has no disk".into(), hopeless: true };
     let going = json!({"deletionTimestamp": "2026-11-21T10:00:30Z"});
     for (more, trouble) in [(json!({}), None), (json!({}), Some(&never)), (going, None)] {
         let (vmi, empty) = (vmi("Running", more), speaks(Life::Empty));
-        let plan = decide(&Seen { trouble, ..seen(&vmi, &empty) }, &now());
+        let plan = decide(&DecisionInput { trouble, ..seen(&vmi, &empty) }, &now());
         assert_eq!((phase(&plan), plan.begin, &plan.request), (Some(Phase::Failed), false, &None));
         let (status, reason, message) = condition(&plan, "Synchronized").unwrap();
         assert_eq!((status.as_str(), reason.as_deref()), ("False", Some(SYNC_FAILED)));
@@ -269,7 +269,7 @@ fn a_stop_by_force_cuts_off_a_guest_that_is_ending() {
     // What the launcher says that it was told, and what this virt-handler remembers.
     let asked = |vmi: &VirtualMachineInstance, says: Option<u64>, remembers: Option<u64>| {
         let stopping = Launcher::Speaks(Box::new(State { grace: says, ..state(Life::Stopping) }));
-        let plan = decide(&Seen { told_grace: remembers, ..seen(vmi, &stopping) }, &now());
+        let plan = decide(&DecisionInput { told_grace: remembers, ..seen(vmi, &stopping) }, &now());
         assert!(plan.events.iter().all(|event| event.reason != SHUTTING_DOWN), "it was signaled before");
         plan.request
     };
@@ -322,14 +322,15 @@ fn a_launcher_that_is_gone_is_judged_by_its_last_words() {
 #[test]
 fn a_vmi_that_cannot_start_says_why() {
     let (vmi, empty) = (vmi("Scheduled", json!({})), speaks(Life::Empty));
-    let trouble = |hopeless| Trouble { message: "the claim a has no disk".into(), hopeless };
+    let trouble = |hopeless| HandOverFailure { message: "the claim a has no disk".into(), hopeless };
     let (later, never) = (trouble(false), trouble(true));
-    let plan = decide(&Seen { trouble: Some(&later), may_begin: false, ..seen(&vmi, &empty) }, &now());
+    let plan =
+        decide(&DecisionInput { trouble: Some(&later), may_begin: false, ..seen(&vmi, &empty) }, &now());
     assert_eq!(phase(&plan), Some(Phase::Scheduled));
     assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "the claim a has no disk");
     assert_eq!(plan.events, [Event::warning("SyncFailed", "the claim a has no disk")]);
 
-    let plan = decide(&Seen { trouble: Some(&never), ..seen(&vmi, &empty) }, &now());
+    let plan = decide(&DecisionInput { trouble: Some(&never), ..seen(&vmi, &empty) }, &now());
     assert_eq!(phase(&plan), Some(Phase::Failed));
     assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "the claim a has no disk");
 
@@ -385,7 +386,7 @@ fn a_pause_comes_and_goes_and_the_agent_too() {
         "interfaces": [{"name": "lo", "ips": ["127.0.0.1"]}, {"name": "eth0", "mac": "52:54:00:00:00:01", "ips": ["10.0.2.2"]}]
     }))
     .unwrap();
-    let plan = decide(&Seen { guest: Some(&info), ..seen(&after, &agent) }, &now());
+    let plan = decide(&DecisionInput { guest: Some(&info), ..seen(&after, &agent) }, &now());
     assert_eq!(condition(&plan, "Paused"), None);
     assert_eq!(condition(&plan, "AgentConnected").unwrap().0, "True");
     let status = plan.status.unwrap();
@@ -393,7 +394,7 @@ fn a_pause_comes_and_goes_and_the_agent_too() {
     assert_eq!(status.interfaces.len(), 1);
     assert_eq!(status.interfaces[0].ip_address.as_deref(), Some("10.0.2.2"));
     after.status = Some(*status);
-    let again = decide(&Seen { guest: Some(&info), ..seen(&after, &agent) }, &now());
+    let again = decide(&DecisionInput { guest: Some(&info), ..seen(&after, &agent) }, &now());
     assert_eq!(again, Actions::default());
     let plan = decide(&seen(&after, &speaks(Life::Running)), &now());
     assert_eq!(plan.status.unwrap().interfaces, []);
@@ -437,7 +438,7 @@ fn a_guest_agent_that_lacks_commands_is_told() {
     const KIND: &str = "AgentVersionNotSupported";
     let old: GuestInfo =
         serde_json::from_value(json!({"commands": [{"name": "guest-ping", "enabled": true}]})).unwrap();
-    let plan = decide(&Seen { guest: Some(&old), ..seen(&vmi, &agent) }, &now());
+    let plan = decide(&DecisionInput { guest: Some(&old), ..seen(&vmi, &agent) }, &now());
     let (is, reason, message) = condition(&plan, KIND).unwrap();
     assert_eq!(
         (is.as_str(), reason.as_deref()),
@@ -460,7 +461,7 @@ fn a_vmi_that_runs_is_told_with_the_addresses_of_its_pod() {
             .unwrap(),
     ];
     let (vmi, running) = (vmi("Scheduled", json!({})), speaks(Life::Running));
-    let plan = decide(&Seen { interfaces: &spec, ..seen(&vmi, &running) }, &now());
+    let plan = decide(&DecisionInput { interfaces: &spec, ..seen(&vmi, &running) }, &now());
     let status = plan.status.unwrap();
     assert_eq!(status.interfaces.len(), 1);
     assert_eq!(status.interfaces[0].ip_address.as_deref(), Some("10.1.0.7"));
@@ -469,6 +470,7 @@ fn a_vmi_that_runs_is_told_with_the_addresses_of_its_pod() {
     let mut after = vmi.clone();
     after.status = Some(*status);
     let unknown: Vec<InterfaceStatus> = vec![api::wire::read(json!({"name": "default"})).unwrap()];
-    let again = decide(&Seen { interfaces: &unknown, may_begin: false, ..seen(&after, &running) }, &now());
+    let again =
+        decide(&DecisionInput { interfaces: &unknown, may_begin: false, ..seen(&after, &running) }, &now());
     assert_eq!(again, Actions::default());
 }

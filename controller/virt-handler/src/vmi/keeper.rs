@@ -9,12 +9,12 @@
 //!
 //! Besides a connection, it remembers only failures; both may be lost.
 
-use super::again::Again;
 use super::apply::{self, Cluster};
-use super::decide::{Actions, Event, Launcher, SHUTTING_DOWN, Seen, Trouble, decide, grace};
+use super::decide::{Actions, DecisionInput, Event, HandOverFailure, Launcher, SHUTTING_DOWN, decide, grace};
 use super::pace::{self, Pace};
 use super::patch::patch;
 use super::permitted::Permitted;
+use super::retry::Retry;
 use crate::blocking::Blocking;
 use crate::bounds;
 use crate::capability;
@@ -53,7 +53,7 @@ const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 
 /// A VMI and its pod in the cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct KeeperInput {
     /// Current object of the VMI.
     pub(crate) object: Arc<Value>,
     /// Its pod on this node.
@@ -75,7 +75,7 @@ pub(crate) struct Node<C> {
 }
 
 /// Manages one VMI, until it has ended or is no longer wanted.
-pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<Wanted>) {
+pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Receiver<KeeperInput>) {
     let object = wanted.borrow_and_update().clone();
     let vmi = match apply::read((*object.object).clone()) {
         Ok(vmi) => vmi,
@@ -98,11 +98,11 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         advertisers: None,
         trouble: None,
         told: false,
-        again: Again::default(),
+        again: Retry::default(),
         ask_agent: None,
         asked: None,
         linked: None,
-        router_again: Again::default(),
+        router_again: Retry::default(),
         silent_since: None,
         pace: Pace::default(),
     };
@@ -153,14 +153,13 @@ struct Keeper<C> {
     links: BTreeMap<String, Link>,
     /// Tasks that send router advertisements to the guest, once started.
     advertisers: Option<network::Advertisers>,
-    trouble: Option<Trouble>,
+    trouble: Option<HandOverFailure>,
     told: bool,
-    again: Again,
+    again: Retry,
     /// Retry of the guest's router.
-    router_again: Again,
+    router_again: Retry,
     ask_agent: Option<Instant>,
-    /// Generation of the VMI and grace period of the last shutdown request. The request is repeated only if
-    /// one of them changes.
+    /// Launcher state and grace period of the last shutdown request, which is repeated if one of them changes.
     asked: Option<(u64, u64)>,
     /// Links and request of the last change of a link. The request is repeated only if one of them changes.
     linked: Option<(BTreeMap<String, bool>, Request)>,
@@ -187,7 +186,7 @@ impl Contact {
 impl<C: Cluster> Keeper<C> {
     // ---- What is told to us ----
 
-    fn take(&mut self, wanted: Wanted) {
+    fn take(&mut self, wanted: KeeperInput) {
         if is_newer(&wanted.object, &self.object) {
             match apply::read((*wanted.object).clone()) {
                 Ok(vmi) => (self.object, self.vmi) = (wanted.object, vmi),
@@ -207,7 +206,7 @@ impl<C: Cluster> Keeper<C> {
         if self.pod.as_ref().map(uid) != Some(uid(&pod)) {
             match Layout::of(&pod) {
                 Ok(layout) => self.place = Some(Arc::new(PodFolder::new(&self.node.pods, layout))),
-                Err(e) => self.trouble = Some(Trouble { message: e.chain(), hopeless: false }),
+                Err(e) => self.trouble = Some(HandOverFailure { message: e.chain(), hopeless: false }),
             }
         }
         self.pod = Some(pod);
@@ -249,8 +248,7 @@ impl<C: Cluster> Keeper<C> {
         }
     }
 
-    /// Sets the device names of the metrics. Names come from the spec: a launcher's name for a volume that is
-    /// not in the spec is not used.
+    /// Sets the device names of the metrics, which come from the spec, never from the launcher alone.
     fn name_devices(&self, state: &State) {
         let Contact::There { listed, .. } = &self.contact else { return };
         listed.see(state);
@@ -306,8 +304,7 @@ impl<C: Cluster> Keeper<C> {
         }
     }
 
-    /// Waits for the first state, which a launcher sends at once. A launcher that does not is disconnected,
-    /// and retried later.
+    /// Waits for the first state, which is due at once. A silent launcher is disconnected, and retried later.
     async fn first_state(&mut self) {
         let state = timeout(FIRST, self.contact.next()).await;
         match &state {
@@ -322,8 +319,7 @@ impl<C: Cluster> Keeper<C> {
         self.heard(state);
     }
 
-    /// True if the launcher has been connected to this or an earlier virt-handler: a VMI runs only if its
-    /// launcher listened.
+    /// True if this or an earlier virt-handler was connected: a VMI runs only if its launcher listened.
     fn has_spoken(&self) -> bool {
         matches!(self.launcher, Launcher::Speaks(_))
             || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
@@ -370,7 +366,7 @@ impl<C: Cluster> Keeper<C> {
     fn plan(&self) -> Actions {
         let interfaces = self.interfaces();
         let emulated = self.place.as_ref().is_some_and(|place| !place.layout().kvm);
-        let seen = Seen {
+        let seen = DecisionInput {
             vmi: &self.vmi,
             launcher: &self.launcher,
             guest: self.guest.as_ref(),
@@ -446,8 +442,10 @@ impl<C: Cluster> Keeper<C> {
                 }
                 Err(e) => {
                     tracing::warn!("{}: {}", self.name(), e.chain());
-                    self.trouble =
-                        Some(Trouble { message: e.chain(), hopeless: e.kind() == ErrorKind::Refused });
+                    self.trouble = Some(HandOverFailure {
+                        message: e.chain(),
+                        hopeless: e.kind() == ErrorKind::Refused,
+                    });
                     self.again.later();
                     more = true;
                 }
@@ -574,8 +572,7 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// True if `this` has a higher version. Versions are rising numbers; for others, the object of the watch is
-/// taken.
+/// True if `this` has a higher version, or if the versions are not numbers.
 fn is_newer(this: &Value, than: &Value) -> bool {
     let version = |object: &Value| -> Option<u128> {
         object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()

@@ -199,7 +199,7 @@ struct Scene {
     pods: Pods,
     server: Server,
     launcher: Fake,
-    wanted: watch::Sender<Wanted>,
+    wanted: watch::Sender<KeeperInput>,
     keeper: tokio::task::JoinHandle<()>,
 }
 
@@ -220,7 +220,8 @@ impl Scene {
             "spec": {"configuration": {"smbios": {"manufacturer": "Acme"}}},
         });
         let permitted = Permitted::By(Arc::new(api::machine::Settings::of_cluster(&settings)));
-        let wanted = Wanted { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()), permitted };
+        let wanted =
+            KeeperInput { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()), permitted };
         let wanted = watch::channel(wanted).0;
         let keeper = tokio::spawn(std::future::ready(()));
         let mut scene = Scene { place, pods, server, launcher: Fake::new(), wanted, keeper };

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   watch: VMIs, pods of this node; the settings of the cluster
-//!        │ one Wanted per VMI
+//!        │ one KeeperInput per VMI
 //!        ▼
-//!   keeper ── Seen ──► decide (pure) ──► Actions ──► apply: status (guarded merge patch), events
+//!   keeper ── DecisionInput ──► decide (pure) ──► Actions ──► apply: status (guarded merge patch), events
 //!     ▲ │                                  └────► begin: volumes, devices, network, capability ─► launcher: sync; shutdown
 //!     │ └─ launcher_client ──watch──┐
 //!     └──────── State ◄─────────────┘
@@ -19,7 +19,6 @@
 //! writes more often than `pace` permits, or passes on text of a guest or launcher that `bounds` has not
 //! checked.
 
-mod again;
 pub mod apply;
 pub mod decide;
 mod interfaces;
@@ -27,7 +26,8 @@ pub(crate) mod keeper;
 mod pace;
 pub mod patch;
 pub(crate) mod permitted;
+mod retry;
 pub(crate) mod status;
 pub(crate) mod watch;
 
-pub use decide::{Actions, Launcher, Seen, decide};
+pub use decide::{Actions, DecisionInput, Launcher, decide};

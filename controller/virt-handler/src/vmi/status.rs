@@ -10,7 +10,7 @@
 //! | `fsFreezeStatus`, `selinuxContext`, `kernelBootStatus` | the launcher |
 //! | `machine`, `memory`, `currentCPUTopology` | the spec, once it runs; `memory.memoryOverhead` is virt-controller's |
 
-use super::decide::{Event, Launcher, Seen};
+use super::decide::{DecisionInput, Event, Launcher};
 use super::interfaces::interfaces;
 use crate::agent;
 use crate::bounds;
@@ -25,7 +25,7 @@ use cluster_model::conditions::{OF_CONTROLLER, SYNC_FAILED, is_unsynchronized};
 
 /// Facts about a VMI from which its status is made.
 #[derive(Debug)]
-pub(crate) struct Story<'a> {
+pub(crate) struct StatusFacts<'a> {
     vmi: &'a VirtualMachineInstance,
     state: Option<&'a State>,
     guest: Option<&'a GuestInfo>,
@@ -37,16 +37,16 @@ pub(crate) struct Story<'a> {
     end: Option<(Phase, String)>,
 }
 
-impl<'a> Story<'a> {
+impl<'a> StatusFacts<'a> {
     /// Facts from the input of a decision.
-    pub(super) fn of(seen: &Seen<'a>) -> Story<'a> {
+    pub(super) fn of(seen: &DecisionInput<'a>) -> StatusFacts<'a> {
         let state = match seen.launcher {
             Launcher::NotYet => None,
             Launcher::Speaks(state) => Some(&**state),
             Launcher::Gone { last, .. } => last.as_deref(),
         };
         let trouble = seen.trouble.map(|trouble| trouble.message.clone());
-        Story {
+        StatusFacts {
             vmi: seen.vmi,
             state,
             guest: seen.guest,
@@ -95,7 +95,7 @@ impl<'a> Story<'a> {
 }
 
 /// The new status.
-pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
+pub(super) fn status(old: &Status, story: &StatusFacts<'_>, now: &Now) -> Status {
     let mut new = old.clone();
     let before = old.phase.clone().unwrap_or_default();
     if let Some(phase) = story.phase().filter(|phase| before.may_become(phase)) {
@@ -119,7 +119,7 @@ pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
     new
 }
 
-fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
+fn conditions(new: &mut Status, story: &StatusFacts<'_>, now: &Now) {
     let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
     let is_of_controller = is_unsynchronized(&new.conditions, &OF_CONTROLLER);
     let mut tell = |kind: ConditionType, said: Option<(&str, &str, String)>| {
@@ -247,7 +247,7 @@ fn volumes(new: &mut Status, state: &State, vmi: &VirtualMachineInstance) {
     new.volume_status.sort_by(|a, b| a.name.cmp(&b.name));
 }
 
-fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
+fn guest(new: &mut Status, state: &State, story: &StatusFacts<'_>) {
     let guest = story.guest.filter(|_| state.agent);
     // The guest agent is connected but was not queried yet: the earlier information stays for the moment.
     if guest.is_some() || !state.agent {
@@ -309,7 +309,7 @@ fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
 }
 
 /// Events about a change of the status.
-pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event> {
+pub(super) fn events(old: &Status, new: &Status, story: &StatusFacts<'_>) -> Vec<Event> {
     let mut events = Vec::new();
     if old.phase != new.phase {
         match &new.phase {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
-//!  VMIs with the label kubevirt.io/nodeName=NODE ───────────┼─► NodeVmis ──────┼─► keeper     one Wanted each
+//!  VMIs with the label kubevirt.io/nodeName=NODE ───────────┼─► NodeVmis ──────┼─► keeper     one KeeperInput each
 //!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
 //! ```
 //!
@@ -11,7 +11,7 @@
 //! are ignored, whatever their labels, and their deletion changes nothing.
 
 use super::apply::Cluster;
-use super::keeper::{self, Node, Wanted};
+use super::keeper::{self, KeeperInput, Node};
 use super::permitted::Permitted;
 use crate::pod::Pod;
 use api::machine::Settings;
@@ -37,7 +37,7 @@ pub(crate) async fn run<C: Cluster>(
     home: Home,
     node: Arc<Node<C>>,
     health: Health,
-    itself: Itself,
+    itself: SettingsSenders,
 ) {
     let (tell, seen) = mpsc::channel(WAITING);
     let history = Arc::<History>::default();
@@ -56,14 +56,14 @@ pub(crate) async fn run<C: Cluster>(
 }
 
 /// Receivers of the KubeVirt object's settings for virt-handler itself, and for its node.
-pub(crate) struct Itself {
+pub(crate) struct SettingsSenders {
     /// Settings of the program.
     pub(crate) dials: Arc<Dials>,
     /// Settings of the node.
     pub(crate) nodes: watch::Sender<Option<NodeSettings>>,
 }
 
-impl Itself {
+impl SettingsSenders {
     fn see(&self, namespace: &str, seen: &Seen) {
         self.dials.see(seen);
         if let Some(object) = installation(namespace, seen) {
@@ -84,7 +84,7 @@ async fn keep<C: Cluster>(
     home: Home,
     node: Arc<Node<C>>,
     health: Health,
-    itself: Itself,
+    itself: SettingsSenders,
 ) {
     let mut keepers = Keepers { node, running: BTreeMap::new() };
     let mut vmis = NodeVmis::at(home);
@@ -110,7 +110,7 @@ struct NodeVmis {
     /// VMIs by UID.
     vmis: BTreeMap<String, KnownVmi>,
     /// All pods with the label of launchers, also of other owners, by namespace and name.
-    pods: BTreeMap<Key, Known>,
+    pods: BTreeMap<Key, KnownPod>,
     /// KubeVirt objects by name. There is one.
     settings: BTreeMap<String, Arc<Settings>>,
     /// Kinds that were listed.
@@ -124,7 +124,7 @@ struct KnownVmi {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownPod {
     meta: ObjectMeta,
     pod: Arc<Pod>,
 }
@@ -185,7 +185,7 @@ impl NodeVmis {
                     api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new());
                 let Some(meta) = meta else { return Vec::new() };
                 let key = cluster_model::objects::key(Kind::Pod, &meta);
-                self.pods.insert(key.clone(), Known { meta, pod: Arc::new(pod) });
+                self.pods.insert(key.clone(), KnownPod { meta, pod: Arc::new(pod) });
                 self.called(&key)
             }
             Kind::KubeVirt => {
@@ -209,14 +209,14 @@ impl NodeVmis {
         found.map(|(uid, _)| uid.clone()).collect()
     }
 
-    fn wanted(&self, uid: &str) -> Option<Wanted> {
+    fn wanted(&self, uid: &str) -> Option<KeeperInput> {
         let KnownVmi { object, pods } = self.vmis.get(uid)?;
         let here = pods.as_ref().and_then(|wanted| {
             let known = wanted.keys().filter_map(|key| self.pods.get(&key));
             wanted.on(known, |known| &known.meta, &self.home.node)
         });
         let pod = here.map(|known| known.pod.clone());
-        Some(Wanted { object: object.clone(), pod, permitted: self.permitted() })
+        Some(KeeperInput { object: object.clone(), pod, permitted: self.permitted() })
     }
 
     fn permitted(&self) -> Permitted {
@@ -231,11 +231,11 @@ impl NodeVmis {
 /// Running keepers.
 struct Keepers<C> {
     node: Arc<Node<C>>,
-    running: BTreeMap<String, (watch::Sender<Wanted>, JoinHandle<()>)>,
+    running: BTreeMap<String, (watch::Sender<KeeperInput>, JoinHandle<()>)>,
 }
 
 impl<C: Cluster> Keepers<C> {
-    fn want(&mut self, uid: &str, wanted: Option<Wanted>) {
+    fn want(&mut self, uid: &str, wanted: Option<KeeperInput>) {
         let Some(wanted) = wanted else {
             // Its keeper sees that the channel is closed, and ends.
             self.running.remove(uid);
@@ -319,7 +319,7 @@ mod tests {
             findings: folder,
             launchers: Launchers::default(),
         });
-        let itself = Itself { dials: Arc::clone(&dials), nodes: watch::channel(None).0 };
+        let itself = SettingsSenders { dials: Arc::clone(&dials), nodes: watch::channel(None).0 };
         let running = tokio::spawn(run(server.client(), home, node, Health::default(), itself));
         let snapshot = server.snapshot();
         server.has(Kind::KubeVirt, settings("2"));

@@ -18,7 +18,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
-use crate::pod::beneath::{Access, Held, LAUNCHER, give};
+use crate::pod::confined::{Access, LAUNCHER, PathHandle, give};
 use api::machine::Files;
 use api::vmi::ClaimInfo;
 use rustix::fs::{FlockOperation, SeekFrom, XattrFlags, fgetxattr, flock, fsetxattr, seek};
@@ -82,7 +82,7 @@ impl ClaimedDisk {
 }
 
 /// Prepares the disk of a claim. Returns the checked file, and a note for the user.
-pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
+pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<String>)> {
     let unusable = |e: Error| {
         let what = format!("cannot use the disk of the claim {}", wish.claim);
         Error::new(e.kind(), what).because(e)
@@ -118,7 +118,7 @@ pub fn host_disk(
     create: Option<u64>,
     files: Files,
     namespace: &str,
-) -> Result<Held> {
+) -> Result<PathHandle> {
     let held = match (folder.held(file), create) {
         (Ok(held), _) => {
             is_launchers(&held.open(Access::Write)?, folder, file)?;
@@ -162,7 +162,7 @@ pub(super) fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Resul
     }
 }
 
-fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
+fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<String>)> {
     let Some(capacity) = wish.capacity else {
         let what = format!("the claim {} has no disk.img, and its size is not known yet", wish.claim);
         return Err(Error::new(ErrorKind::NotFound, what));
@@ -195,7 +195,7 @@ fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u6
 
 /// A new sparse file, which gets its final name after its size is set: a guest would take a shorter one for
 /// its disk. A hostDisk also gets its namespace attribute before its final name.
-fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Result<Held> {
+fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Result<PathHandle> {
     let partial = format!("{name}.partial");
     let cannot = |e| Error::io(format!("cannot make {}", folder.shown().join(name).display()), e);
     let file = begun(folder, &partial)?;
@@ -205,7 +205,7 @@ fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Res
     }
     file.sync_all().map_err(cannot)?;
     folder.rename(&partial, name)?;
-    Held::of(&file, folder.shown().join(name))
+    PathHandle::of(&file, folder.shown().join(name))
 }
 
 /// Opens the file that becomes a disk, and locks it as the engine locks a file that it fills: each waits for

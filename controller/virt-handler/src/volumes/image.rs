@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
-use crate::pod::beneath::{Access, Held};
+use crate::pod::confined::{Access, PathHandle};
 use api::launcher::Format;
 use container_disk::locate::mounted::{self, Form, HEAD, Listed};
 use rustix::fs::FileType;
@@ -17,7 +17,7 @@ const DEEPEST: usize = 8;
 #[derive(Debug)]
 pub struct Disk {
     /// The checked file.
-    pub file: Held,
+    pub file: PathHandle,
     pub path: String,
     /// Format of the disk.
     pub format: Format,

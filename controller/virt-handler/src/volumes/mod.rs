@@ -1,8 +1,8 @@
 //! Volumes of a VMI in its pod: from a `Machine` and a pod, the volumes are prepared and become `Resolved`.
 //!
 //! ```text
-//!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
-//!                             beside   the launcher holds out
+//!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that another container of
+//!                                      the pod provides
 //!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
 //!  hostDisk ──────────────────claim──► the file in its folder: its namespace's and the launcher's, or made where it may be
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the ISO image
@@ -11,7 +11,7 @@
 //!  hook sidecars ────────────────────► the folder of each, in which it listens
 //!  EFI variables, TPM ────────state──► folders of the PVC for them, made, the launcher's own
 //!
-//!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
+//!  each file that was found ────mount► a name in the launcher's own folder, over which that very file is mounted
 //! ```
 //!
 //! **Called** on a thread that may block (`virt_handler::blocking`), before the hand-over to the launcher.
@@ -24,15 +24,15 @@
 //! hostDisk is known from the node, and never taken for a claim. **Two VMIs on this node** do not use one
 //! disk at once, unless both share it: see `image_locks`.
 
-pub mod beside;
 pub mod claim;
+pub mod container_image;
+mod file_mounts;
 pub mod image;
 mod image_locks;
-mod shown;
 mod state;
 
 use super::error::{Error, Result};
-use super::pod::beneath::{Access, Held};
+use super::pod::confined::{Access, PathHandle};
 use super::pod::{Folder, Layout, PodFolder, Process, mounts};
 use api::launcher::{Accelerator, Format, Hook, Kernel, Resolved, Source};
 use api::machine::volume::{ConfigMapOrSecret, Text};
@@ -227,7 +227,7 @@ impl Parts<'_> {
 
     /// Block device of a claim. All launchers on this node get the same device node, which carries QEMU's
     /// locks.
-    fn device(&self, own: &Held, disk: &Disk, writes: bool) -> Result<PathBuf> {
+    fn device(&self, own: &PathHandle, disk: &Disk, writes: bool) -> Result<PathBuf> {
         let (node, name) = (self.place.block_device(own)?, disk_of(&disk.name));
         if !self.is_shown(&node, &name)? {
             refuse_in_use(&node.open_block_device()?, own.shown(), access_of(disk, writes))?;
@@ -239,7 +239,7 @@ impl Parts<'_> {
     /// to its disk must not be trusted.
     fn raw(
         &self,
-        file: &Held,
+        file: &PathHandle,
         disk: &Disk,
         (access, writes): (Access, bool),
         (mount, path): (&str, &str),
@@ -333,10 +333,10 @@ impl Parts<'_> {
         &'a self,
         held: &str,
         mounted: impl FnOnce() -> Result<&'a str>,
-    ) -> Result<beside::Image<'a>> {
+    ) -> Result<container_image::Image<'a>> {
         match self.layout().beside.get(held) {
-            Some(beside) => beside::Image::held_out(beside, self),
-            None => beside::Image::mounted(mounted()?, self),
+            Some(beside) => container_image::Image::held_out(beside, self),
+            None => container_image::Image::mounted(mounted()?, self),
         }
     }
 

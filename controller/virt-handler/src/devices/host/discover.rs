@@ -4,14 +4,14 @@
 //!  bus/pci/devices   driver is vfio-pci ─┐
 //!                    whole IOMMU group ──┼─► units by IOMMU group ─┐
 //!  bus/mdev/devices  type ───────────────┘                         ├─► the first rule that selects one has it: offered once
-//!  bus/usb/devices   no hub, not in use ─► one of each selector ───┘   (what a pod was given stays in its set: [`Given`])
+//!  bus/usb/devices   no hub, not in use ─► one of each selector ───┘   (what a pod was given stays in its set: [`UsbAssignments`])
 //! ```
 //!
 //! The kernel assigns an IOMMU group to one process. So a unit is a whole group, and its device is the first
 //! one of the group that the rule selects. A group with a device that another driver uses is not offered:
 //! QEMU could not open it.
 
-use super::given::{BETWEEN, Given};
+use super::assignments::{BETWEEN, UsbAssignments};
 use super::in_use::InUse;
 use super::sysfs::{Sysfs, decimal, hexadecimal, text};
 use crate::error::Result;
@@ -56,7 +56,7 @@ impl Unit {
 
 /// Result of a discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Discovery {
     /// Units by resource.
     pub(super) units: BTreeMap<String, Vec<Unit>>,
     /// Reasons why devices that a rule selects are not offered.
@@ -64,7 +64,12 @@ pub(super) struct Found {
 }
 
 /// Discovers devices below `sysfs`.
-pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse, given: &Given) -> Result<Found> {
+pub(super) fn discover(
+    sysfs: &Path,
+    permitted: &Permitted,
+    in_use: &InUse,
+    given: &UsbAssignments,
+) -> Result<Discovery> {
     let sysfs = Sysfs::open(sysfs)?;
     let wants = |is: fn(&Selector) -> bool| permitted.offered().any(|rule| is(&rule.selector));
     let usb = match wants(|selector| matches!(selector, Selector::Usb(_))) {
@@ -110,7 +115,7 @@ pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse, give
         });
     }
     units.retain(|_, all| !all.is_empty());
-    Ok(Found { units, notes: nodes.notes })
+    Ok(Discovery { units, notes: nodes.notes })
 }
 
 /// Devices of the node that no rule has taken yet.
@@ -229,7 +234,13 @@ impl Nodes {
         .collect()
     }
 
-    fn usb_of(&mut self, selectors: &[Ids], resource: &str, in_use: &InUse, given: &Given) -> Vec<Unit> {
+    fn usb_of(
+        &mut self,
+        selectors: &[Ids],
+        resource: &str,
+        in_use: &InUse,
+        given: &UsbAssignments,
+    ) -> Vec<Unit> {
         let held =
             given.sets(resource).filter_map(|id| self.held_set(selectors, (resource, id), in_use, given));
         let mut units: Vec<Unit> = held.map(|devices| usb_unit(&devices)).collect();
@@ -247,7 +258,7 @@ impl Nodes {
         selectors: &[Ids],
         (resource, id): (&str, &str),
         in_use: &InUse,
-        given: &Given,
+        given: &UsbAssignments,
     ) -> Option<Vec<UsbDevice>> {
         let place = |held: &[UsbDevice], (ids, port): (&Ids, &str)| {
             held.iter().position(|device| {

@@ -138,12 +138,12 @@ impl Tree {
         self.link(&format!("sys/bus/usb/devices/{port}"), &format!("../../../devices/usb/{port}"));
     }
 
-    fn found(&self, permitted: &Value) -> Found {
-        self.found_beside(permitted, &Given::default())
+    fn found(&self, permitted: &Value) -> Discovery {
+        self.found_beside(permitted, &UsbAssignments::default())
     }
 
     /// Where pods have USB devices.
-    fn found_beside(&self, permitted: &Value, given: &Given) -> Found {
+    fn found_beside(&self, permitted: &Value, given: &UsbAssignments) -> Discovery {
         let object = json!({"spec": {"configuration": {"permittedHostDevices": permitted}}});
         let in_use = InUse::read(&self.sysfs(), &self.proc());
         discover(&self.sysfs(), &Permitted::of_cluster(&object), &in_use, given).unwrap()
@@ -161,16 +161,16 @@ fn desk(resource: &str) -> Value {
     ]}]})
 }
 
-fn ids(found: &Found, resource: &str) -> Vec<String> {
+fn ids(found: &Discovery, resource: &str) -> Vec<String> {
     found.units.get(resource).into_iter().flatten().map(|unit| unit.id.clone()).collect()
 }
 
-fn addresses(found: &Found, resource: &str) -> Vec<String> {
+fn addresses(found: &Discovery, resource: &str) -> Vec<String> {
     let units = found.units.get(resource).map_or(&[][..], Vec::as_slice);
     units.iter().flat_map(|unit| unit.addresses.clone()).collect()
 }
 
-fn notes(found: &Found) -> String {
+fn notes(found: &Discovery) -> String {
     found.notes.iter().cloned().collect::<Vec<_>>().join("\n")
 }
 
@@ -238,8 +238,8 @@ fn a_resource_of_another_device_plugin_is_left_alone() {
     tree.pci("0000:81:00.0", "10de", "1eb8", "vfio-pci", Some(7));
     let mut rule = gpus("v.io/gpu");
     rule["externalResourceProvider"] = json!(true);
-    assert_eq!(tree.found(&json!({"pciHostDevices": [rule]})), Found::default());
-    assert_eq!(tree.found(&json!({})), Found::default());
+    assert_eq!(tree.found(&json!({"pciHostDevices": [rule]})), Discovery::default());
+    assert_eq!(tree.found(&json!({})), Discovery::default());
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn a_usb_device_that_was_given_is_part_of_no_other_set() {
     tree.usb("1-3", ("045e", "07a5"), (1, 6), "00");
     tree.usb("1-4", ("045e", "07a5"), (1, 7), "00");
     assert_eq!(ids(&tree.found(&desk("v.io/desk")), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
-    let mut given = Given::default();
+    let mut given = UsbAssignments::default();
     assert!(given.note("v.io/desk", &tree.found(&desk("v.io/desk")).units["v.io/desk"][0]));
     assert_eq!(ids(&tree.found_beside(&desk("v.io/desk"), &given), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
     fs::remove_file(tree.path("sys/bus/usb/devices/1-3")).unwrap();
@@ -391,7 +391,7 @@ fn a_set_that_was_given_takes_no_device_of_another_pod() {
     tree.usb("1-1", ("046d", "c077"), (1, 4), "00");
     tree.usb("1-2", ("046d", "c077"), (1, 5), "00");
     tree.usb("1-4", ("045e", "07a5"), (1, 7), "00");
-    let mut given = Given::default();
+    let mut given = UsbAssignments::default();
     assert!(given.note("v.io/desk", &tree.found(&rule).units["v.io/desk"][0]));
     tree.usb("1-4", ("045e", "07a5"), (1, 9), "00");
     let found = tree.found_beside(&rule, &given);
@@ -448,7 +448,7 @@ fn a_hostile_tree_leads_nowhere() {
         "usb": [{"resourceName": "v.io/usb", "selectors": [{"vendor": "046d", "product": "c077"}]}],
         "mediatedDevices": [{"mdevNameSelector": "t", "resourceName": "v.io/t"}],
     }));
-    assert_eq!(found, Found::default());
+    assert_eq!(found, Discovery::default());
 }
 
 #[test]

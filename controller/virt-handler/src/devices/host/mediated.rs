@@ -10,10 +10,10 @@
 //! A card has devices of one type: as many as the card has room for. Cards without devices get the types in
 //! turn, beginning with the type that has the fewest cards.
 
-use super::given::mediated_of_kubelet;
+use super::assignments::mediated_of_kubelet;
 use super::sysfs::{Sysfs, decimal, text};
 use crate::error::{Error, Result};
-use crate::pod::beneath::Access;
+use crate::pod::confined::Access;
 use api::uuid::of_mediated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -58,7 +58,7 @@ enum Step {
 
 /// Result of one look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct MediatedChanges {
     /// Devices that will be removed: they are offered to no pod.
     pub(super) leaving: BTreeSet<String>,
     /// Changes that were made, or errors.
@@ -73,7 +73,7 @@ pub(super) fn make(
     kubelet: &Path,
     types: &[&str],
     left: &dyn Fn() -> BTreeSet<String>,
-) -> Result<Made> {
+) -> Result<MediatedChanges> {
     let sysfs = Sysfs::open(sysfs)?;
     let cards = cards(&sysfs)?;
     let leaving: BTreeSet<String> = cards.iter().flat_map(|card| card.unwanted(types)).collect();
@@ -95,7 +95,7 @@ pub(super) fn make(
         Step::Remove { uuid } => left().contains(uuid),
     };
     notes.extend(steps.iter().filter(holds).map(|step| carry_out(&sysfs, step).map_err(|e| e.chain())));
-    Ok(Made { leaving, notes })
+    Ok(MediatedChanges { leaving, notes })
 }
 
 impl Kind {

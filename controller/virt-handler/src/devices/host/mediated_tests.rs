@@ -79,7 +79,7 @@ fn a_device_is_made_by_its_uuid() {
     // The kernel has done it.
     tree.card(CARD, &[("nvidia-222", Some("GRID T4-1Q"), 0), ("nvidia-223", None, 0)]);
     tree.made(CARD, "nvidia-222", &uuid, 7);
-    assert_eq!(make(&["GRID_T4-1Q"]), Made::default());
+    assert_eq!(make(&["GRID_T4-1Q"]), MediatedChanges::default());
 }
 
 #[test]
@@ -93,10 +93,10 @@ fn a_device_is_removed_when_nobody_was_offered_it_for_a_look_and_no_pod_has_it()
     let first = look(&BTreeSet::new());
     assert_eq!((first.leaving.iter().collect::<Vec<_>>(), removed().as_str()), (vec![&uuid], ""));
     let kept = folder.path().join("kubelet_internal_checkpoint");
-    std::fs::write(&kept, super::super::given::tests::with_mediated(&uuid)).unwrap();
+    std::fs::write(&kept, super::super::assignments::tests::with_mediated(&uuid)).unwrap();
     let second = look(&first.leaving);
     assert_eq!((second.leaving.len(), removed().as_str()), (1, ""), "a pod has it");
-    std::fs::write(&kept, super::super::given::tests::NOBODY).unwrap();
+    std::fs::write(&kept, super::super::assignments::tests::NOBODY).unwrap();
     let third = look(&second.leaving);
     assert_eq!(removed(), "1");
     let [Ok(note)] = &Vec::from_iter(&third.notes)[..] else { panic!("{third:?}") };
@@ -118,8 +118,11 @@ fn a_device_that_is_offered_again_is_not_removed_by_a_look_of_before() {
     for (uuid, group) in uuids.iter().zip([7, 8]) {
         tree.made(CARD, "nvidia-222", uuid, group);
     }
-    std::fs::write(folder.path().join("kubelet_internal_checkpoint"), super::super::given::tests::NOBODY)
-        .unwrap();
+    std::fs::write(
+        folder.path().join("kubelet_internal_checkpoint"),
+        super::super::assignments::tests::NOBODY,
+    )
+    .unwrap();
     // It is asked when the look begins, and for each of them.
     let asked = std::cell::Cell::new(0);
     let left = || match asked.replace(asked.get() + 1) {
@@ -141,7 +144,7 @@ fn a_type_that_says_no_number_keeps_its_devices() {
     let types = tree.sysfs().join("class/mdev_bus").join(CARD).join("mdev_supported_types");
     std::fs::remove_file(types.join("nvidia-222/available_instances")).unwrap();
     let made = make(&tree.sysfs(), folder.path(), &["nvidia-222"], &BTreeSet::new).unwrap();
-    assert_eq!(made, Made::default());
+    assert_eq!(made, MediatedChanges::default());
 }
 
 #[test]
@@ -178,5 +181,8 @@ fn what_is_not_understood_of_what_pods_have_keeps_a_device() {
 #[test]
 fn a_node_without_such_cards_has_nothing_to_do() {
     let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
-    assert_eq!(make(&tree.sysfs(), folder.path(), &["t"], &BTreeSet::new).unwrap(), Made::default());
+    assert_eq!(
+        make(&tree.sysfs(), folder.path(), &["t"], &BTreeSet::new).unwrap(),
+        MediatedChanges::default()
+    );
 }

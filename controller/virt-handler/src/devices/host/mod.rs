@@ -14,8 +14,8 @@
 //! is read from `/sys` each time. A unit that is gone, or that a driver of the node took back, is reported as
 //! unhealthy. A device of a resource that another device plug-in offers is left alone.
 
+mod assignments;
 mod discover;
-mod given;
 mod in_use;
 mod mediated;
 mod sysfs;
@@ -28,13 +28,13 @@ use crate::blocking::Blocking;
 use crate::error::Result;
 use api::machine::host_device::variable;
 use api::machine::permitted::{Permitted, Selector};
+use assignments::UsbAssignments;
+pub(crate) use assignments::to_pods;
 use cluster_model::config::node::NodeSettings;
 use cluster_model::objects::names::fnv;
-use discover::{Found, Unit, discover};
-use given::Given;
-pub(crate) use given::to_pods;
+use discover::{Discovery, Unit, discover};
 use in_use::InUse;
-use mediated::Made;
+use mediated::MediatedChanges;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ pub(crate) async fn run(
     let mut plugins = Plugins {
         folder: folder.to_owned(),
         at_kubelet,
-        look: Look {
+        look: DeviceScanner {
             roots,
             settings: settings.clone(),
             blocking,
@@ -119,9 +119,9 @@ pub(crate) async fn run(
 
 /// Devices that pods were given before this virt-handler, from the kubelet's file. While they are unknown, no
 /// USB device is offered.
-async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<Given> {
+async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<UsbAssignments> {
     let folder = folder.to_owned();
-    let read = move || Given::of_kubelet(&folder);
+    let read = move || UsbAssignments::of_kubelet(&folder);
     let read = at_kubelet.run("reading which devices pods have", PATIENCE, read).await;
     read.inspect_err(|e| {
         tracing::warn!(
@@ -134,12 +134,12 @@ async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<Given> {
 
 /// Discovery of the node's devices.
 #[derive(Clone)]
-struct Look {
+struct DeviceScanner {
     roots: Roots,
     settings: watch::Receiver<Option<NodeSettings>>,
     blocking: Blocking,
     /// `None` until it is known.
-    given: Arc<Mutex<Option<Given>>>,
+    given: Arc<Mutex<Option<UsbAssignments>>>,
     making: Blocking,
     mediated: Arc<Mutex<Mediated>>,
 }
@@ -153,13 +153,13 @@ struct Mediated {
     notes: BTreeSet<Result<String, String>>,
 }
 
-impl Look {
+impl DeviceScanner {
     /// Devices that are present now, by the current rules.
-    async fn found(&self) -> Result<Found> {
+    async fn found(&self) -> Result<Discovery> {
         let permitted = self.settings.borrow().as_ref().map(|said| said.host_devices.clone());
         let permitted = permitted.unwrap_or_default();
         if permitted.rules.is_empty() {
-            return Ok(Found::default());
+            return Ok(Discovery::default());
         }
         let (roots, given) = (self.roots.clone(), self.given().clone());
         let mediated = self.mediated.clone();
@@ -202,7 +202,7 @@ impl Look {
         held(&self.mediated)
     }
 
-    fn given(&self) -> MutexGuard<'_, Option<Given>> {
+    fn given(&self) -> MutexGuard<'_, Option<UsbAssignments>> {
         held(&self.given)
     }
 }
@@ -219,7 +219,7 @@ impl Mediated {
     }
 
     /// A note that the last look has logged is not logged again.
-    fn saw(&mut self, made: Made) {
+    fn saw(&mut self, made: MediatedChanges) {
         for note in made.notes.difference(&self.notes) {
             match note {
                 Ok(done) => tracing::info!("{done}"),
@@ -232,21 +232,25 @@ impl Mediated {
     }
 }
 
-fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted, given: Option<&Given>) -> Result<Found> {
+fn look(
+    Roots { sysfs, proc }: &Roots,
+    permitted: &Permitted,
+    given: Option<&UsbAssignments>,
+) -> Result<Discovery> {
     let has_usb = permitted.offered().any(|rule| matches!(rule.selector, Selector::Usb(_)));
     let in_use = match given {
         None => InUse::unknown("the assignments of the kubelet to pods are not known"),
         Some(_) if has_usb => InUse::read(sysfs, proc),
         Some(_) => InUse::default(),
     };
-    discover(sysfs, permitted, &in_use, given.unwrap_or(&Given::default()))
+    discover(sysfs, permitted, &in_use, given.unwrap_or(&UsbAssignments::default()))
 }
 
 /// Running plug-ins.
 struct Plugins {
     folder: PathBuf,
     at_kubelet: Blocking,
-    look: Look,
+    look: DeviceScanner,
     running: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
     notes: BTreeSet<String>,
@@ -259,7 +263,7 @@ struct Running {
 
 impl Plugins {
     /// Starts, updates and ends plug-ins.
-    fn offer(&mut self, permitted: &Permitted, found: Found) {
+    fn offer(&mut self, permitted: &Permitted, found: Discovery) {
         while self.tasks.try_join_next().is_some() {}
         let mut notes = found.notes;
         let wanted: BTreeSet<&str> = permitted.offered().map(|rule| rule.resource.as_str()).collect();
@@ -334,8 +338,8 @@ fn told(units: &[Unit], known: &Devices) -> Devices {
     Devices { devices: there.chain(gone).collect() }
 }
 
-fn allocate(look: Look, resource: String) -> plugin::Allocate {
-    Arc::new(move |asked, permissions| -> plugin::Given {
+fn allocate(look: DeviceScanner, resource: String) -> plugin::Allocate {
+    Arc::new(move |asked, permissions| -> plugin::AllocateFuture {
         let (look, resource) = (look.clone(), resource.clone());
         Box::pin(async move {
             let found = look.found().await.map_err(|e| Status::unavailable(e.chain()))?;

@@ -17,12 +17,12 @@ fn ask(ids: &[&str]) -> AllocateRequest {
     AllocateRequest { containers: vec![ContainerRequest { ids }] }
 }
 
-fn look_at(tree: &Tree, settings: watch::Receiver<Option<NodeSettings>>) -> Look {
-    Look {
+fn look_at(tree: &Tree, settings: watch::Receiver<Option<NodeSettings>>) -> DeviceScanner {
+    DeviceScanner {
         roots: Roots { sysfs: tree.sysfs(), proc: tree.proc() },
         settings,
         blocking: Blocking::new("the test", 4),
-        given: Arc::new(Mutex::new(Some(Given::default()))),
+        given: Arc::new(Mutex::new(Some(UsbAssignments::default()))),
         making: Blocking::new("the test's cards", 1),
         mediated: Arc::default(),
     }
@@ -122,11 +122,11 @@ fn without_knowing_what_pods_have_no_usb_device_is_offered() {
         json!([{"resourceName": "v.io/stick", "selectors": [{"vendor": "0781", "product": "5567"}]}]);
     let (permitted, roots) =
         (settings(&rules).host_devices, Roots { sysfs: tree.sysfs(), proc: tree.proc() });
-    let offered = |given: Option<&Given>| {
+    let offered = |given: Option<&UsbAssignments>| {
         look(&roots, &permitted, given).unwrap().units.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(offered(None), ["v.io/gpu"]);
-    assert_eq!(offered(Some(&Given::default())), ["v.io/gpu", "v.io/stick"]);
+    assert_eq!(offered(Some(&UsbAssignments::default())), ["v.io/gpu", "v.io/stick"]);
 }
 
 /// A node with a mediated device that virt-handler made, and the folder of its kubelet, of which no pod has anything.
@@ -135,7 +135,7 @@ fn node_with_mediated() -> (Tree, tempfile::TempDir, String) {
     let uuid = api::uuid::of_mediated(CARD, "nvidia-222", 0);
     tree.card(CARD, &[("nvidia-222", Some("GRID T4-1Q"), 0)]);
     tree.made(CARD, "nvidia-222", &uuid, 7);
-    std::fs::write(folder.path().join("kubelet_internal_checkpoint"), given::tests::NOBODY).unwrap();
+    std::fs::write(folder.path().join("kubelet_internal_checkpoint"), assignments::tests::NOBODY).unwrap();
     (tree, folder, uuid)
 }
 

@@ -1,7 +1,7 @@
 //! Plan for a bridge: the guest takes the pod's place on the wire, with its IP address and MAC address. A
 //! network binding plugin may want the same of us (`managedTap`), and gives the guest its address itself.
 
-use super::{DHCP, Given, NetworkPlan, Step};
+use super::{DHCP, NetworkPlan, PlanInput, Step};
 use crate::error::Result;
 use crate::network::facts::{Address, Card};
 use crate::network::names;
@@ -10,7 +10,7 @@ use api::lease::{Lease, Route};
 use api::machine::Binding;
 use std::net::{IpAddr, Ipv4Addr};
 
-pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
+pub(super) fn plan(given: &PlanInput<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     let (bridge, tap, aside) = (names::bridge(&card.name), names::tap(&card.name), names::aside(&card.name));
     let mac = given.wanted_mac()?.unwrap_or(card.mac);
@@ -45,7 +45,7 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
 }
 
 /// Address of the DHCP server for the guest: not visible on any wire, and different for each interface.
-fn server(given: &Given<'_>) -> Result<Ipv4Addr> {
+fn server(given: &PlanInput<'_>) -> Result<Ipv4Addr> {
     let last = u8::try_from(given.position).ok().and_then(|position| position.checked_add(10));
     let last = last.ok_or_else(|| given.wrong("a VMI has at most 246 interfaces on bridges"))?;
     Ok(Ipv4Addr::new(169, 254, 75, last))

@@ -1,6 +1,6 @@
 //! Plan for a masquerade: the guest has a network of its own behind the pod's address.
 
-use super::{DHCP, Given, NetworkPlan, Step};
+use super::{DHCP, NetworkPlan, PlanInput, Step};
 use crate::error::Result;
 use crate::network::facts::{Address, Mac};
 use crate::network::names;
@@ -27,7 +27,7 @@ const OUT: &str = "KUBEVIRT_POSTINBOUND";
 /// A table of our own: other programs do not expect such chains in the tables that iptables knows.
 const OWN: &str = "coracle";
 
-pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
+pub(super) fn plan(given: &PlanInput<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     let (bridge, tap) = (names::bridge(&card.name), names::tap(&card.name));
     let Network::Pod { cidr, cidr6 } = &given.interface.network else {
@@ -167,7 +167,7 @@ fn barrier(card: &str, bridge: &str, guest: IpAddr) -> Table {
     Table { name: OWN, v6: guest.is_ipv6(), chains }
 }
 
-fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {
+fn table(given: &PlanInput<'_>, ends: &Ends, bridge: &str) -> Table {
     let v6 = ends.guest.is_ipv6();
     let own: IpAddr = if v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
     let rule = |matches: Vec<Match>, verdict: Verdict| Rule { matches, verdict };
@@ -230,7 +230,7 @@ fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {
 }
 
 /// What comes from outside goes through the sidecar, which redirects it before us; but for the ports that it leaves alone.
-fn past_the_mesh(given: &Given<'_>, to_guest: &Verdict) -> Vec<Rule> {
+fn past_the_mesh(given: &PlanInput<'_>, to_guest: &Verdict) -> Vec<Rule> {
     let named = &given.interface.ports;
     let is_named = |port: u16| {
         let has =

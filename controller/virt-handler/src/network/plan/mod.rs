@@ -84,7 +84,7 @@ pub(crate) enum Step {
 
 /// Input of a plan.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct PlanInput<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) interface: &'a Interface,
     /// Index of the interface in the VMI.
@@ -96,7 +96,7 @@ pub(crate) struct Given<'a> {
 }
 
 /// Plans the changes for one interface.
-pub(crate) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
+pub(crate) fn plan(given: &PlanInput<'_>) -> Result<NetworkPlan> {
     match given.interface.binding {
         Binding::Masquerade => masquerade::plan(given),
         Binding::Bridge | Binding::ManagedTap => bridge::plan(given),
@@ -114,7 +114,7 @@ pub(super) fn of_sidecar(interface: &Interface) -> NetworkPlan {
 }
 
 /// Plan for a plugin that has made everything, including the tap.
-fn of_plugin(given: &Given<'_>) -> Result<NetworkPlan> {
+fn of_plugin(given: &PlanInput<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     let name = given.tap.map(str::to_owned).ok_or_else(|| {
         let plugin = given.interface.plugin.as_ref().map_or("", |plugin| &plugin.name);
@@ -132,7 +132,7 @@ fn of_plugin(given: &Given<'_>) -> Result<NetworkPlan> {
     })
 }
 
-impl Given<'_> {
+impl PlanInput<'_> {
     fn tap(&self) -> Step {
         // Same condition as in the launcher: the number of queues must match when the tap is opened.
         let queues = self.machine.network_multi_queue

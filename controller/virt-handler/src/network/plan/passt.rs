@@ -2,13 +2,13 @@
 //! and opens a socket in the pod's network for each of its connections. It needs no link and no rule, only
 //! the permission to listen on the guest's ports and to send pings.
 
-use super::{Given, NetworkPlan, Step};
+use super::{NetworkPlan, PlanInput, Step};
 use crate::error::Result;
 use api::launcher::Link;
 use api::machine::network::Port;
 use cluster_model::launcher::USER;
 
-pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
+pub(super) fn plan(given: &PlanInput<'_>) -> Result<NetworkPlan> {
     let card = given.card;
     if card.addresses.is_empty() {
         return Err(given

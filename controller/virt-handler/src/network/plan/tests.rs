@@ -33,7 +33,7 @@ fn card(addresses: &[&str], routes: &[&str]) -> Card {
 }
 
 fn planned(machine: &Machine, card: &Card) -> Result<NetworkPlan> {
-    plan(&Given { machine, interface: &machine.interfaces[0], position: 0, card, tap: None })
+    plan(&PlanInput { machine, interface: &machine.interfaces[0], position: 0, card, tap: None })
 }
 
 fn text(plan: &NetworkPlan) -> String {
@@ -233,7 +233,13 @@ fn a_network_of_multus_has_links_of_its_own() {
     );
     let mut card = Card { name: names::card(&machine.interfaces[0]), mtu: 8900, ..card(&[], &[]) };
     let plan_of = |card: &Card| {
-        plan(&Given { machine: &machine, interface: &machine.interfaces[0], position: 1, card, tap: None })
+        plan(&PlanInput {
+            machine: &machine,
+            interface: &machine.interfaces[0],
+            position: 1,
+            card,
+            tap: None,
+        })
     };
     let bare = plan_of(&card).unwrap();
     let lines = text(&bare);
@@ -271,7 +277,13 @@ fn a_plugin_gets_a_bridge_without_dhcp_or_brings_its_own_tap() {
     let plugin = api::machine::network::Plugin { name: "macvtap".into(), ..Default::default() };
     machine.interfaces[0].plugin = Some(plugin);
     let of = |tap| {
-        plan(&Given { machine: &machine, interface: &machine.interfaces[0], position: 0, card: &card, tap })
+        plan(&PlanInput {
+            machine: &machine,
+            interface: &machine.interfaces[0],
+            position: 0,
+            card: &card,
+            tap,
+        })
     };
     let found = of(Some("tap0")).unwrap();
     assert!(found.steps.is_empty(), "{}", text(&found));

@@ -5,12 +5,12 @@
 //!  held out    a container of the image itself runs beside, in whose root it is
 //! ```
 //!
-//! In both cases the checked file is mounted for the launcher (see `shown`).
+//! In both cases the checked file is mounted for the launcher (see `file_mounts`).
 
 use super::Parts;
 use crate::error::{Error, Result};
-use crate::pod::beneath::{Access, Held};
-use crate::pod::layout::Beside;
+use crate::pod::confined::{Access, PathHandle};
+use crate::pod::layout::ImageContainer;
 use crate::pod::{Folder, Process};
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,11 @@ const MADE: [&str; 7] = ["container-disk-binary", "container-disks", "dev", "etc
 /// A container image with disks.
 pub struct Image<'a> {
     folder: Folder,
-    way: Way<'a>,
+    way: ImageAccess<'a>,
     parts: &'a Parts<'a>,
 }
 
-enum Way<'a> {
+enum ImageAccess<'a> {
     Mounted(&'a str),
     HeldOut(Process),
 }
@@ -33,17 +33,17 @@ enum Way<'a> {
 impl<'a> Image<'a> {
     /// An image that is mounted.
     pub fn mounted(mount: &'a str, parts: &'a Parts<'a>) -> Result<Image<'a>> {
-        Ok(Image { folder: parts.mounted(mount)?, way: Way::Mounted(mount), parts })
+        Ok(Image { folder: parts.mounted(mount)?, way: ImageAccess::Mounted(mount), parts })
     }
 
     /// An image that a container beside the launcher provides.
-    pub fn held_out(beside: &Beside, parts: &'a Parts<'a>) -> Result<Image<'a>> {
+    pub fn held_out(beside: &ImageContainer, parts: &'a Parts<'a>) -> Result<Image<'a>> {
         let process = parts.place.beside(&beside.socket).map_err(|e| {
             let what = format!("the container with the image {} does not answer", beside.name);
             // It may not listen yet, or be gone: neither is a fault of the VMI.
             Error::failed(what).because(e)
         })?;
-        Ok(Image { folder: process.image()?, way: Way::HeldOut(process), parts })
+        Ok(Image { folder: process.image()?, way: ImageAccess::HeldOut(process), parts })
     }
 
     /// Root folder of the image.
@@ -54,17 +54,17 @@ impl<'a> Image<'a> {
     /// Folders at its root that are not part of the image.
     pub fn not_its_own(&self) -> &'static [&'static str] {
         match self.way {
-            Way::Mounted(_) => &[],
-            Way::HeldOut(_) => &MADE,
+            ImageAccess::Mounted(_) => &[],
+            ImageAccess::HeldOut(_) => &MADE,
         }
     }
 
     /// Path of a file of the image for the launcher. `file`: the held file; `path`: its path in the image;
     /// `name`: its name in the launcher's folder.
-    pub fn seen(&self, file: &Held, path: &str, name: &str) -> Result<PathBuf> {
+    pub fn seen(&self, file: &PathHandle, path: &str, name: &str) -> Result<PathBuf> {
         let (of, there) = match &self.way {
-            Way::Mounted(mount) => (self.parts.process, Some(Path::new(mount).join(path))),
-            Way::HeldOut(process) => (process, None),
+            ImageAccess::Mounted(mount) => (self.parts.process, Some(Path::new(mount).join(path))),
+            ImageAccess::HeldOut(process) => (process, None),
         };
         self.parts.show(file, of, name, Access::Read, there)
     }

@@ -29,12 +29,12 @@ pub(super) const BETWEEN: &str = "_";
 /// Sets by resource and name. For each port: bus and device number of the device that the pod was given
 /// there. If the kubelet reports several sets for a pod, each port has the numbers of all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Given(BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>>);
+pub(super) struct UsbAssignments(BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>>);
 
-impl Given {
+impl UsbAssignments {
     /// Reads the kubelet's file in this folder. Entries that cannot be parsed are skipped.
-    pub(super) fn of_kubelet(folder: &Path) -> Result<Given> {
-        let mut given = Given::default();
+    pub(super) fn of_kubelet(folder: &Path) -> Result<UsbAssignments> {
+        let mut given = UsbAssignments::default();
         for entry in entries(folder)?.into_iter().flatten() {
             given.keep(&entry);
         }
@@ -173,8 +173,8 @@ pub(super) mod tests {
     #[test]
     fn what_pods_have_is_read_of_the_kubelet() {
         let folder = tempfile::tempdir().unwrap();
-        let read = || Given::of_kubelet(folder.path());
-        assert_eq!(read().unwrap(), Given::default(), "a kubelet that has given nothing");
+        let read = || UsbAssignments::of_kubelet(folder.path());
+        assert_eq!(read().unwrap(), UsbAssignments::default(), "a kubelet that has given nothing");
         let answer = answer("USB_RESOURCE_V_IO_DESK", "1:4,1:7");
         let kept = json!({"Checksum": 7, "Data": {"RegisteredDevices": {}, "PodDeviceEntries": [
             {"PodUID": "a", "ContainerName": "compute", "ResourceName": "v.io/desk", "DeviceIDs": {"-1": ["1-1_1-4"]},
@@ -210,7 +210,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_would_be_forgotten_is_not_given() {
-        let mut given = Given::default();
+        let mut given = UsbAssignments::default();
         let at = |port: &str| BTreeMap::from([(port.to_owned(), BTreeSet::from(["1:9".to_owned()]))]);
         assert!((0..MOST).all(|n| given.put("v.io/desk", &format!("1-{n}"), BTreeMap::new())));
         assert!(!given.put("v.io/desk", "2-1", at("2-1")));

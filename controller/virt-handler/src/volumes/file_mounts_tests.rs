@@ -3,7 +3,7 @@
 
 use super::super::{Ready, ready};
 use super::*;
-use crate::pod::beneath::LAUNCHER;
+use crate::pod::confined::LAUNCHER;
 use crate::pod::layout::Inside;
 use crate::pod::played::{Container, may_mount};
 use crate::pod::{Layout, PodFolder, Pods};

@@ -15,7 +15,7 @@
 
 use super::Parts;
 use crate::error::{Error, ErrorKind, Result};
-use crate::pod::beneath::{Access, Held};
+use crate::pod::confined::{Access, PathHandle};
 use crate::pod::{Folder, Process, mounts};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ impl Parts<'_> {
     /// launcher's container, if it has one, which is used if the launcher is not in a container.
     pub(super) fn show(
         &self,
-        file: &Held,
+        file: &PathHandle,
         of: &Process,
         name: &str,
         access: Access,
@@ -42,13 +42,13 @@ impl Parts<'_> {
     }
 
     /// Path of the shared node of a block device for the launcher.
-    pub(super) fn show_device(&self, node: &Held, name: &str) -> Result<PathBuf> {
+    pub(super) fn show_device(&self, node: &PathHandle, name: &str) -> Result<PathBuf> {
         self.over(node, name, |target| mounts::show_device(node, target, self.process))
     }
 
     /// True if the launcher has this file under this name already, or is not in a container: its QEMU may
     /// have the file open.
-    pub(super) fn is_shown(&self, file: &Held, name: &str) -> Result<bool> {
+    pub(super) fn is_shown(&self, file: &PathHandle, name: &str) -> Result<bool> {
         if mounts::are_ours(self.process)? {
             return Ok(true);
         }
@@ -60,7 +60,12 @@ impl Parts<'_> {
     }
 
     /// Path in the launcher's own folder, on which `show` mounts the file.
-    fn over(&self, file: &Held, name: &str, show: impl FnOnce(&Held) -> Result<()>) -> Result<PathBuf> {
+    fn over(
+        &self,
+        file: &PathHandle,
+        name: &str,
+        show: impl FnOnce(&PathHandle) -> Result<()>,
+    ) -> Result<PathBuf> {
         let own = &self.layout().folder;
         let path = Path::new(own).join(SHOWN).join(name);
         let folder = self.launchers_own(SHOWN)?;
@@ -98,5 +103,5 @@ impl Parts<'_> {
 }
 
 #[cfg(test)]
-#[path = "shown_tests.rs"]
+#[path = "file_mounts_tests.rs"]
 mod tests;

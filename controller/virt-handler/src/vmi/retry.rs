@@ -8,12 +8,12 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 /// Time of the next retry; each pause is longer.
 #[derive(Debug, Default)]
-pub(super) struct Again {
+pub(super) struct Retry {
     pub(super) at: Option<Instant>,
     pause: Option<Duration>,
 }
 
-impl Again {
+impl Retry {
     pub(super) fn later(&mut self) {
         let pause = self.pause.map_or(AGAIN.0, |pause| (pause * 2).min(AGAIN.1));
         (self.at, self.pause) = (Some(Instant::now() + pause), Some(pause));

@@ -14,7 +14,7 @@
 //! virt-handler is root, but the tenant who fills a pod's folder is not, and may change it between two of our
 //! steps. Therefore everything is done on opened descriptors, never twice by name. Opening alone can do harm:
 //! a tape device begins to wind, a watchdog to count down, a pipe lets its writer go. So a name is first held
-//! (`O_PATH`, which opens nothing) and checked, and [`Held::open`] is the only way to open it.
+//! (`O_PATH`, which opens nothing) and checked, and [`PathHandle::open`] is the only way to open it.
 //!
 //! Each call may block as long as a file system of a tenant likes, so calls are made in work of
 //! `virt_handler::blocking`.
@@ -62,14 +62,14 @@ pub struct Folder {
 
 /// An entry of a folder, held but not opened.
 #[derive(Debug)]
-pub struct Held {
+pub struct PathHandle {
     fd: OwnedFd,
     stat: Stat,
     shown: PathBuf,
 }
 
 /// Metadata of an entry of a folder.
-pub struct Look(Stat);
+pub struct EntryMetadata(Stat);
 
 impl Folder {
     /// Opens a folder of the host.
@@ -115,7 +115,7 @@ impl Folder {
     }
 
     /// Holds the entry of this name, of any type but a link.
-    pub fn held(&self, path: &str) -> Result<Held> {
+    pub fn held(&self, path: &str) -> Result<PathHandle> {
         let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, self.resolve)?;
         let shown = self.shown.join(path);
         let stat = looked(&fd, &shown)?;
@@ -123,7 +123,7 @@ impl Folder {
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             return Err(self.cannot(path, Errno::LOOP));
         }
-        Ok(Held { fd, stat, shown })
+        Ok(PathHandle { fd, stat, shown })
     }
 
     /// Opens the regular file of this name for reading.
@@ -179,7 +179,7 @@ impl Folder {
 
     /// Holds the node of a block device directly in this folder. A missing node is created and given to the
     /// launcher.
-    pub fn block_device(&self, name: &str, number: u64) -> Result<Held> {
+    pub fn block_device(&self, name: &str, number: u64) -> Result<PathHandle> {
         single(name, self)?;
         let mode = Mode::RUSR | Mode::WUSR;
         match mknodat(&self.fd, name, FileType::BlockDevice, mode, number) {
@@ -227,10 +227,10 @@ impl Folder {
     }
 
     /// Metadata of a direct entry; links are not followed.
-    pub fn look(&self, name: &str) -> Result<Look> {
+    pub fn look(&self, name: &str) -> Result<EntryMetadata> {
         single(name, self)?;
         let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| self.cannot(name, e))?;
-        Ok(Look(stat))
+        Ok(EntryMetadata(stat))
     }
 
     /// Target text of a link directly in this folder; it is not followed.
@@ -334,7 +334,7 @@ impl Folder {
     }
 }
 
-impl Look {
+impl EntryMetadata {
     /// Type of the entry.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.0.st_mode)
@@ -356,7 +356,7 @@ impl Look {
     }
 }
 
-impl Held {
+impl PathHandle {
     /// Descriptor for calls that take a held entry.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -368,7 +368,7 @@ impl Held {
     }
 
     /// True if both are the same file, even by different paths.
-    pub fn is(&self, other: &Held) -> bool {
+    pub fn is(&self, other: &PathHandle) -> bool {
         (self.stat.st_dev, self.stat.st_ino) == (other.stat.st_dev, other.stat.st_ino)
     }
 
@@ -383,7 +383,7 @@ impl Held {
     }
 
     /// Gives it the SELinux label of another file, without the categories that separate the files of pods.
-    pub fn label_like(&self, other: &Held) -> Result<()> {
+    pub fn label_like(&self, other: &PathHandle) -> Result<()> {
         let mut label = [0_u8; 512];
         let length = match getxattr(other.by_descriptor(), LABEL, &mut label[..]) {
             Ok(length) => length,
@@ -457,11 +457,11 @@ impl Held {
     }
 
     /// Holds an open file.
-    pub fn of(file: &File, shown: PathBuf) -> Result<Held> {
+    pub fn of(file: &File, shown: PathBuf) -> Result<PathHandle> {
         let cannot = |e| Error::io(format!("cannot hold {}", shown.display()), e);
         let fd = file.as_fd().try_clone_to_owned().map_err(cannot)?;
         let stat = looked(&fd, &shown)?;
-        Ok(Held { fd, stat, shown })
+        Ok(PathHandle { fd, stat, shown })
     }
 
     /// Path to the held entry in this process, valid as long as it is held.
@@ -515,5 +515,5 @@ fn retried(mut open: impl FnMut() -> rustix::io::Result<OwnedFd>) -> rustix::io:
 }
 
 #[cfg(test)]
-#[path = "beneath_tests.rs"]
+#[path = "confined_tests.rs"]
 mod tests;
