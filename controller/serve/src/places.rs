@@ -5,26 +5,26 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of places in use, by name.
-type Taken = Arc<Mutex<HashMap<String, usize>>>;
+type PlaceCounts = Arc<Mutex<HashMap<String, usize>>>;
 
 /// Limit of concurrent uses for each name.
 #[derive(Debug)]
 pub struct Places {
     most: usize,
-    taken: Taken,
+    taken: PlaceCounts,
 }
 
 /// A place of a name; it is free again on drop.
 #[derive(Debug)]
 pub struct Place {
     name: String,
-    taken: Taken,
+    taken: PlaceCounts,
 }
 
 impl Places {
     /// A limit of `most` places for each name.
     pub fn new(most: usize) -> Places {
-        Places { most, taken: Taken::default() }
+        Places { most, taken: PlaceCounts::default() }
     }
 
     /// Places of each name.

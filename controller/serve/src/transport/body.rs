@@ -1,9 +1,9 @@
 //! Body of a request, and of its answer. Each is charged to the memory of requests while it is held.
 
 use super::connections::{Admitted, Connections};
-use super::heads::Heads;
+use super::head_memory::Heads;
+use super::memory_budget::{BASE, MemoryBudget, Phase};
 use super::pieces::Pieces;
-use super::room::{BASE, Phase, Room};
 use super::server::Counters;
 use super::{HttpResponse, Peer, busy, plain};
 use http::StatusCode;
@@ -26,7 +26,7 @@ const PIECE: usize = 32 << 10;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) connections: Mutex<Connections>,
-    pub(super) room: Mutex<Room>,
+    pub(super) room: Mutex<MemoryBudget>,
     pub(super) large: Arc<Semaphore>,
     pub(super) streams: Arc<Semaphore>,
     pub(super) farewells: Semaphore,
@@ -38,7 +38,7 @@ impl Shared {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn room(&self) -> MutexGuard<'_, Room> {
+    pub(super) fn room(&self) -> MutexGuard<'_, MemoryBudget> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,7 +115,7 @@ impl Turn {
     }
 
     /// Charges the answer, and prepares it for sending.
-    pub(super) fn answers(self: Arc<Self>, answer: HttpResponse) -> http::Response<Sent> {
+    pub(super) fn answers(self: Arc<Self>, answer: HttpResponse) -> http::Response<ResponseBody> {
         let size = answer.body().len();
         let answer = if self.takes(self.base() + size) { answer } else { too_much() };
         let success = answer.status().is_success();
@@ -130,7 +130,7 @@ impl Turn {
         // memory.
         self.shared.room().leaves(self.share, Arc::clone(&self.admitted.leave));
         self.shared.connections().answers(self.admitted.id, self.share, success, Instant::now());
-        answer.map(|bytes| Sent { bytes, turn: Some(self) })
+        answer.map(|bytes| ResponseBody { bytes, turn: Some(self) })
     }
 }
 
@@ -255,19 +255,19 @@ fn too_much() -> HttpResponse {
 }
 
 /// Body of an answer that is being sent.
-pub(super) struct Sent {
+pub(super) struct ResponseBody {
     bytes: Bytes,
     turn: Option<Arc<Turn>>,
 }
 
-impl Sent {
+impl ResponseBody {
     /// The answer to a request without memory: `answer`, or a refusal that asks to try again.
-    pub(super) fn without_memory(answer: Option<HttpResponse>) -> http::Response<Sent> {
-        answer.unwrap_or_else(too_much).map(|bytes| Sent { bytes, turn: None })
+    pub(super) fn without_memory(answer: Option<HttpResponse>) -> http::Response<ResponseBody> {
+        answer.unwrap_or_else(too_much).map(|bytes| ResponseBody { bytes, turn: None })
     }
 }
 
-impl hyper::body::Body for Sent {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,6 +1,6 @@
 //! Tests of the memory of requests that wait for others, and of the answers without memory.
 
-use super::room::BASE;
+use super::memory_budget::BASE;
 use super::tests::{Lengths, Running, answer, patient};
 use super::*;
 use std::sync::atomic::Ordering;

@@ -2,9 +2,9 @@
 //! the others. All our programs use it; it knows nothing of Kubernetes.
 //!
 //! ```text
-//!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
+//!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► memory_budget: a share ─► Answers
 //!                │ too many: one is closed                             │ too little: one is cut       │
-//!                └── patience: who keeps us waiting is closed          ├── heads: charged as they come │
+//!                └── patience: a slow client is closed                 ├── head_memory: charged        │
 //!                                                                      └── body: charged as it comes ◄┤
 //!                                                                          pieces: handed on at once ◄┤
 //!                                                                      streams: HTTP is left, by 101 ◄┘
@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | connections | the number of file descriptors, at most 16,384 | `connections` closes an unproven one of the address that has most |
 //! | connections that are being closed | 128, one second each | one more is dropped at once |
-//! | memory of requests, from the beginning of their heads | 32 MiB | `room` cuts the request that has kept most beyond the time it takes; [`Answers::without_memory`] stays |
+//! | memory of requests, from the beginning of their heads | 32 MiB | `memory_budget` cuts the request that has kept most beyond the time it takes; [`Answers::without_memory`] stays |
 //! | streams, which have left HTTP | 4,096, or 512 for programs with few clients | one more is refused |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
 //! | large bodies in work | one | the next large one waits; small ones do not |
@@ -24,17 +24,17 @@
 //! a token ([`authentication`](crate::authentication)), or by the certificate of another of our programs
 //! ([`Authorities`]).
 
+mod accept_failures;
 mod body;
 mod clients;
 mod connections;
 mod files;
-mod heads;
+mod head_memory;
 mod keepalive;
+mod memory_budget;
 #[cfg(test)]
 mod memory_tests;
-mod missed;
 mod pieces;
-mod room;
 mod server;
 mod streams;
 #[cfg(test)]

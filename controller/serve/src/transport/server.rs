@@ -1,12 +1,12 @@
 //! The server: accepts connections, hands each request to the handler, and ends without losing requests.
 
-use super::body::{Body, Sent, Shared, Turn};
+use super::accept_failures::AcceptFailures;
+use super::body::{Body, ResponseBody, Shared, Turn};
 use super::clients::Client;
 use super::connections::{Admitted, Connections};
-use super::heads::{Counted, Heads};
+use super::head_memory::{CountingStream, Heads};
 use super::keepalive;
-use super::missed::Missed;
-use super::room::Room;
+use super::memory_budget::MemoryBudget;
 use super::streams::Exit;
 use super::tls::Offer;
 use super::{Answers, Asked, Limits, Peer};
@@ -132,7 +132,7 @@ impl Transport {
     pub fn new(limits: Limits) -> Transport {
         let shared = Shared {
             connections: Mutex::new(Connections::new(limits.connections)),
-            room: Mutex::new(Room::new(limits.room)),
+            room: Mutex::new(MemoryBudget::new(limits.room)),
             large: Arc::new(Semaphore::new(1)),
             streams: Arc::new(Semaphore::new(limits.streams)),
             farewells: Semaphore::new(FAREWELLS),
@@ -177,7 +177,7 @@ impl Transport {
         let accept = async {
             // This loop waits for new connections only, so that the kubelet's probe is not delayed by the
             // work on others.
-            let mut missed = Missed::new(tokio::time::Instant::now());
+            let mut missed = AcceptFailures::new(tokio::time::Instant::now());
             loop {
                 let (stream, from) = match listener.accept().await {
                     Ok(taken) => taken,
@@ -281,7 +281,7 @@ impl Connection {
             // request.
             Box::pin(async move {
                 let Some(turn) = turn else {
-                    return Ok::<_, Infallible>(Sent::without_memory(
+                    return Ok::<_, Infallible>(ResponseBody::without_memory(
                         answers.without_memory(request.uri().path()),
                     ));
                 };
@@ -306,7 +306,7 @@ impl Connection {
             let connection = Box::pin(server.serve_connection(io, service));
             return self.drive(connection, |connection| connection.graceful_shutdown()).await;
         };
-        let io = TokioIo::new(Counted::new(stream, heads));
+        let io = TokioIo::new(CountingStream::new(stream, heads));
         let mut server = http1::Builder::new();
         // The connection's time limits apply to heads as well, for both versions of HTTP.
         server.timer(TokioTimer::new()).header_read_timeout(None);

@@ -303,7 +303,7 @@ async fn a_body_that_is_announced_holds_nothing() {
         stream.flush().await.unwrap();
         slow.push(stream);
     }
-    server.until(|counts| counts.held >= 100 * room::BASE).await;
+    server.until(|counts| counts.held >= 100 * memory_budget::BASE).await;
     assert!(server.transport.counts().held < 2 << 20, "{:?}", server.transport.counts());
     let mut honest = server.connect().await;
     let review = vec![b' '; 3 << 20];

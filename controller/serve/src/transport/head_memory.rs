@@ -13,7 +13,7 @@
 use super::Peer;
 use super::body::Shared;
 use super::connections::Admitted;
-use super::room::{BASE, Phase};
+use super::memory_budget::{BASE, Phase};
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,18 +100,18 @@ impl Drop for Heads {
 }
 
 /// A connection that counts the bytes it reads.
-pub(super) struct Counted<S> {
+pub(super) struct CountingStream<S> {
     inner: S,
     heads: Arc<Heads>,
 }
 
-impl<S> Counted<S> {
-    pub(super) fn new(inner: S, heads: Arc<Heads>) -> Counted<S> {
-        Counted { inner, heads }
+impl<S> CountingStream<S> {
+    pub(super) fn new(inner: S, heads: Arc<Heads>) -> CountingStream<S> {
+        CountingStream { inner, heads }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -124,7 +124,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -10,14 +10,14 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Counter of failures that were not logged yet.
 #[derive(Debug)]
-pub(super) struct Missed {
+pub(super) struct AcceptFailures {
     lines: Bucket,
     untold: u64,
 }
 
-impl Missed {
-    pub(super) fn new(now: Instant) -> Missed {
-        Missed { lines: Bucket::new(1, EVERY, now), untold: 0 }
+impl AcceptFailures {
+    pub(super) fn new(now: Instant) -> AcceptFailures {
+        AcceptFailures { lines: Bucket::new(1, EVERY, now), untold: 0 }
     }
 
     /// Counts a failure. Returns the number of failures if a log line is due.
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn every_failure_is_counted_and_one_line_a_second_is_written() {
         let begin = Instant::now();
-        let mut missed = Missed::new(begin);
+        let mut missed = AcceptFailures::new(begin);
         let step = |number: u32| begin + Duration::from_millis(10) * number;
         let told: Vec<_> = (0..=300).filter_map(|number| missed.add(step(number))).collect();
         assert_eq!(told, [1, 100, 100, 100]);

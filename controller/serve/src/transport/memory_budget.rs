@@ -33,7 +33,7 @@ const PACE: u64 = 2 << 20;
 
 /// Memory budget of all requests.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct MemoryBudget {
     most: usize,
     held: usize,
     next: u64,
@@ -60,9 +60,9 @@ pub(super) enum Phase {
     Leaving,
 }
 
-impl Room {
-    pub(super) fn new(most: usize) -> Room {
-        Room { most, held: 0, next: 0, shares: HashMap::new() }
+impl MemoryBudget {
+    pub(super) fn new(most: usize) -> MemoryBudget {
+        MemoryBudget { most, held: 0, next: 0, shares: HashMap::new() }
     }
 
     /// Bytes that all requests hold.
@@ -181,14 +181,14 @@ mod tests {
     }
 
     /// A request with this much of its body.
-    fn arrives(room: &mut Room, number: u8, bytes: usize, now: Instant) -> u64 {
+    fn arrives(room: &mut MemoryBudget, number: u8, bytes: usize, now: Instant) -> u64 {
         let id = room.begin(peer(number), BASE, Arc::default(), now).0.expect("room");
         room.enters(id, Phase::Arriving);
         assert!(room.takes(id, BASE + bytes, now).0, "room for the body");
         id
     }
 
-    fn all(room: &Room) -> Vec<u64> {
+    fn all(room: &MemoryBudget) -> Vec<u64> {
         let mut all: Vec<u64> = room.shares.keys().copied().collect();
         all.sort_unstable();
         all
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn bodies_that_trickle_give_way_to_one_that_comes() {
         let begin = Instant::now();
-        let mut room = Room::new(1000 * KIB);
+        let mut room = MemoryBudget::new(1000 * KIB);
         // They fill almost all of it, from one address or from many.
         let slow: Vec<u64> = (0..10).map(|one| arrives(&mut room, one % 3, 95 * KIB, begin)).collect();
         let now = begin + Duration::from_secs(2);
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn many_small_ones_of_one_address_do_not_push_out_a_large_one_of_another() {
         let begin = Instant::now();
-        let mut room = Room::new(1000 * KIB);
+        let mut room = MemoryBudget::new(1000 * KIB);
         let review = arrives(&mut room, 1, 300 * KIB, begin);
         let now = begin + Duration::from_millis(50);
         // Requests begin anew all the time: none is old.
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn small_ones_that_are_renewed_all_the_time_do_not_push_out_one_that_comes() {
         let begin = Instant::now();
-        let mut room = Room::new(1000 * KIB);
+        let mut room = MemoryBudget::new(1000 * KIB);
         let review = room.begin(peer(1), BASE, Arc::default(), begin).0.unwrap();
         room.enters(review, Phase::Arriving);
         let mut small = std::collections::VecDeque::new();
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_body_that_came_fast_and_then_trickles_is_cut_before_one_that_comes() {
         let begin = Instant::now();
-        let mut room = Room::new(1000 * KIB);
+        let mut room = MemoryBudget::new(1000 * KIB);
         let slow: Vec<u64> = (0..9).map(|one| arrives(&mut room, one, 100 * KIB, begin)).collect();
         let now = begin + Duration::from_millis(400);
         let review = arrives(&mut room, 9, 300 * KIB, now);
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn what_is_worked_on_stays_and_whoever_asks_too_much_is_told_so() {
         let now = Instant::now();
-        let mut room = Room::new(20 * KIB);
+        let mut room = MemoryBudget::new(20 * KIB);
         let worked = arrives(&mut room, 1, 8 * KIB, now);
         room.enters(worked, Phase::Working);
         let new = room.begin(peer(2), BASE, Arc::default(), now).0.unwrap();
@@ -282,7 +282,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_cut_is_told() {
         let now = Instant::now();
-        let mut room = Room::new(BASE * 3);
+        let mut room = MemoryBudget::new(BASE * 3);
         let told = Arc::new(Notify::new());
         let old = room.begin(peer(1), BASE, Arc::clone(&told), now).0.unwrap();
         room.enters(old, Phase::Arriving);
@@ -296,12 +296,12 @@ mod tests {
         #[test]
         fn no_more_is_held_than_there_is(acts in prop::collection::vec((0_u8..5, 0_u8..3, 0_usize..9, 1_usize..30, 0_u64..50), 0..200)) {
             let mut now = Instant::now();
-            let mut room = Room::new(64 * KIB);
+            let mut room = MemoryBudget::new(64 * KIB);
             for (act, from, at, size, pause) in acts {
                 now += Duration::from_millis(pause);
                 let ids = all(&room);
                 let id = ids.get(at % ids.len().max(1)).copied().unwrap_or_default();
-                let working = |room: &Room| all(room).into_iter().filter(|id| room.shares[id].phase == Phase::Working).collect::<Vec<_>>();
+                let working = |room: &MemoryBudget| all(room).into_iter().filter(|id| room.shares[id].phase == Phase::Working).collect::<Vec<_>>();
                 let before = working(&room);
                 match act {
                     0 => drop(room.begin(peer(from), BASE, Arc::default(), now)),
