@@ -16,7 +16,7 @@ pub(crate) struct Limits {
 
 /// Places of one request; they are free again on drop.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct RequestPlaces {
     _places: [Place; 3],
 }
 
@@ -28,7 +28,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Takes the places of a request for a PVC. An error names the limit that was reached.
-    pub(crate) fn take(&self, namespace: &str, pvc: &str) -> Result<Held, String> {
+    pub(crate) fn take(&self, namespace: &str, pvc: &str) -> Result<RequestPlaces, String> {
         let of_pvc = self.of_pvc.take(&format!("{namespace}/{pvc}")).ok_or_else(|| {
             format!("PVC {namespace}/{pvc} has {} requests under way; try again", self.of_pvc.most())
         })?;
@@ -36,7 +36,7 @@ impl Limits {
             format!("namespace {namespace} has {} uploads under way; try again", self.of_namespace.most())
         })?;
         let all = self.all.take("").ok_or("too many uploads are under way; try again")?;
-        Ok(Held { _places: [all, of_namespace, of_pvc] })
+        Ok(RequestPlaces { _places: [all, of_namespace, of_pvc] })
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     fn a_namespace_at_its_limit_leaves_places_to_the_others() {
         let limits = Limits::default();
         let take = |namespace: &str, number: usize| limits.take(namespace, &format!("disk-{number}"));
-        let mut held: Vec<Held> = (0..64).map(|number| take("n", number / 4).unwrap()).collect();
+        let mut held: Vec<RequestPlaces> = (0..64).map(|number| take("n", number / 4).unwrap()).collect();
         assert_eq!(take("n", 0).unwrap_err(), "PVC n/disk-0 has 4 requests under way; try again");
         assert_eq!(take("n", 16).unwrap_err(), "namespace n has 64 uploads under way; try again");
         drop(held.pop());

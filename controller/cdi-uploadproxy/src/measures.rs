@@ -11,10 +11,10 @@ use tokio::sync::mpsc::Receiver;
 
 /// Counters of uploads.
 #[derive(Debug, Default)]
-pub(crate) struct Measures(Mutex<Counted>);
+pub(crate) struct Measures(Mutex<Counters>);
 
 #[derive(Debug, Default)]
-struct Counted {
+struct Counters {
     /// Number of finished uploads by HTTP status; 0 if the client broke off.
     ended: BTreeMap<u16, u64>,
     /// Bytes that finished uploads passed on.
@@ -56,7 +56,7 @@ impl Drop for Running<'_> {
 }
 
 impl Measures {
-    fn counted(&self) -> std::sync::MutexGuard<'_, Counted> {
+    fn counted(&self) -> std::sync::MutexGuard<'_, Counters> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

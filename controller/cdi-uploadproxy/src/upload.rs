@@ -47,7 +47,7 @@ pub(crate) struct Uploads {
 }
 
 /// Parts of a request that are kept after its head was read.
-struct Wanted<'a> {
+struct AuthorizedRequest<'a> {
     route: Route<'a>,
     method: Method,
     headers: HeaderMap,
@@ -94,11 +94,11 @@ impl Uploads {
         let body = asked.body.pieces(expects, SILENCE);
         match claims {
             Err(answer) => answer,
-            Ok(claims) => self.upload(Wanted { route, method, headers, claims }, body).await,
+            Ok(claims) => self.upload(AuthorizedRequest { route, method, headers, claims }, body).await,
         }
     }
 
-    async fn upload(&self, wanted: Wanted<'_>, body: Pieces) -> HttpResponse {
+    async fn upload(&self, wanted: AuthorizedRequest<'_>, body: Pieces) -> HttpResponse {
         let Claims { namespace, name, .. } = &wanted.claims;
         let _place = match self.limits.take(namespace, name) {
             Ok(place) => place,
@@ -116,7 +116,12 @@ impl Uploads {
         answer
     }
 
-    async fn passed_on(&self, wanted: &Wanted<'_>, body: Pieces, passed: Arc<AtomicU64>) -> HttpResponse {
+    async fn passed_on(
+        &self,
+        wanted: &AuthorizedRequest<'_>,
+        body: Pieces,
+        passed: Arc<AtomicU64>,
+    ) -> HttpResponse {
         let Claims { namespace, name, .. } = &wanted.claims;
         let claim::Ready { name: filled, content } = match claim::ready(&self.api, namespace, name).await {
             Ok(ready) => ready,
