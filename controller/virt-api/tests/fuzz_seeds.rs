@@ -1,6 +1,6 @@
-//! The inputs of the fuzz targets in `controller/virt-api/fuzz/seeds`: seeds, and every input that once broke something.
+//! Replay of the fuzz inputs in `controller/virt-api/fuzz/seeds`: seeds, and every input that once failed.
 
-// Helpers of tests are not seen as tests by the lint.
+// The lint does not recognize helpers of tests as test code.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "../fuzz/src/generate.rs"]

@@ -1,4 +1,4 @@
-//! Whoever asks: HTTP/1.1 by TLS, no more of it than is needed here.
+//! A minimal HTTP/1.1 client over TLS.
 
 use super::{Result, serve};
 use rustls::pki_types::pem::PemObject as _;
@@ -61,7 +61,7 @@ impl Client {
         Ok(Connection { stream, review: Arc::clone(&self.review) })
     }
 
-    /// A connection that has asked once.
+    /// A connection after its first request.
     pub(crate) async fn connected(&self) -> Result<Connection> {
         let mut connection = self.connect().await?;
         connection.send(b"GET /healthz HTTP/1.1\r\nhost: virt-api\r\n\r\n").await?;

@@ -1,13 +1,13 @@
-//! Measures how long virt-api takes to answer a review while a crowd keeps it busy: idle connections, and bodies that trickle
-//! and hold all the memory there is for them.
+//! Measures how long virt-api takes to answer a review under load: idle connections, and bodies that arrive
+//! slowly and use all the memory for bodies.
 //!
 //! ```text
-//!  crowd [IDLE] [SLOW] [REVIEWS]     10000 100 1000 unless said; prints the times without a crowd and with it
-//!  crowd serve                       the server alone: begun by the former in a process of its own
+//!  crowd [IDLE] [SLOW] [REVIEWS]     10000 100 1000 by default; prints the times without a crowd and with it
+//!  crowd serve                       the server alone: started by the first command as a separate process
 //! ```
 //!
-//! The server is the product's: its transport with its limits, its routes, its webhooks. Both ends are on this host, and
-//! share its processors. `cargo run --release -p controller --example crowd`
+//! The server is the shipped one: its transport with its limits, its routes, its webhooks. Both ends are on
+//! this host, and share its processors. `cargo run --release -p controller --example crowd`
 #![allow(clippy::print_stdout)] // A program for measuring, not part of the product.
 
 mod client;
@@ -18,19 +18,19 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What goes wrong ends the program.
+/// Result of the program. An error ends it.
 pub(crate) type Fault = Box<dyn Error + Send + Sync>;
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
-/// What each slow body sends at once, before it trickles: a hundred of them fill the 32 MiB of the server.
+/// Bytes that each slow body sends at once, before it slows down: a hundred of them fill the server's 32 MiB.
 const AT_ONCE: usize = 320 << 10;
-/// What it announces.
+/// Announced length of a slow body.
 const ANNOUNCED: usize = 8 << 20;
 
 fn main() -> Result<()> {
     rustls::crypto::ring::default_provider().install_default().map_err(|_| "TLS has a provider already")?;
     ::serve::transport::raise()?;
-    // As many threads as the product has.
+    // The same number of threads as in the product.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|word| word == "serve") {
@@ -64,7 +64,7 @@ async fn measure(idle: usize, slow: usize, reviews: usize) -> Result<()> {
         let client = Arc::clone(&client);
         trickles.spawn(async move {
             loop {
-                // Whoever is cut, or has had its time, comes again at once.
+                // A client whose connection was cut or timed out reconnects at once.
                 let _ = trickle(&client).await;
             }
         });
@@ -79,7 +79,7 @@ async fn measure(idle: usize, slow: usize, reviews: usize) -> Result<()> {
     Ok(())
 }
 
-/// The seconds of each review: on one connection, and on a new one each.
+/// Durations of the reviews in seconds: on one connection, and on new ones.
 async fn ask(client: &Client, kept: &mut Connection, reviews: usize) -> Result<[Vec<f64>; 2]> {
     let mut times = [Vec::new(), Vec::new()];
     for at in 0..reviews {

@@ -1,4 +1,4 @@
-//! The server in a process of its own, so that its files and its memory are its own.
+//! The server as a separate process, with its own files and memory.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program for measuring begins its server, and serves nobody else"
@@ -19,7 +19,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Says where it answers and by which certificate; ends when nobody is there any more, with what it has counted.
+/// Prints its address and certificate. Ends when its standard input is closed, and prints its counters.
 pub(crate) async fn run() -> Result<()> {
     let key = rcgen::KeyPair::generate()?;
     let certificate = rcgen::CertificateParams::new(vec!["virt-api".to_owned()])?.self_signed(&key)?;
@@ -30,10 +30,10 @@ pub(crate) async fn run() -> Result<()> {
     let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
     let address = listener.local_addr()?.to_string();
     println!("{}", json!({"address": address, "certificate": certificate.pem()}));
-    // Nothing is asked of an API server here.
+    // This server needs no API server.
     let client = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse()?))?;
     let live = Arc::new(Live::new("kubevirt", Arc::clone(&shown)));
-    // Webhooks are answered at their plain paths.
+    // Webhooks are served at their plain paths.
     live.take_paths(&json!({}));
     let routes = Arc::new(Routes::new(live, Health::default(), client.clone(), client));
     let transport = Arc::new(Transport::new(Limits::of_server()));
@@ -46,7 +46,7 @@ pub(crate) async fn run() -> Result<()> {
     std::process::exit(0)
 }
 
-/// The server, from outside.
+/// The server process.
 pub(crate) struct Child {
     pub(crate) address: SocketAddr,
     pub(crate) certificate: String,
@@ -75,14 +75,14 @@ impl Child {
         })
     }
 
-    /// What it has in memory, in KiB.
+    /// Resident memory in KiB.
     pub(crate) fn memory(&self) -> Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
         Ok(line.trim().trim_end_matches(" kB").parse()?)
     }
 
-    /// What it has counted.
+    /// The counters that the server printed.
     pub(crate) fn end(&mut self) -> Result<String> {
         drop(self.input.take());
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Objects made by our own schemas, and things that are nearly such objects, are judged by each webhook.
+//! Objects that nearly match our schemas are sent to each webhook.
 #![no_main]
 
 #[path = "../src/generate.rs"]

@@ -1,4 +1,4 @@
-//! Any body of an HTTP request is an admission review that is answered, or is none.
+//! Any body of an HTTP request is answered as an admission review, or refused.
 #![no_main]
 
 #[path = "../src/judged.rs"]

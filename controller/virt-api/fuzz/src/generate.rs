@@ -1,15 +1,15 @@
-//! Values by a schema, and values that are nearly so, from the bytes of a fuzzer.
+//! Values that match or nearly match a schema, generated from the bytes of a fuzzer.
 //!
 //! ```text
 //!  bytes ─► Chance ─► change(schema, value):  walk down some fields, then put what the schema allows there
 //!                                             ─ sometimes what it does not: another type, a number without end
 //! ```
 //!
-//! No byte means nothing more, so that a value is no larger than what the bytes pay for.
+//! Without bytes left nothing is added, so the size of a value is bounded by the number of bytes.
 
 use serde_json::{Map, Value, json};
 
-/// Words that mean something somewhere, or are wrong nearly everywhere.
+/// Words with a special meaning somewhere, or invalid nearly everywhere.
 const WORDS: &[&str] = &[
     "",
     "root",
@@ -66,7 +66,7 @@ const WORDS: &[&str] = &[
     "Europe/Berlin",
 ];
 
-/// Numbers at which something ends.
+/// Boundary numbers.
 const NUMBERS: &[i64] = &[
     0,
     1,
@@ -88,7 +88,7 @@ const NUMBERS: &[i64] = &[
     i64::MIN,
 ];
 
-/// The bytes that decide.
+/// The fuzzer's bytes.
 pub(crate) struct Chance<'a> {
     bytes: &'a [u8],
 }
@@ -98,7 +98,7 @@ impl<'a> Chance<'a> {
         Chance { bytes }
     }
 
-    /// The next byte; nothing is left means 0.
+    /// The next byte; 0 after the end.
     pub(crate) fn byte(&mut self) -> u8 {
         let Some((&byte, rest)) = self.bytes.split_first() else { return 0 };
         self.bytes = rest;
@@ -115,7 +115,7 @@ impl<'a> Chance<'a> {
         self.bytes.is_empty()
     }
 
-    /// So many bytes as a text, whatever they are.
+    /// The next bytes as a text.
     fn text(&mut self) -> String {
         let (text, rest) = self.bytes.split_at(self.below(24).min(self.bytes.len()));
         self.bytes = rest;
@@ -123,10 +123,10 @@ impl<'a> Chance<'a> {
     }
 }
 
-/// Changes a value somewhere, by its schema.
+/// Changes a value somewhere, guided by its schema.
 pub(crate) fn change(schema: &Value, value: &mut Value, chance: &mut Chance<'_>) {
     let (mut schema, mut value) = (schema, value);
-    // A schema is no deeper.
+    // Our schemas are not deeper.
     for _ in 0..32 {
         let stop = chance.byte() & 3 == 3;
         if let (false, Some(fields)) = (stop, schema["properties"].as_object()) {
@@ -151,7 +151,7 @@ pub(crate) fn change(schema: &Value, value: &mut Value, chance: &mut Chance<'_>)
     }
     *value = match chance.byte() {
         255 => Value::Null,
-        // Again and again the same: names twice, lists without end.
+        // Repeats an entry: duplicate names, very long lists.
         254 if value.is_array() => {
             let times = chance.below(300);
             let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -161,7 +161,7 @@ pub(crate) fn change(schema: &Value, value: &mut Value, chance: &mut Chance<'_>)
     };
 }
 
-/// A value that the schema allows, mostly.
+/// A value that mostly matches the schema.
 pub(crate) fn made(schema: &Value, chance: &mut Chance<'_>) -> Value {
     let kind = chance.byte();
     if kind >= 248 {
@@ -214,7 +214,7 @@ fn number(chance: &mut Chance<'_>) -> Value {
     }
 }
 
-/// A word of the schema's own description, one that means something elsewhere, a long one, or any bytes.
+/// A word of the schema's description, a special word, a long one, or any bytes.
 fn text(schema: &Value, chance: &mut Chance<'_>) -> Value {
     let told = schema["description"].as_str().unwrap_or_default();
     let told: Vec<&str> = told.split('`').skip(1).step_by(2).collect();
@@ -228,7 +228,7 @@ fn text(schema: &Value, chance: &mut Chance<'_>) -> Value {
     }
 }
 
-/// What no schema of ours allows there.
+/// A value that no schema of ours permits.
 fn wrong(kind: u8) -> Value {
     match kind & 7 {
         0 => Value::Null,

@@ -1,4 +1,4 @@
-//! What must hold for the answer to any review, whoever wrote the object in it.
+//! Properties of the answer to any review, whoever created its object.
 
 use admission::rules::{Around, Request, judge, review};
 use base64::Engine as _;
@@ -7,18 +7,18 @@ use cluster_model::objects::Plain;
 use cluster_model::webhooks::Webhook;
 use serde_json::{Value, json};
 
-/// An answer without its patch is read by people, and carried by every hop between us and them.
+/// Maximum size of an answer without its patch, which is shown to users and passed on by the API server.
 const LONGEST: usize = 64 << 10;
 
-/// What surrounds a request in a cluster with this KubeVirt object.
+/// Context of a request in a cluster with this KubeVirt object.
 pub(crate) fn around(kubevirt: Value) -> Around {
     let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
     let plain = Plain { object: kubevirt, ..Plain::default() };
     Around { random, ..Around::new("kubevirt", Some(&plain)) }
 }
 
-/// The body is refused, or answered: few causes, short, with a patch that can be applied and has nothing to add to its
-/// own result.
+/// Checks that the body is refused or answered with a few short causes, and a patch that applies and is
+/// complete: a second review adds nothing.
 pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &Around) {
     let Ok(mut request) = Request::read(body) else { return };
     let written = answer(&request, hook, around);
@@ -56,7 +56,7 @@ fn answer(request: &Request, hook: &Webhook, around: &Around) -> Value {
     }
     assert!(length(&response["warnings"]) <= 16, "too many warnings");
     let patch = response["patch"].take();
-    // The name and the uid are the API server's.
+    // The API server sets name and uid.
     let own = request.uid.len() + request.name.len() + request.kind.len();
     let size = response.to_string().len();
     assert!(size <= LONGEST + 6 * own, "{} answers with {size} bytes", hook.path);
@@ -64,7 +64,7 @@ fn answer(request: &Request, hook: &Webhook, around: &Around) -> Value {
     written
 }
 
-/// One step of a JSON patch (RFC 6902); the server refuses what cannot be applied.
+/// Applies one step of a JSON patch (RFC 6902). The server refuses steps that do not apply.
 fn apply(object: &mut Value, step: &Value) {
     let path = step["path"].as_str().expect("a step has a path");
     let Some((parent, last)) = path.rsplit_once('/') else {
@@ -90,7 +90,7 @@ fn apply(object: &mut Value, step: &Value) {
     }
 }
 
-/// A review of this request.
+/// The review of this request.
 #[allow(dead_code, reason = "each target uses its part")]
 pub(crate) fn reviewed(request: &Value) -> Vec<u8> {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})

@@ -1,7 +1,7 @@
-//! What must hold for objects by our schemas, whoever writes them in whatever cluster.
+//! Properties of the answers for objects of our schemas, with any user and cluster settings.
 //!
 //! ```text
-//!  bytes ─► settings (KubeVirt) ─► object and the one before it ─► who, what ─► AdmissionReview ─► judged
+//!  bytes ─► settings (KubeVirt) ─► object and the one before it ─► user, operation ─► AdmissionReview ─► judged
 //! ```
 
 use crate::generate::{Chance, change, made};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Who writes.
+/// Users of the requests.
 const USERS: [&str; 4] = [
     "kubernetes-admin",
     "system:serviceaccount:kubevirt:kubevirt-handler",
@@ -19,7 +19,8 @@ const USERS: [&str; 4] = [
     "system:serviceaccount:kubevirt:kubevirt-apiserver",
 ];
 
-/// Four bytes: the webhook, who asks for what, what the object begins as, how often it is changed. Then the changes.
+/// Four bytes choose the webhook, user and operation, the original object, and the number of changes. The
+/// changes follow.
 pub(crate) fn admission(input: &[u8]) {
     let Some((&[hook, who, begin, changes], rest)) = input.split_first_chunk::<4>() else { return };
     let hook = &WEBHOOKS[usize::from(hook) % WEBHOOKS.len()];
@@ -67,7 +68,7 @@ pub(crate) fn admission(input: &[u8]) {
     judged(&reviewed(&request), hook, &around);
 }
 
-/// The schemas of our kinds, by the kind.
+/// The schemas of our kinds, by kind.
 fn schemas() -> &'static BTreeMap<String, Value> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
     SCHEMAS.get_or_init(|| {
@@ -79,7 +80,7 @@ fn schemas() -> &'static BTreeMap<String, Value> {
     })
 }
 
-/// Of metadata the schema says nothing: it is the server's own. What is read of it here is what we need.
+/// The API server validates metadata itself. This schema has the fields that we read.
 fn with_metadata((kind, mut schema): (String, Value)) -> (String, Value) {
     let word = json!({"type": "string"});
     let words = json!({"type": "object", "additionalProperties": word});
@@ -90,7 +91,7 @@ fn with_metadata((kind, mut schema): (String, Value)) -> (String, Value) {
     (kind, schema)
 }
 
-/// The kind that a webhook judges, and a good object of it.
+/// The kind of a webhook, and a valid object of it.
 fn begun(path: &str) -> (&'static str, Value) {
     let spec = json!({
         "domain": {

@@ -1,4 +1,4 @@
-//! What must hold for any body that is sent to a webhook.
+//! Properties of the answer to any body sent to a webhook.
 
 use crate::judged::{around, judged};
 use cluster_model::webhooks::WEBHOOKS;

@@ -1,5 +1,5 @@
-//! A small API server: objects by their paths, lists and watches of them, merge patches; and reviews, which it writes down.
-//! The user `ann` may do everything, nobody else anything.
+//! A small API server: objects by path, lists and watches, merge patches, and recorded access reviews. The
+//! user `ann` has all rights, other users none.
 
 use cluster_model::plan::merge;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Who may.
+/// The user with all rights.
 pub(crate) const ANN: &str = "ann";
 
 pub(crate) struct ApiServer {
@@ -20,7 +20,7 @@ pub(crate) struct ApiServer {
 
 struct State {
     objects: Mutex<BTreeMap<String, Value>>,
-    /// What has changed: a path and the object, by version.
+    /// Changes by version: path and object.
     changes: Mutex<Vec<(String, Value)>>,
     version: watch::Sender<usize>,
     reviews: Mutex<Vec<Value>>,
@@ -48,7 +48,7 @@ impl ApiServer {
         ApiServer { address, state }
     }
 
-    /// There is such an object from now on, and whoever watches it is told.
+    /// Creates or replaces an object, and notifies the watches.
     pub(crate) fn has(&self, path: &str, mut object: Value) {
         let segments: Vec<&str> = path.split('/').collect();
         object["metadata"]["name"] = json!(segments.last());
@@ -62,12 +62,12 @@ impl ApiServer {
         self.state.objects.lock().unwrap().get(path).cloned().unwrap_or_default()
     }
 
-    /// The specs of the SubjectAccessReviews that were asked since this was called last.
+    /// The specs of the SubjectAccessReviews since the last call.
     pub(crate) fn reviews(&self) -> Vec<Value> {
         std::mem::take(&mut self.state.reviews.lock().unwrap())
     }
 
-    /// The objects that were changed since this was called last.
+    /// The objects that were changed since the last call.
     pub(crate) fn written(&self) -> Vec<String> {
         std::mem::take(&mut self.state.written.lock().unwrap())
     }
@@ -164,7 +164,8 @@ impl State {
         json!({"metadata": {"resourceVersion": version}, "items": items}).to_string()
     }
 
-    /// All that has come since, as soon as there is something: then the watch ends, and is begun anew.
+    /// Sends the changes since a version as soon as there are any. The watch then ends, and the client
+    /// restarts it.
     async fn watch(&self, path: &str, selected: Option<&str>, from: usize) -> String {
         let mut version = self.version.subscribe();
         loop {
@@ -179,7 +180,7 @@ impl State {
             if !lines.is_empty() {
                 return lines.concat();
             }
-            // Somebody may wait for the end of the test.
+            // A waiting watch must not delay the end of the test.
             if tokio::time::timeout(Duration::from_secs(3600), version.changed()).await.is_err() {
                 return String::new();
             }
@@ -193,14 +194,14 @@ fn not_found() -> (u16, String) {
     (404, said.to_string())
 }
 
-/// The path is of one object, not of all of a kind.
+/// True for the path of an object, not of a list.
 fn is_of_one(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
     let rest = if parts[0] == "api" { &parts[2..] } else { &parts[3..] };
     if rest[0] == "namespaces" { rest.len() > 3 } else { rest.len() > 1 }
 }
 
-/// An object is one of a list.
+/// True if an object belongs to a list.
 fn is_in(object: &str, list: &str, selected: Option<&str>) -> bool {
     let name = object.strip_prefix(list).and_then(|rest| rest.strip_prefix('/'));
     name.is_some_and(|name| !name.contains('/') && selected.is_none_or(|selected| name == selected))

@@ -1,4 +1,4 @@
-//! Authorities, and the certificates that they sign.
+//! CAs and certificates signed by them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate with this common name, which is the name of the server too.
+    /// A server certificate with this common name, which is also its DNS name.
     pub(crate) fn signs(&self, name: &str, purposes: &[Purpose]) -> Identity {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -41,7 +41,7 @@ impl Authority {
         Identity { certificate, key: key.serialize_pem() }
     }
 
-    /// One that a client shows.
+    /// A client certificate.
     pub(crate) fn client(&self, name: &str) -> Identity {
         self.signs(name, &[Purpose::ClientAuth])
     }
@@ -54,7 +54,7 @@ impl Authority {
 }
 
 impl Identity {
-    /// As a secret of the type `kubernetes.io/tls` has it.
+    /// The Secret of the type `kubernetes.io/tls` with it.
     pub(crate) fn secret(&self) -> Value {
         json!({"data": {"tls.crt": STANDARD.encode(&self.certificate), "tls.key": STANDARD.encode(&self.key)}})
     }

@@ -1,4 +1,4 @@
-//! A client that says word for word what a test wants it to say.
+//! A client that sends exactly the bytes of a test.
 
 use crate::authority::Identity;
 use rustls::pki_types::ServerName;
@@ -13,21 +13,21 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// More than anything takes here, by far.
+/// Time-out that no step reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(300);
-/// The name in virt-api's certificate.
+/// DNS name in virt-api's certificate.
 pub(crate) const VIRT_API: &str = "virt-api.kubevirt.svc";
 
 pub(crate) type Connection = TlsStream<TcpStream>;
 
-/// Somebody who can reach virt-api.
+/// A client of virt-api.
 #[derive(Clone)]
 pub(crate) struct Client {
     connector: TlsConnector,
     to: SocketAddr,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -36,7 +36,7 @@ pub(crate) struct Answer {
 }
 
 impl Client {
-    /// Believes these authorities, and shows this certificate if there is one.
+    /// A client that trusts these CAs, with a certificate or without.
     pub(crate) fn new(to: SocketAddr, trusts: Arc<RootCertStore>, shows: Option<&Identity>) -> Client {
         Client::speaking(b"http/1.1", to, trusts, shows)
     }
@@ -62,7 +62,7 @@ impl Client {
         self.connect_by(TcpSocket::new_v4()?).await
     }
 
-    /// The kernel keeps little of what this one does not read.
+    /// A client with a small receive buffer, for tests that do not read.
     pub(crate) async fn connect_narrow(&self) -> Connection {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(8 << 10).unwrap();
@@ -79,7 +79,7 @@ impl Client {
         timeout(LONG, self.try_connect()).await.expect("no connection is taken").unwrap()
     }
 
-    /// Says all of this on a new connection: its answer, and the connection.
+    /// Sends this on a new connection, and returns the response and the connection.
     pub(crate) async fn says(&self, text: &str) -> (Answer, Connection) {
         let mut connection = self.connect().await;
         say(&mut connection, text.as_bytes()).await.unwrap();
@@ -88,7 +88,7 @@ impl Client {
     }
 }
 
-/// The head of a request without a body, in the name of a user; `more` are further headers, each with its end of line.
+/// The head of a request without a body, for a user. `more` contains further headers, each with its line end.
 pub(crate) fn head(method: &str, path: &str, user: &str, more: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nhost: virt-api\r\nx-remote-user: {user}\r\n{more}\r\n")
 }
@@ -98,7 +98,7 @@ pub(crate) async fn say(connection: &mut Connection, bytes: &[u8]) -> io::Result
     connection.flush().await
 }
 
-/// Reads an answer, whose body has a length.
+/// Reads a response whose body has a length.
 pub(crate) async fn answer(connection: &mut Connection) -> io::Result<Answer> {
     timeout(LONG, read(connection)).await.expect("there is no answer")
 }
@@ -116,10 +116,10 @@ async fn read(connection: &mut Connection) -> io::Result<Answer> {
     Ok(Answer { status, head, body: String::from_utf8(body).unwrap() })
 }
 
-/// Waits until the other end has ended the connection; what it has said until then.
+/// Waits until the server has closed the connection. Returns the bytes received until then.
 pub(crate) async fn ended(connection: &mut Connection) -> Vec<u8> {
     let mut said = Vec::new();
-    // Broken off is ended too.
+    // A reset is an end, too.
     let _ = timeout(LONG, connection.read_to_end(&mut said)).await.expect("it stays open");
     said
 }

@@ -1,4 +1,4 @@
-//! A client of a console: a websocket to a guest.
+//! A console client: a websocket to a guest.
 
 use crate::api_server::ANN;
 use crate::client::{Client, Connection, LONG, head};
@@ -19,7 +19,7 @@ pub(crate) fn upgrade(vmi: &str) -> String {
     head("GET", &format!("{SUBRESOURCES}/virtualmachineinstances/{vmi}/console"), ANN, more)
 }
 
-/// So many of them, ten at a time: no more of one VMI are opened at once.
+/// Opens so many consoles, ten at a time: the number that may be opening for a VMI is limited.
 pub(crate) async fn all<T>(count: usize, open: impl AsyncFn() -> T) -> Vec<T> {
     let mut opened = Vec::with_capacity(count);
     while opened.len() < count {
@@ -28,7 +28,7 @@ pub(crate) async fn all<T>(count: usize, open: impl AsyncFn() -> T) -> Vec<T> {
     opened
 }
 
-/// A console, as bytes of a websocket.
+/// A console, as the bytes of a websocket.
 pub(crate) async fn raw(client: &Client, vmi: &str) -> Connection {
     let (answer, connection) = client.says(&upgrade(vmi)).await;
     assert_eq!(answer.status, 101, "{answer:?}");
@@ -46,7 +46,7 @@ impl Console {
         self.0.send(Message::Binary(text.as_bytes().to_vec().into())).await.unwrap();
     }
 
-    /// Bytes of the guest, whatever else comes before them.
+    /// The next bytes of the guest, without other frames.
     pub(crate) async fn bytes(&mut self) -> Vec<u8> {
         loop {
             match timeout(LONG, self.0.next()).await.expect("nothing comes").unwrap().unwrap() {
@@ -57,7 +57,7 @@ impl Console {
         }
     }
 
-    /// Waits until the guest has said this, and nothing else.
+    /// Waits until the guest has sent exactly this.
     pub(crate) async fn says(&mut self, text: &str) {
         let mut said = Vec::new();
         while said.len() < text.len() {
@@ -66,13 +66,13 @@ impl Console {
         assert_eq!(String::from_utf8_lossy(&said), text);
     }
 
-    /// What is typed is repeated.
+    /// Types a text, which the guest repeats.
     pub(crate) async fn repeats(&mut self, text: &str) {
         self.types(text).await;
         self.says(text).await;
     }
 
-    /// Waits for the end: its words, where the server has any.
+    /// Waits for the end. Returns the close reason, if there is one.
     pub(crate) async fn ends(&mut self) -> Option<CloseFrame> {
         let last = async {
             loop {

@@ -1,4 +1,4 @@
-//! Consoles: many at once, clients that do not read, clients that are only half there, and proxies that do not like silence.
+//! Consoles: many at once, clients that do not read or are half closed, and proxies with an idle time-out.
 
 use crate::client::{Client, LONG, ended, say};
 use crate::console::{Console, all, raw, upgrade};
@@ -10,7 +10,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-/// What virt-api may have, in KiB.
+/// Limit on virt-api's memory, in KiB.
 const MEMORY: u64 = 100 << 10;
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn two_hundred_consoles_at_once_cost_less_than_100_mib() {
     let typed = consoles.iter_mut().enumerate().map(async |(at, console)| {
         console.says("login: ").await;
         console.repeats(&format!("root-{at}\n")).await;
-        // More than is kept anywhere on the way.
+        // More than all buffers on the way can hold.
         console.repeats(&"0123456789".repeat(5000)).await;
     });
     join_all(typed).await;
@@ -38,7 +38,7 @@ async fn two_hundred_consoles_at_once_cost_less_than_100_mib() {
     assert!(memory < MEMORY, "{memory} KiB");
     drop(consoles);
     scene.handler.has_open(0).await;
-    // What is over is given back.
+    // The memory of closed consoles is released.
     let since = Instant::now();
     while scene.program.files() > files + CONSOLES / 4 {
         assert!(since.elapsed() < LONG, "{} files are open, {files} at first", scene.program.files());
@@ -46,8 +46,8 @@ async fn two_hundred_consoles_at_once_cost_less_than_100_mib() {
     }
 }
 
-/// Whoever has VMs may have launchers too that never open a stream, and heads as fat as they may be. What waits for them
-/// keeps no head, and no more waits of a VMI, and of all, than there are places for.
+/// A tenant's launchers may never open a stream, and request heads may be as large as permitted. A waiting
+/// request keeps no head, and the number of waiting requests is limited per VMI and in total.
 #[tokio::test]
 async fn consoles_that_never_open_hold_a_few_places_each_and_no_memory() {
     let scene = Scene::begin().await;
@@ -76,7 +76,7 @@ async fn consoles_that_never_open_hold_a_few_places_each_and_no_memory() {
     drop(waiting);
 }
 
-/// Neither the guest, nor another reader, nor virt-api's memory.
+/// A client that does not read affects neither the guest, nor another reader, nor virt-api's memory.
 #[tokio::test]
 async fn a_client_that_never_reads_holds_up_nobody() {
     let scene = Scene::begin().await;
@@ -93,7 +93,7 @@ async fn a_client_that_never_reads_holds_up_nobody() {
     }
     other.repeats("still here\n").await;
     scene.start("20 clients that never read").await;
-    // What they type is taken all the same, until they have typed too much without reading.
+    // Their input is still accepted, until it exceeds the buffers because they do not read.
     for connection in &mut stuck {
         say(connection, &masked(0x82, b"ls\n")).await.unwrap();
     }
@@ -105,13 +105,13 @@ async fn a_client_that_never_reads_holds_up_nobody() {
     scene.handler.has_open(0).await;
 }
 
-/// A frame of a client: its first byte, and its content.
+/// A client's frame: its first byte, and its content.
 pub(crate) fn masked(first: u8, content: &[u8]) -> Vec<u8> {
     let size = u8::try_from(content.len()).unwrap();
     [&[first, 0x80 | size, 0, 0, 0, 0], content].concat()
 }
 
-/// A frame that announces so much, and does not have it.
+/// A frame that announces more bytes than it has.
 fn announced(first: u8, size: u64) -> Vec<u8> {
     [&[first, 0x80 | 127][..], &size.to_be_bytes(), &[0; 4], b"a"].concat()
 }
@@ -122,7 +122,7 @@ async fn websockets_that_are_half_there_end_or_wait_by_themselves() {
     scene.runs("quiet");
     scene.runs("waits");
     let aggregator = scene.aggregator();
-    // They say that they will say nothing more, or are gone without a word.
+    // Clients that half-close the connection or disappear.
     let mut half = all(20, async || raw(&aggregator, "quiet").await).await;
     scene.handler.has_open(20).await;
     for connection in &mut half {
@@ -133,12 +133,12 @@ async fn websockets_that_are_half_there_end_or_wait_by_themselves() {
     scene.handler.has_open(20).await;
     drop(gone);
     scene.handler.has_open(0).await;
-    // They ask, and are gone before they are answered.
+    // Clients that disappear before the response.
     for _ in 0..20 {
         let mut connection = aggregator.connect().await;
         say(&mut connection, upgrade("quiet").as_bytes()).await.unwrap();
     }
-    // They wait in the middle of a frame: of that they have as much as they have sent.
+    // Clients that stop in the middle of a frame. Only the received bytes are kept.
     let mut waiting = all(60, async || raw(&aggregator, "waits").await).await;
     for connection in &mut waiting {
         say(connection, &announced(0x82, 64 << 10)).await.unwrap();
@@ -176,7 +176,7 @@ async fn websockets_that_break_the_rules_are_told_so() {
         drop(console);
         scene.handler.has_open(0).await;
     }
-    // Pings whose answers nobody reads.
+    // Pings whose answers are not read.
     let mut connection = raw(&aggregator, "quiet").await;
     let pings = piece(0x89).repeat(1000);
     let floods = async {
@@ -186,7 +186,7 @@ async fn websockets_that_break_the_rules_are_told_so() {
         Ok::<_, std::io::Error>(())
     };
     tokio::select! {
-        // It is closed, taken as a whole, or no more is taken of it.
+        // The connection is closed, or all is accepted, or nothing more is read.
         _ = floods => {}
         () = scene.start("pings whose answers nobody reads") => {}
     }
@@ -196,7 +196,7 @@ async fn websockets_that_break_the_rules_are_told_so() {
     scene.handler.has_open(0).await;
 }
 
-/// Passes on what comes, and cuts a connection that is silent for so long.
+/// A proxy that cuts a connection that is silent for this time.
 async fn proxy(to: std::net::SocketAddr, silence: Duration) -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -228,7 +228,7 @@ async fn proxy(to: std::net::SocketAddr, silence: Duration) -> std::net::SocketA
     address
 }
 
-/// With the interval that is shipped. The same with a short one is a test of package `subresources`.
+/// The shipped interval. Package `subresources` tests a short one.
 #[tokio::test]
 #[ignore = "takes ten minutes: it is run by hand"]
 async fn an_idle_console_stays_for_ten_minutes_behind_a_proxy_that_cuts_after_20_seconds() {
@@ -238,7 +238,7 @@ async fn an_idle_console_stays_for_ten_minutes_behind_a_proxy_that_cuts_after_20
     let through = proxy(scene.program.address, Duration::from_secs(20)).await;
     let identity = scene.front.client(crate::scene::AGGREGATOR);
     let client = Client::new(through, scene.ours.roots(), Some(&identity));
-    // The proxy is one that cuts, long before virt-api would.
+    // The proxy would cut long before virt-api does.
     let (_, mut idle) = client.says("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await;
     let since = Instant::now();
     ended(&mut idle).await;

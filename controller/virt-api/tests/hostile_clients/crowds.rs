@@ -1,23 +1,23 @@
-//! Crowds: connections that only wait, heads that only begin, and clients that ask and never read.
+//! Crowds: idle connections, incomplete heads, and clients that send requests and never read.
 
 use crate::client::{Client, Connection, LONG, answer, say};
 use crate::scene::Scene;
 use futures_util::future::join_all;
 
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
-/// Memory of a connection that only waits, in KiB: TLS, HTTP, and what is known of it here.
+/// Limit on the memory of an idle connection, in KiB: TLS, HTTP, and its state in virt-api.
 const IDLE: u64 = 40;
-/// Memory of everything else, in KiB.
+/// Limit on all other memory, in KiB.
 const REST: u64 = 100 << 10;
 
-/// So many connections, or as many as this process and virt-api may have.
+/// Number of connections, reduced to the file limits of this process and virt-api.
 fn as_many(wanted: usize) -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(3000).clamp(100, wanted)
 }
 
-/// Asks once, so that the connection has proved something, and is idle then. On a busy host the time of a handshake, or of
-/// the first request, may be over before it is this client's turn: it comes again.
+/// Makes one request, so that the connection is trusted, and leaves it idle. On a busy host the time-out of a
+/// handshake or of the first request may pass: it is then repeated.
 async fn idle(client: Client, then: &str) -> Connection {
     let asked = async || {
         let mut connection = client.try_connect().await?;
@@ -58,7 +58,7 @@ async fn ten_thousand_idle_connections_hold_up_nobody() {
     drop(crowd);
 }
 
-/// The head of a request is nobody's before it has ended: it must not be what memory is spent on.
+/// An incomplete head belongs to no user, and must not use much memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heads_that_only_begin_cost_little() {
     let scene = Scene::begin().await;
@@ -86,7 +86,7 @@ async fn clients_that_ask_and_never_read_hold_up_nobody() {
     for _ in 0..20 {
         let some = (0..10).map(async |_| {
             let mut connection = stranger.connect().await;
-            // It may not be taken as a whole.
+            // The server may refuse it before it is sent completely.
             let said = say(&mut connection, asks.as_bytes());
             let _ = tokio::time::timeout(std::time::Duration::from_secs(1), said).await;
             connection

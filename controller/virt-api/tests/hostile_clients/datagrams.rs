@@ -1,4 +1,4 @@
-//! Ports of UDP whose clients never read, while the guest sends as much as it can.
+//! UDP ports whose clients never read, while the guest sends as much as it can.
 
 use crate::api_server::ANN;
 use crate::client::{answer, head, say};
@@ -8,13 +8,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UdpSocket;
 
-/// What virt-api may have of one such stream, in KiB: a datagram that it has heard, the message that is made of it, and
-/// what TLS has of it; and what is kept of a client's own.
+/// Limit on virt-api's memory for such a stream, in KiB: a received datagram, its message, its TLS records,
+/// and the input of the client.
 const OF_A_STREAM: u64 = 512;
 
-/// An address of this host that a guest could have: virt-api dials no loopback.
+/// A non-loopback address of this host, since virt-api does not dial loopback addresses of guests.
 fn own() -> Option<IpAddr> {
-    // Nothing is sent; the kernel says by which address it would be.
+    // Nothing is sent: the kernel chooses the source address at `connect`.
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     socket.connect((Ipv4Addr::new(203, 0, 113, 1), 9)).ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
@@ -49,7 +49,7 @@ async fn ports_of_udp_whose_clients_never_read_cost_little_memory_and_hold_up_no
         clients.push(client);
         peers.push(peer);
     }
-    // Far more than the kernel keeps for any of them: the rest is lost.
+    // Far more than the kernel's buffers: the rest is lost.
     let datagram = vec![b'x'; 60_000];
     for _ in 0..64 {
         for peer in &peers {
@@ -57,7 +57,7 @@ async fn ports_of_udp_whose_clients_never_read_cost_little_memory_and_hold_up_no
         }
     }
     scene.start("ports of UDP whose clients never read").await;
-    // And they say what no guest hears in time.
+    // They also send more than the guest reads.
     for client in &mut clients {
         say(client, &masked(0x82, b"hello").repeat(100)).await.unwrap();
     }
@@ -66,9 +66,9 @@ async fn ports_of_udp_whose_clients_never_read_cost_little_memory_and_hold_up_no
     let each = memory.saturating_sub(before) / STREAMS as u64;
     eprintln!("{STREAMS} ports of UDP: virt-api had at most {} MiB, {each} KiB for each", memory >> 10);
     assert!(each < OF_A_STREAM, "{each} KiB for each: {before} KiB at first, then {memory} KiB");
-    // They were there all the time, and each has something to read.
+    // All streams were open all the time, and each has data to read.
     for client in &mut clients {
-        // A message of bytes, whole, whose length follows.
+        // A complete binary message with an extended length.
         assert_eq!(client.read_u16().await.unwrap(), 0x827e);
         assert_eq!(usize::from(client.read_u16().await.unwrap()), datagram.len());
     }

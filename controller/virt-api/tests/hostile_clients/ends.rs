@@ -1,4 +1,4 @@
-//! What changes under open consoles: certificates, and the program itself, which ends.
+//! Changes under open consoles: new certificates, and the exit of virt-api.
 
 use crate::api_server::ANN;
 use crate::authority::Authority;
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-/// How long virt-api answers on after it was asked to end.
+/// Time that virt-api keeps serving after the signal to end.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Waits until virt-api opens a console for this client.
@@ -41,7 +41,7 @@ async fn certificates_change_and_no_console_ends() {
     let old = scene.aggregator();
     let mut first = Console::open(&old, "echo").await;
     first.says("login: ").await;
-    // Another aggregation authority, and another one of our own: both are believed, the new one signs.
+    // New aggregation CA and new own CA: both old and new ones are trusted, and the new ones sign.
     let (next, front) = (Authority::new(), Authority::new());
     let both = format!("{}{}", next.pem, scene.ours.pem);
     scene.handler.authorities.take(&both).unwrap();
@@ -52,7 +52,8 @@ async fn certificates_change_and_no_console_ends() {
     let mut second = opens(&new, "echo").await;
     second.says("login: ").await;
     first.repeats("still here\n").await;
-    // Whoever shows what is not believed any more is nobody, and who does not believe the new certificate does not stay.
+    // Clients with a certificate of the removed CA are rejected, and clients that do not trust the new server
+    // certificate disconnect.
     let gone = Client::new(to, next.roots(), Some(&scene.front.client(AGGREGATOR)));
     let said = async {
         let mut connection = gone.try_connect().await?;
@@ -61,7 +62,7 @@ async fn certificates_change_and_no_console_ends() {
     };
     assert!(said.await.is_err(), "the old aggregator is still let in");
     assert!(old.try_connect().await.is_err(), "the old certificate is still shown");
-    // virt-handler follows, and the old authority goes.
+    // virt-handler follows, and the old CA is removed.
     scene.handler.shown.take(&next.signs(HANDLER, &[ServerAuth]).secret()).unwrap();
     scene.handler.authorities.take(&next.pem).unwrap();
     scene.api.has(&bundle(), json!({"data": {BUNDLE: next.pem}}));
@@ -80,7 +81,7 @@ async fn a_program_that_ends_lets_its_consoles_go_and_waits_for_nobody_for_ever(
     }
     let aggregator = scene.aggregator();
     let mut consoles = all(20, async || Console::open(&aggregator, "echo").await).await;
-    // These take nothing, or answer nothing, or have begun what they do not end.
+    // Connections that read nothing, answer nothing, or have incomplete requests.
     let stuck = join_all((0..5).map(|_| raw(&aggregator, "loud"))).await;
     let silent = join_all((0..5).map(|_| raw(&aggregator, "quiet"))).await;
     let mut half = aggregator.connect().await;
@@ -89,13 +90,13 @@ async fn a_program_that_ends_lets_its_consoles_go_and_waits_for_nobody_for_ever(
     scene.handler.has_open(30).await;
     let since = Instant::now();
     scene.program.terminate();
-    // It says that no new work is to come, and does what comes all the same.
+    // The server announces that it accepts no new work, and still finishes received requests.
     loop {
         let asked = say(&mut probe, b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n").await;
         match (asked, answer(&mut probe).await) {
             (Ok(()), Ok(answer)) if answer.status == 503 => break,
             (Ok(()), Ok(answer)) => assert_eq!(answer.status, 200),
-            // This host was so busy that the time is over.
+            // On a busy host the time may already have passed.
             _ => break assert!(since.elapsed() >= LINGER, "it answers no more"),
         }
     }

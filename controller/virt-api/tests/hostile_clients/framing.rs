@@ -1,24 +1,25 @@
-//! Where a request ends: whoever can have two readers disagree about it smuggles a second request past the first of them.
+//! Framing of requests: if two servers disagree about the end of a request, a second request can be smuggled
+//! past the first server.
 
 use crate::api_server::ANN;
 use crate::client::{ended, head};
 use crate::scene::{SUBRESOURCES, Scene};
 
-/// The user of requests that are hidden in others; nobody may ever hear of it.
+/// The user of smuggled requests, who must never appear in a review.
 const GHOST: &str = "ghost";
 
-/// A whole request, to be hidden in the body of another.
+/// A complete request, to be hidden in the body of another.
 fn hidden() -> String {
     head("PUT", &format!("{SUBRESOURCES}/virtualmachines/web/stop"), GHOST, "")
 }
 
-/// A request whose body is said to end so, and what comes behind its head.
+/// A request with this framing header, and bytes after its head.
 fn begins(framing: &str, body: &str) -> String {
     let start = format!("{SUBRESOURCES}/virtualmachines/web/start");
     head("PUT", &start, ANN, framing) + body
 }
 
-/// No review was asked about whoever was hidden.
+/// Asserts that no review names the hidden user.
 fn nobody_hidden(scene: &Scene, how: &str) {
     let reviews = scene.api.reviews();
     assert!(reviews.iter().all(|review| review["user"] != GHOST), "{how:?}: {reviews:?}");
@@ -57,12 +58,12 @@ async fn a_request_that_could_end_in_two_places_is_the_last_of_its_connection() 
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n".to_owned(),
             format!("0\r\n\r\n{hidden}"),
         ),
-        // A line that goes on in the next one (obs-fold), and ones that end oddly.
+        // Folded header lines (obs-fold), and odd line ends.
         ("Transfer-Encoding:\r\n chunked\r\n".to_owned(), format!("0\r\n\r\n{hidden}")),
         ("X: a\r\n\tb\r\n".to_owned(), hidden.clone()),
         ("X: a\rTransfer-Encoding: chunked\r\n".to_owned(), format!("0\r\n\r\n{hidden}")),
         ("Transfer-Encoding : chunked\r\n".to_owned(), format!("0\r\n\r\n{hidden}")),
-        // Sizes of chunks.
+        // Chunk sizes.
         ("Transfer-Encoding: chunked\r\n".to_owned(), format!("-1\r\n\r\n{hidden}")),
         ("Transfer-Encoding: chunked\r\n".to_owned(), format!("10000000000000000\r\n{hidden}")),
         ("Transfer-Encoding: chunked\r\n".to_owned(), format!("0x0\r\n\r\n{hidden}")),
@@ -72,7 +73,7 @@ async fn a_request_that_could_end_in_two_places_is_the_last_of_its_connection() 
         scene.halts();
         let how = begins(&framing, &body).replace(&hidden, "…");
         let (first, mut connection) = scene.sends(begins(&framing, &body).as_bytes()).await;
-        // Nothing behind it is read as another request.
+        // The bytes after it are not read as another request.
         let rest = ended(&mut connection).await;
         assert!(rest.is_empty(), "{how:?}: {}", String::from_utf8_lossy(&rest));
         if let Some(first) = first {
@@ -83,7 +84,7 @@ async fn a_request_that_could_end_in_two_places_is_the_last_of_its_connection() 
     scene.start("requests with two ends").await;
 }
 
-/// By HTTP/1.0, where a body in pieces is not known, the connection ends with the answer.
+/// HTTP/1.0 has no chunked bodies: the connection ends with the response.
 #[tokio::test]
 async fn an_old_client_has_one_request() {
     let scene = Scene::begin().await;

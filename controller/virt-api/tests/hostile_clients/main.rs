@@ -1,15 +1,15 @@
-//! virt-api as it is shipped, among clients that mean it ill: what they are answered, what it costs, and whether an honest
-//! `start` is answered meanwhile.
+//! The shipped virt-api with hostile clients: their responses, the cost, and whether an honest
+//! `start` is served meanwhile.
 //!
 //! ```text
-//!  clients, good and bad ── TLS ─► virt-api, a process of its own ── TLS ─► virt-handler, played: guests with consoles
-//!                                     └─ HTTP ─► API server, played: objects, reviews, watches
+//!  clients, good and bad ── TLS ─► virt-api, a process of its own ── TLS ─► virt-handler, simulated: guests with consoles
+//!                                     └─ HTTP ─► API server, simulated: objects, reviews, watches
 //! ```
 //!
-//! No test fails by a clock: the honest request is answered before the hostile ones are let go of, and how long that took
-//! is printed.
+//! No test depends on a clock: the honest request is answered before the hostile ones are released. The time
+//! that this took is printed.
 
-// Helpers of tests are not seen as tests by the lint.
+// The lint does not recognize helpers of tests as test code.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
 mod api_server;

@@ -1,11 +1,11 @@
-//! What is asked about, and what is then done: the path that the API server is asked about is the one that is acted on.
+//! Consistency of authorization and action: the reviewed path is the one that is acted on.
 
 use crate::api_server::ANN;
 use crate::client::head;
 use crate::scene::{SEGMENTS, SUBRESOURCES, Scene, VM};
 use serde_json::json;
 
-/// Nobody is asked about a path that could be read in two ways, and nothing is done.
+/// An ambiguous path is refused without a review, and nothing is done.
 #[tokio::test]
 async fn a_path_with_two_meanings_has_none() {
     let scene = Scene::begin().await;
@@ -57,7 +57,7 @@ async fn a_path_with_two_meanings_has_none() {
     scene.start("paths with two meanings").await;
 }
 
-/// Neither a host in the target, nor a query, a method in a header or another header leads elsewhere.
+/// A host in the target, a query, or headers that override the method or the path do not change the action.
 #[tokio::test]
 async fn what_is_done_is_what_was_asked_about() {
     let scene = Scene::begin().await;
@@ -84,7 +84,7 @@ async fn what_is_done_is_what_was_asked_about() {
         assert!(scene.api.written().iter().all(|path| path.starts_with(VM)), "{target}");
         assert_eq!(scene.api.object(VM)["spec"]["runStrategy"], "Always", "{target}");
     }
-    // Other methods are asked about by their own verb, and do nothing here.
+    // Other methods are reviewed with their own verb, and do nothing here.
     scene.halts();
     for (method, verb) in [("GET", "get"), ("POST", "create"), ("PATCH", "patch"), ("DELETE", "delete")] {
         let answer = scene.says(&head(method, &start, ANN, elsewhere)).await;
@@ -103,7 +103,7 @@ async fn what_is_done_is_what_was_asked_about() {
     assert!(scene.api.reviews().is_empty() && scene.api.written().is_empty());
 }
 
-/// A user that may not learns nothing of what is there.
+/// A user without the right does not learn which objects exist.
 #[tokio::test]
 async fn who_may_not_is_answered_the_same_whatever_is_there() {
     let scene = Scene::begin().await;
@@ -130,8 +130,8 @@ async fn who_may_not_is_answered_the_same_whatever_is_there() {
     scene.handler.has_open(0).await;
 }
 
-/// A review can be made up. It is answered for callers that can read the webhook configurations alone: others get no clone token, and read
-/// no preset of another namespace in what is filled in.
+/// A review can be forged. It is answered only for callers that can read the webhook configurations: others
+/// get no clone token, and read no preset of another namespace from the defaults.
 #[tokio::test]
 async fn a_review_is_answered_below_the_segment_of_the_webhook_configurations_alone() {
     let scene = Scene::begin().await;
@@ -173,7 +173,7 @@ async fn a_review_is_answered_below_the_segment_of_the_webhook_configurations_al
     }
     let log = scene.program.log();
     assert!(SEGMENTS.iter().all(|segment| !log.contains(segment)), "{log}");
-    // What is measured tells none either: the labels are the names of webhooks.
+    // Metrics do not reveal the segment either: their labels are the names of webhooks.
     let metrics = scene.stranger().says("GET /metrics HTTP/1.1\r\nhost: virt-api\r\n\r\n").await.0;
     assert!(SEGMENTS.iter().all(|segment| !metrics.body.contains(segment)), "{metrics:?}");
 }

@@ -1,4 +1,4 @@
-//! The program virt-api.
+//! The program virt-api as a child process.
 
 use crate::client::{Client, LONG, answer, say};
 use cluster_model::uploads::PRIVATE_KEY;
@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::process::Command;
 use std::sync::Arc;
 
-/// The folder of the Secret with the key of upload tokens.
+/// Folder of the Secret with the key of upload tokens.
 const SIGNING_KEY: &str = "signing-key";
 
 pub(crate) struct Program {
@@ -18,7 +18,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Begins with this API server, and waits until it is ready.
+    /// Starts with this API server, and waits until it is ready.
     pub(crate) async fn begin(api_server: &str, trusts: Arc<RootCertStore>) -> Program {
         let (folder, address) = (tempfile::tempdir().unwrap(), free_address());
         let key = folder.path().join(SIGNING_KEY);
@@ -31,7 +31,7 @@ impl Program {
         Program { running, address }
     }
 
-    /// The Secret with the key of upload tokens is there from now on.
+    /// Creates the Secret with the key of upload tokens.
     pub(crate) fn signs_by(&self, key: &[u8]) {
         self.running.mounts(SIGNING_KEY, PRIVATE_KEY, key);
     }

@@ -1,4 +1,4 @@
-//! All that virt-api has around it, and the honest user.
+//! The environment of virt-api, and the honest user.
 
 use crate::api_server::{ANN, ApiServer};
 use crate::authority::Authority;
@@ -16,21 +16,21 @@ use std::time::Instant;
 
 pub(crate) const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/v1/namespaces/n";
 pub(crate) const VM: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web";
-/// The segments of webhook paths: the next one, that of the webhook configurations, and the one before.
+/// Segments of webhook paths: the next one, the used one, and the former one.
 pub(crate) const SEGMENTS: [&str; 3] = [
     "00000000000000000000000000000aaa",
     "00000000000000000000000000000bbb",
     "00000000000000000000000000000ccc",
 ];
-/// The common name in the aggregator's certificate.
+/// Common name in the aggregator's certificate.
 pub(crate) const AGGREGATOR: &str = "front-proxy-client";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/kubevirt/endpointslices/virt-handler-1";
 
 pub(crate) struct Scene {
     pub(crate) api: ApiServer,
-    /// The authority of our own programs.
+    /// CA of our own programs.
     pub(crate) ours: Authority,
-    /// The authority of the aggregator.
+    /// CA of the aggregator.
     pub(crate) front: Authority,
     pub(crate) handler: VirtHandler,
     pub(crate) program: Program,
@@ -56,17 +56,17 @@ impl Scene {
         Scene { api, ours, front, handler, program }
     }
 
-    /// The API server's aggregator.
+    /// The API server's aggregator as a client.
     pub(crate) fn aggregator(&self) -> Client {
         Client::new(self.program.address, self.ours.roots(), Some(&self.front.client(AGGREGATOR)))
     }
 
-    /// Somebody without a certificate.
+    /// A client without a certificate.
     pub(crate) fn stranger(&self) -> Client {
         Client::new(self.program.address, self.ours.roots(), None)
     }
 
-    /// There is a VMI of this name that runs.
+    /// Creates a running VMI of this name.
     pub(crate) fn runs(&self, name: &str) {
         let vmi = json!({
             "metadata": {"uid": format!("uid-of-{name}")},
@@ -89,12 +89,12 @@ impl Scene {
         self.api.has(&format!("/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/{name}"), vmi);
     }
 
-    /// There is a VM that is halted.
+    /// Creates a halted VM.
     pub(crate) fn halts(&self) {
         self.api.has(VM, json!({"spec": {"runStrategy": "Halted", "template": {"spec": {"domain": {}}}}}));
     }
 
-    /// Starts a VM, as an honest user does: it is accepted, and done. On which occasion is printed with the time it took.
+    /// Starts a VM as an honest user, and asserts the effect. Prints the occasion and the time that it took.
     pub(crate) async fn start(&self, among: &str) {
         self.halts();
         let since = Instant::now();
@@ -108,13 +108,13 @@ impl Scene {
         assert_eq!(self.api.object(VM)["spec"]["runStrategy"], "Always");
     }
 
-    /// Says all of this as the aggregator, on a connection of its own.
+    /// Sends this as the aggregator, on a new connection.
     pub(crate) async fn says(&self, text: &str) -> Answer {
         self.aggregator().says(text).await.0
     }
 
-    /// Sends all of this as the aggregator, as far as it is taken: whatever is answered, until the end of the connection
-    /// or of the first answer.
+    /// Sends this as the aggregator, as far as it is accepted. Returns the response, or the bytes until the
+    /// end of the connection.
     pub(crate) async fn sends(&self, bytes: &[u8]) -> (Option<Answer>, Connection) {
         let mut connection = self.aggregator().connect().await;
         let _ = say(&mut connection, bytes).await;
@@ -126,7 +126,7 @@ pub(crate) fn bundle() -> String {
     format!("/api/v1/namespaces/kubevirt/configmaps/{AUTHORITY}")
 }
 
-/// virt-api has a certificate of this authority from now on.
+/// Gives virt-api a certificate of this CA.
 pub(crate) fn shows(api: &ApiServer, authority: &Authority) {
     let path = format!("/api/v1/namespaces/kubevirt/secrets/{}", API.secret);
     let mut secret = authority.signs(VIRT_API, &[ServerAuth, ClientAuth]).secret();
@@ -134,7 +134,7 @@ pub(crate) fn shows(api: &ApiServer, authority: &Authority) {
     api.has(&path, secret);
 }
 
-/// The aggregator has a certificate of this authority from now on.
+/// Gives the aggregator a certificate of this CA.
 pub(crate) fn believes(api: &ApiServer, authority: &Authority) {
     let (namespace, name) = AGGREGATION;
     let list = |names: &[&str]| json!(names).to_string();

@@ -1,4 +1,4 @@
-//! Heads and bodies that never end, and clients that take their time.
+//! Heads and bodies that never end, and slow clients.
 
 use crate::api_server::ANN;
 use crate::client::{answer, ended, head, say};
@@ -6,7 +6,7 @@ use crate::scene::{SUBRESOURCES, Scene};
 use futures_util::future::join_all;
 use std::time::Duration;
 
-/// What virt-api may have, in KiB.
+/// Limit on virt-api's memory, in KiB.
 const MEMORY: u64 = 100 << 10;
 
 #[tokio::test]
@@ -15,7 +15,7 @@ async fn heads_and_bodies_without_end_are_cut_off_and_cost_nothing() {
     let start = format!("{SUBRESOURCES}/virtualmachines/web/start");
     let chunked = head("PUT", &start, ANN, "transfer-encoding: chunked\r\n");
     let half = format!("PUT {start} HTTP/1.1\r\nhost: a\r\nx-remote-user: {ANN}\r\n");
-    // The beginning, what is repeated, and the statuses of answers, where there is one.
+    // The start of the request, the repeated part, and the permitted statuses of a response.
     let cases: [(&str, String, String, &[u16]); 6] = [
         ("a line of a head", format!("{half}x: "), "a".repeat(1 << 10), &[431]),
         ("lines of a head", half.clone(), "x: a\r\n".repeat(200), &[431]),
@@ -28,13 +28,13 @@ async fn heads_and_bodies_without_end_are_cut_off_and_cost_nothing() {
         scene.halts();
         let mut connection = scene.aggregator().connect().await;
         say(&mut connection, begins.as_bytes()).await.unwrap();
-        // As much as is taken; 64 MiB are too much for anybody.
+        // Up to the server's limit; 64 MiB are over every limit.
         let mut taken = 0_usize;
         while taken < 64 << 20 && say(&mut connection, again.as_bytes()).await.is_ok() {
             taken += again.len();
         }
         assert!(taken < 64 << 20, "{what} without end is taken");
-        // A client that goes on while it is refused may miss the words of the refusal: TCP drops them.
+        // A client that keeps sending may miss the refusal, because TCP drops it.
         if let Ok(said) = answer(&mut connection).await {
             assert!(statuses.contains(&said.status), "{what}: {said:?}");
         }
@@ -50,7 +50,7 @@ async fn heads_and_bodies_without_end_are_cut_off_and_cost_nothing() {
     scene.start("requests without end").await;
 }
 
-/// They are ended by virt-api itself, in its own time; and told why, where there is somebody to tell.
+/// virt-api ends them after its own time-out, with a response if the client can receive one.
 #[tokio::test]
 async fn clients_that_take_their_time_hold_up_nobody() {
     let scene = Scene::begin().await;
@@ -68,7 +68,7 @@ async fn clients_that_take_their_time_hold_up_nobody() {
         let announced = head("PUT", &start, ANN, "content-length: 100\r\n") + "{";
         bodies.extend(join_all((0..5).map(|_| connect(aggregator.clone(), announced.clone()))).await);
     }
-    // This one says how long a piece of its body is, for as long as it may.
+    // This client sends the size of a chunk, as long as the limit permits.
     let mut zeros = connect(aggregator, head("PUT", &start, ANN, "transfer-encoding: chunked\r\n")).await;
     scene.start("200 half heads and 100 bodies that do not come").await;
     while say(&mut zeros, &[b'0'; 100]).await.is_ok() {

@@ -1,4 +1,5 @@
-//! Tokens for uploads: whoever may create an UploadTokenRequest gets one for the PVC it names, and nobody else gets any.
+//! Upload tokens: a user who may create an UploadTokenRequest gets one for the named PVC, and other users get
+//! none.
 
 use crate::api_server::ANN;
 use crate::scene::Scene;
@@ -10,7 +11,7 @@ const KEY: &[u8] = include_bytes!("../../../serve/src/token/one.pem");
 const PUBLIC: &[u8] = include_bytes!("../../../serve/src/token/one.pub.pem");
 const REQUESTS: &str = "/apis/upload.cdi.kubevirt.io/v1beta1/namespaces/n/uploadtokenrequests";
 
-/// A request of a user with this body.
+/// A user's request with this body.
 fn request(method: &str, path: &str, user: &str, body: &Value) -> String {
     let body = body.to_string();
     format!(
@@ -40,7 +41,7 @@ async fn a_token_is_for_who_may_and_for_the_pvc_that_is_named() {
     verifier.take(PUBLIC).unwrap();
     let claims = verifier.verify(answer["status"]["token"].as_str().unwrap(), Timestamp::now()).unwrap();
     assert_eq!((claims.namespace.as_str(), claims.name.as_str()), ("n", "disk"));
-    // The user was asked about, as the roles name the resource.
+    // The review has the resource as in the roles.
     let reviews = scene.api.reviews();
     let attributes = &reviews.last().unwrap()["resourceAttributes"];
     assert_eq!(
@@ -50,7 +51,7 @@ async fn a_token_is_for_who_may_and_for_the_pvc_that_is_named() {
             "resource": "uploadtokenrequests", "subresource": "", "name": "",
         })
     );
-    // `kubectl apply` asks whether there is one, and whoever tries it out gets no token.
+    // `kubectl apply` reads the object first, and a dry run gets no token.
     let one = format!("{REQUESTS}/a");
     let looked = scene.says(&request("GET", &one, ANN, &Value::Null)).await;
     let status: Value = serde_json::from_str(&looked.body).unwrap();
@@ -77,7 +78,7 @@ async fn nobody_else_gets_a_token() {
     let refused = scene.says(&asks).await;
     assert_eq!(refused.status, 401);
     assert!(refused.body.contains("cannot create resource \"uploadtokenrequests\""), "{}", refused.body);
-    // Whoever is not the aggregator may call itself what it likes.
+    // Names in the headers of a client other than the aggregator are ignored.
     let asks = request("POST", REQUESTS, ANN, &wanted);
     let (refused, _) = scene.stranger().says(&asks).await;
     assert_eq!((refused.status, refused.body.contains("token\":")), (401, false), "{}", refused.body);

@@ -1,4 +1,4 @@
-//! Who somebody is: what the aggregator says beside its certificate, and no header that looks like it.
+//! Authentication: the aggregator's headers with its certificate, and look-alike headers.
 
 use crate::api_server::ANN;
 use crate::client::{Client, answer, head, say};
@@ -10,7 +10,7 @@ fn start() -> String {
     format!("{SUBRESOURCES}/virtualmachines/web/start")
 }
 
-/// Nobody was asked about, and nothing was done.
+/// Asserts that there was no review and no change.
 fn nothing(scene: &Scene) {
     assert_eq!(scene.api.reviews(), [] as [Value; 0]);
     assert_eq!(scene.api.written(), [] as [String; 0]);
@@ -22,18 +22,19 @@ async fn a_user_is_believed_beside_the_aggregators_certificate_alone() {
     scene.halts();
     let text = head("PUT", &start(), ANN, "x-remote-group: system:masters\r\n");
     let (to, roots) = (scene.program.address, scene.ours.roots());
-    // Who shows no certificate is served discovery, and is nobody.
+    // A client without a certificate gets discovery, and no user.
     let (refused, _) = scene.stranger().says(&text).await;
     assert_eq!(refused.status, 401, "{refused:?}");
     assert!(refused.body.contains("only the API server may ask here, with its certificate"), "{refused:?}");
-    // A client of the aggregation authority that is not the aggregator.
+    // A client of the aggregation CA that is not the aggregator.
     for name in ["kubelet", "front-proxy-client.example", "FRONT-PROXY-CLIENT", ""] {
         let other = Client::new(to, scene.ours.roots(), Some(&scene.front.client(name)));
         let (refused, _) = other.says(&text).await;
         assert_eq!(refused.status, 401, "{name:?}: {refused:?}");
         assert!(refused.body.contains("is not among requestheader-allowed-names"), "{name:?}: {refused:?}");
     }
-    // The right name, and another authority: our own (virt-handler, stolen), or one that anybody makes; or not for clients.
+    // The right name with another CA: our own (a stolen virt-handler key), a self-made one, or a certificate
+    // not for clients.
     let anybodys = crate::authority::Authority::new();
     let identities = [
         scene.ours.client(AGGREGATOR),
@@ -43,7 +44,7 @@ async fn a_user_is_believed_beside_the_aggregators_certificate_alone() {
     ];
     for identity in identities {
         let client = Client::new(to, roots.clone(), Some(&identity));
-        // By TLS 1.3 the client hears of it after its own handshake.
+        // With TLS 1.3 the client sees the rejection after its own handshake.
         let said = async {
             let mut connection = client.try_connect().await?;
             say(&mut connection, text.as_bytes()).await?;
@@ -68,7 +69,7 @@ async fn a_user_who_is_named_twice_is_nobody() {
         let refused = scene.says(&head("PUT", &start(), ANN, more)).await;
         assert_eq!(refused.status, 401, "{more:?}: {refused:?}");
         assert!(refused.body.contains("more than once"), "{more:?}: {refused:?}");
-        // An empty one does not make room for another.
+        // An empty header does not permit another one.
         let refused = scene.says(&head("PUT", &start(), "", more)).await;
         assert_eq!(refused.status, 401, "{more:?}: {refused:?}");
     }
@@ -87,7 +88,7 @@ async fn headers_that_look_like_the_aggregators_name_nobody() {
         Impersonate-Group: system:masters\r\nX-Remote-Extra: a\r\nX-Remote-Extra-: a\r\nX_Remote_Extra_a: b\r\n\
         X-Forwarded-For: 127.0.0.1\r\nForwarded: for=127.0.0.1\r\nAuthorization: Bearer root\r\n\
         Authorization: Basic cm9vdDpyb290\r\n";
-    // What a client has the aggregator drop is dropped by nobody here: it has come from the aggregator itself.
+    // virt-api does not apply `Connection` options of a client: the aggregator has sent the header itself.
     for more in
         [lookalikes, "Connection: X-Remote-User, X-Remote-Group\r\n", "Connection: keep-alive, te\r\n"]
     {
@@ -102,7 +103,7 @@ async fn headers_that_look_like_the_aggregators_name_nobody() {
         scene.halts();
         scene.api.written();
     }
-    // Alone they are nobody; what is no header is no request.
+    // Alone they name no user. Invalid headers make the request invalid.
     let alone = format!("PUT {} HTTP/1.1\r\nhost: a\r\n{lookalikes}\r\n", start());
     assert_eq!(scene.says(&alone).await.status, 401);
     for wrong in [
@@ -116,14 +117,14 @@ async fn headers_that_look_like_the_aggregators_name_nobody() {
         let answer = scene.says(&head("PUT", &start(), ANN, &format!("{wrong}\r\n"))).await;
         assert_eq!(answer.status, 400, "{wrong:?}: {answer:?}");
     }
-    // Bytes that are no text, in the one header that counts.
+    // Bytes that are not text, in the user header.
     let text = head("PUT", &start(), "an\u{e9}", "");
     assert_eq!(scene.says(&text).await.status, 401);
     nothing(&scene);
 }
 
-/// Somebody with groups of a directory has hundreds: the aggregator sends a header for each, by HTTP/1.1 where a websocket is
-/// wanted.
+/// A user in hundreds of directory groups: the aggregator sends a header for each, over HTTP/1.1 for a
+/// websocket.
 #[tokio::test]
 async fn a_user_may_have_many_groups_and_not_without_end() {
     let scene = Scene::begin().await;

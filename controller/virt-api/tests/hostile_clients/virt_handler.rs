@@ -1,5 +1,5 @@
-//! A virt-handler of one node, played: the guests of its VMIs have consoles. `echo…` says `login: ` and repeats what is
-//! typed, `loud…` writes without end, `shut…` never opens, all others are silent.
+//! A simulated virt-handler of one node with the consoles of its guests. `echo…` sends `login: ` and repeats
+//! the input, `loud…` writes without end, `shut…` never opens, and all others are silent.
 
 use crate::authority::{Authority, Identity};
 use api::launcher::STREAM;
@@ -26,7 +26,7 @@ pub(crate) struct VirtHandler {
 }
 
 struct Guests {
-    /// Consoles that are open, or never will be.
+    /// Consoles that are open, or will never be opened.
     open: watch::Sender<usize>,
 }
 
@@ -75,7 +75,7 @@ impl Answers for For {
         tokio::spawn(async move {
             if let Ok(stream) = upgrade.begin().await {
                 guests.open.send_modify(|open| *open += 1);
-                // Whoever reads has gone.
+                // The reader has gone.
                 let _ = guest(&name, stream).await;
                 guests.open.send_modify(|open| *open -= 1);
             }
@@ -111,7 +111,7 @@ async fn guest(name: &str, mut stream: Upgraded) -> std::io::Result<()> {
     loop {
         match stream.read(&mut piece).await? {
             0 => {
-                // As a launcher does: it says its last word in its own time.
+                // As a launcher does: its close frame comes in its own time.
                 let _ = tokio::time::timeout(Duration::from_secs(1), stream.shutdown()).await;
                 return Ok(());
             }
