@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// A launcher that answers each connection with the next of these bytes, and closes.
+/// A launcher that answers each connection with the next of these texts, and closes it.
 struct Fake(tempfile::TempDir);
 
 impl Connector<Option<Process>> for Fake {
@@ -33,7 +33,7 @@ fn fake(answers: Vec<Vec<u8>>) -> Client {
             let (mut stream, _) = listener.accept().unwrap();
             let mut head = [0; 4096];
             let _ = stream.read(&mut head).unwrap();
-            // Whoever has read enough hangs up.
+            // The client closes the connection after the answer.
             drop(stream.write_all(&answer));
         }
     });
@@ -58,8 +58,8 @@ async fn a_refusal_is_told_in_its_own_words() {
     assert!(said.contains("the launcher of test/a answers /v1/info with 500"), "{said}");
 }
 
-/// The faults of a VMI are final, and nothing else is: a node that is full, or a launcher of an older version, which answers with the
-/// same status whatever has failed.
+/// Only faults of a VMI are final. A full node is not, nor is a launcher of an older version, which answers
+/// with the same status for every failure.
 #[tokio::test]
 async fn a_vmi_is_refused_for_its_faults_alone() {
     let fault = json!([{"reason": "FieldValueInvalid", "message": "no", "field": "spec.a"}]);
@@ -81,7 +81,7 @@ async fn a_vmi_is_refused_for_its_faults_alone() {
     }
 }
 
-/// What a launcher says ends in virt-handler's log, which people read.
+/// Text from a launcher ends up in virt-handler's log.
 #[tokio::test]
 async fn a_launchers_words_are_one_short_line() {
     let long = format!("a\nINFO forged: all is well{}", "x".repeat(LARGEST / 2));
@@ -171,7 +171,7 @@ async fn a_state_is_shorter_than_an_answer() {
     assert_eq!(states.next().await.unwrap_err().kind(), ErrorKind::Refused);
 }
 
-/// A launcher that begins an answer, and then says a piece of it whenever it is told to. It is given so much time.
+/// A launcher that begins an answer, and sends a piece of it on demand. The client has this time limit.
 fn slow(patience: Timeouts) -> (Client, mpsc::Sender<Vec<u8>>) {
     let place = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(place.path().join("s")).unwrap();
@@ -179,7 +179,7 @@ fn slow(patience: Timeouts) -> (Client, mpsc::Sender<Vec<u8>>) {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").unwrap();
-        // Whoever has had enough hangs up.
+        // The client closes the connection after its time limit.
         while told.recv().is_ok_and(|piece| stream.write_all(&piece).is_ok()) {}
     });
     let Client(client) = Client::new("test/a", Arc::new(Fake(place)));
@@ -191,7 +191,7 @@ async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
     let answer = Duration::from_millis(500);
     let (client, tell) = slow(Timeouts { answer, ..Timeouts::default() });
     let trickle = async {
-        // The one at the other end of the channel goes when it is hung up on.
+        // The receiver is dropped when the connection is closed.
         while tell.send(b" ".to_vec()).is_ok() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -208,15 +208,15 @@ async fn an_answer_that_comes_byte_by_byte_has_a_time_for_all_of_it() {
 
 #[tokio::test]
 async fn a_state_that_has_begun_comes_to_its_end_or_is_given_up_however_often_it_is_asked_for() {
-    // To begin an answer is one thing, and may take its time on a busy host; a state is another.
+    // The beginning of an answer may take its time on a busy host; a state has its own limit.
     let state = Duration::from_millis(200);
     let (client, tell) = slow(Timeouts { state, ..Timeouts::default() });
     let (mut states, _) = client.watch().await.unwrap();
     let silent = timeout(state * 3, states.next()).await;
     assert!(silent.is_err(), "to say nothing is no fault");
-    // The keeper asks anew whenever anything else happens.
+    // The keeper cancels and repeats the read at any other event.
     let said = loop {
-        // A byte now and then, sooner than the time for a whole state ends.
+        // One byte from time to time, always before the time limit of a whole state.
         drop(tell.send(b" ".to_vec()));
         if let Ok(said) = timeout(Duration::from_millis(20), states.next()).await {
             break said.unwrap_err().to_string();

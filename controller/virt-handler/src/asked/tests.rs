@@ -1,4 +1,5 @@
-//! virt-api and others, by real TLS: who is answered, what is passed on, and whom a launcher can hold up.
+//! Requests of virt-api and other clients over real TLS: authentication, forwarding, and the limits that a
+//! launcher can exhaust.
 
 use super::played::{Scene, VIRT_API};
 use super::*;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
-/// More than anything here takes.
+/// Far more time than any step takes.
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -38,7 +39,7 @@ async fn what_is_on_the_list_is_passed_on_with_its_refusals() {
     let said = web.vnc(Access::Alone).await.unwrap_err();
     assert_eq!((said.status(), said.to_string().as_str()), (Some(409), "not now (wait)"));
     assert_eq!(said.refusal().unwrap().hint.as_deref(), Some("wait"));
-    // What would be virt-handler's word about virt-api is not a launcher's to say.
+    // A launcher cannot send refusals that look like virt-handler's own about virt-api.
     assert_eq!(web.users().await.unwrap_err().status(), Some(502));
     let exec = Exec { command: "id".into(), args: Vec::new(), input: None, timeout: None };
     assert_eq!(web.exec(&exec, LONG).await.unwrap_err().status(), Some(404));
@@ -83,7 +84,7 @@ async fn a_stream_goes_both_ways_and_a_vmi_has_so_many() {
     stream.flush().await.unwrap();
     stream.read_exact(&mut said).await.unwrap();
     assert_eq!(&said, b"login: root");
-    // One way ends first.
+    // One direction ends first.
     stream.shutdown().await.unwrap();
     let mut rest = String::new();
     stream.read_to_string(&mut rest).await.unwrap();
@@ -121,7 +122,7 @@ async fn a_launcher_that_opens_no_stream_holds_a_few_places_of_its_own_vmi() {
     assert_eq!(said.status(), Some(429));
     let why = format!("{OPENING} streams of n/silent wait for the launcher to answer already; try again");
     assert_eq!(said.to_string(), why);
-    // Who has answered leaves the place to the next.
+    // An answered request frees its place for the next.
     let (web, mut open) = (scene.virt_api("web"), Vec::new());
     for _ in 0..=OPENING {
         open.push(web.console(Access::Write).await.unwrap());
@@ -136,7 +137,7 @@ async fn pictures_that_trickle_leave_a_place_for_that_of_another_vmi() {
     let read = scene.trickles(&["slow", "slower"]);
     for name in ["slow", "slower"] {
         let slow = scene.virt_api(name);
-        // Whatever becomes of one, the next is asked for.
+        // After the end of one request, the next is sent, whatever its result.
         asking.spawn(async move {
             loop {
                 drop(slow.screenshot().await);
@@ -158,7 +159,7 @@ async fn a_launcher_that_says_nothing_holds_up_its_own_vmi_alone() {
         let silent = silent.clone();
         waiting.spawn(async move { silent.screenshot().await.map(drop) });
     }
-    // One waits for the picture; the others are told that it does.
+    // One waits for the screenshot; the others are told so.
     for _ in 1..REQUESTS {
         let said = waiting.join_next().await.unwrap().unwrap().unwrap_err();
         assert_eq!(said.status(), Some(429), "{said}");

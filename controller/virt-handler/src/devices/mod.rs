@@ -5,7 +5,7 @@
 //!      │                           ▲
 //!      └── ListAndWatch, Allocate ─┘ ◄── health: the device opens, and for kvm: the probe said `full`
 //!
-//!  kubelet begins anew: its socket is another, ours is gone ─► listen and register again
+//!  kubelet restarts: its socket is new, ours is gone ─► listen and register again
 //! ```
 //!
 //! Each of these devices is shared: it is advertised as many times as the node may have VMIs. An unhealthy

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
 
-/// A container's root with an empty /dev, and a file of the host's beside it.
+/// A container's root with an empty /dev, and a file of the host beside it.
 fn root() -> (tempfile::TempDir, PathBuf) {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir_all(place.path().join("root/dev/net")).unwrap();
@@ -38,7 +38,7 @@ fn with(mut devices: Value) -> Machine {
     Machine::check_again(&api::wire::read(vmi).unwrap()).unwrap()
 }
 
-/// As in the faults of container runtimes that took a link at /dev/null for the device.
+/// As in bugs of container runtimes that took a link at /dev/null for the device.
 #[test]
 fn what_is_no_device_at_a_devices_path_is_not_given_away() {
     let (place, victim) = root();
@@ -56,7 +56,7 @@ fn what_is_no_device_at_a_devices_path_is_not_given_away() {
     assert_eq!((after.uid(), after.gid(), after.mode()), (before.uid(), before.gid(), before.mode()));
     fs::remove_file(&at).unwrap();
 
-    // A folder on the way that leads elsewhere.
+    // A link among the parent folders.
     fs::create_dir(place.path().join("elsewhere")).unwrap();
     fs::hard_link(&victim, place.path().join("elsewhere/tun")).unwrap();
     fs::remove_dir(place.path().join("root/dev/net")).unwrap();
@@ -84,7 +84,7 @@ fn a_pods_own_node_of_a_device_is_the_launchers() {
     assert_eq!(owners(), [107, 0, 0, 0], "the VMI has no devices of the node");
     own(&folder, &with(json!({"autoattachVSOCK": true}))).unwrap();
     assert_eq!(owners(), [107, 0, 0, 107]);
-    // What is no device stays as it is.
+    // An entry that is not a device stays unchanged.
     fs::write(dev.join("vfio/odd"), "").unwrap();
     own(&folder, &machine(true)).unwrap();
     assert_eq!(owners(), [107; 4]);

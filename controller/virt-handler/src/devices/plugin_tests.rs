@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 const TUN: Device = Device { name: "tun", path: "/dev/null" };
 
-/// A kubelet, as far as it takes registrations.
+/// A fake kubelet that accepts registrations.
 fn kubelet(folder: &Path) -> (tokio::task::JoinHandle<()>, mpsc::UnboundedReceiver<RegisterRequest>) {
     let socket = folder.join("kubelet.sock");
     drop(std::fs::remove_file(&socket));
@@ -83,7 +83,7 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     assert_eq!(given.containers.len(), 2);
     assert_eq!(given.containers[0].devices[0].container_path, "/dev/null");
 
-    // The kubelet begins anew: it empties the folder and knows nobody.
+    // The kubelet restarts: it empties the folder and knows no plug-ins.
     first.abort();
     drop(std::fs::remove_file(folder.path().join(&registered.endpoint)));
     let (_second, mut told) = kubelet(folder.path());
@@ -99,7 +99,7 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
 fn kvm_is_healthy_only_where_the_probe_ran_a_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let findings = folder.path().to_owned();
-    // A device that opens for anyone.
+    // A device that any user may open.
     let kvm = Health { device: Device { name: "kvm", path: "/dev/null" }, findings: findings.clone() };
     assert!(kvm.trouble().unwrap().contains("was not probed"));
     for (verdict, healthy) in [("none", false), ("limited", false), ("full", true)] {

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 /// The largest slack.
 const SLACK: u64 = 1 << 30;
-/// Part of a small file system that is its slack.
+/// Divisor of the size of a small file system: the quotient is its slack.
 const PART: u64 = 20;
-/// Part of the slack that running VMIs may still write to, together.
+/// Divisor of the slack: the quotient is what running VMIs together may still write.
 const SHARE: u64 = 4;
 /// Bytes per second that guests of a node write at most. The interval of looks follows from it.
 const FASTEST: u64 = 2 << 30;

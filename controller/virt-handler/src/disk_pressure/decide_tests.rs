@@ -16,7 +16,7 @@ fn running(uid: &str, taken: u64) -> Growing {
     vmi(uid, Vcpus::Running, taken)
 }
 
-/// What is paused and resumed.
+/// UIDs that are paused and resumed.
 fn step(pressure: &mut Pressure, available: u64, vmis: &[Growing]) -> (Vec<String>, Vec<String>) {
     let Decision { pause, resume, .. } = pressure.step(room(available), vmis);
     (pause, resume)
@@ -85,7 +85,7 @@ fn paused_vmis_are_resumed_when_there_is_room_and_no_others() {
         "more room than for a pause, less than enough"
     );
     assert_eq!(step(&mut pressure, 17 * GIB, &all), (vec![], vec!["full".to_owned()]));
-    // A virt-handler that begins anew resumes what another one paused.
+    // A restarted virt-handler resumes VMIs that the earlier one paused.
     assert_eq!(step(&mut Pressure::default(), 30 * GIB, &all), (vec![], vec!["full".to_owned()]));
     assert_eq!(step(&mut Pressure::default(), 16 * GIB, &all), nothing());
 }
@@ -114,7 +114,7 @@ fn a_vmi_that_comes_to_a_node_that_is_short_is_measured_from_then_on() {
     assert_eq!(step(&mut pressure, 16 * GIB, &[]), nothing());
     assert_eq!(step(&mut pressure, 16 * GIB, &[running("new", 3 * GIB)]), nothing());
     assert_eq!(step(&mut pressure, 15 * GIB, &[running("new", 4 * GIB)]), pauses("new"));
-    // Its name is forgotten with it.
+    // Its UID is forgotten with it.
     assert_eq!(step(&mut pressure, 15 * GIB, &[]), nothing());
     assert!(pressure.before.is_empty());
 }

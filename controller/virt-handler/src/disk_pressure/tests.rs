@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 const MIB: usize = 1 << 20;
-/// For what comes.
+/// Time limit of a wait.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A file system of 64 MiB, on which the kubelet of a node keeps its pods.
@@ -46,7 +46,7 @@ impl Drop for Disk {
     }
 }
 
-/// A VMI with a containerDisk, and a launcher that takes every request and tells what it was.
+/// A VMI with a containerDisk, and a launcher that accepts every request and reports it.
 struct Vm {
     listed: Listed,
     disk: PathBuf,
@@ -63,7 +63,7 @@ impl Vm {
             loop {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let (mut text, mut piece) = (String::new(), [0; 4096]);
-                // Its body is one JSON text behind the head.
+                // The body is one JSON text after the head.
                 let body = loop {
                     let read = stream.read(&mut piece).await.unwrap();
                     text.push_str(std::str::from_utf8(&piece[..read]).unwrap());
@@ -102,7 +102,7 @@ impl Vm {
         self.listed.see(&State { life, reason, ..State::default() });
     }
 
-    /// The guest writes so much more.
+    /// The guest writes this much more.
     fn writes(&self, bytes: usize) {
         let disk = OpenOptions::new().create(true).append(true).open(&self.disk);
         disk.unwrap().write_all(&vec![7; bytes]).unwrap();

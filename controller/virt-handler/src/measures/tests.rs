@@ -1,4 +1,4 @@
-//! What is told of VMIs, and of launchers that mean it ill.
+//! Metrics of VMIs, and of hostile launchers.
 
 use super::*;
 use crate::error::Error;
@@ -96,7 +96,7 @@ fn with_devices(disk: &str, interface: &str) -> Entry {
     }
 }
 
-/// Of this node, which has a machine type that is deprecated.
+/// A node with a deprecated machine type.
 #[test]
 fn what_vmis_have_of_the_node_is_told() {
     let vcpu = |state| VcpuStats { state, ..VcpuStats::default() };
@@ -135,7 +135,7 @@ fn what_vmis_have_of_the_node_is_told() {
     assert!(!text.contains(&format!("kubevirt_vmi_node_cpu_affinity{{{}}}", of("unseen"))), "{text}");
 }
 
-/// Prometheus takes nothing of a page with a longer one.
+/// Prometheus rejects a page with a longer line.
 #[test]
 fn no_label_of_a_page_is_longer_than_1024_bytes() {
     let long = "ü".repeat(5000);
@@ -229,7 +229,7 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
     ] {
         assert!(!text.contains(unknown), "{unknown}: what is not known is not told");
     }
-    // A launcher may call devices as it likes, at each look otherwise.
+    // A launcher may choose device names freely, and change them at each look.
     for (label, count) in [("drive=\"", DISK.len()), ("interface=\"", NETWORK.len() + 2)] {
         assert_eq!(text.matches(label).count(), count, "{label}: a name that is not the spec's\n{text}");
     }

@@ -5,7 +5,7 @@
 //!    look    the pod's card, as the cluster's network made it (netlink)
 //!    plan    Machine.interfaces + Card ─► steps, and a Link for the launcher (pure)
 //!    apply   steps ─► the kernel (netlink, rules, tap); each looks first, so all may be done again
-//!  status    what is told about interfaces (pure)
+//!  status    interfaces of the VMI's status (pure)
 //! ```
 //!
 //! `status` reports the interfaces; `advertise` sends router advertisements to running guests.

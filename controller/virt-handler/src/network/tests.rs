@@ -1,4 +1,4 @@
-//! In namespaces of their own, with a wire between: packets get through as the plan says.
+//! Packets between real namespaces with a wire in between: they pass as planned.
 //!
 //! ```text
 //!  world 10.99.0.1 ─ veth ─ pod: eth0 10.99.0.2, k6t-eth0 ─ veth ─ guest      (a veth in place of QEMU's tap)
@@ -67,7 +67,7 @@ impl Drop for Space {
     }
 }
 
-/// The world, the pod, the guest; none where that cannot be made.
+/// Namespaces of the world, the pod and the guest; `None` if they cannot be made.
 fn spaces() -> Option<(Space, Space, Space)> {
     let there = |program: &str| Command::new(program).arg("-V").output().is_ok();
     if !rustix::process::geteuid().is_root() || !there("ip") || !std::path::Path::new("/dev/net/tun").exists()
@@ -85,7 +85,7 @@ fn spaces() -> Option<(Space, Space, Space)> {
     Some((world, pod, guest))
 }
 
-/// The guest is plugged in where its tap is.
+/// Connects the guest in place of its tap.
 fn plug(pod: &Space, guest: &Space, mac: &str, address: &str, gateway: &str) {
     pod.ip(&format!("link add guest type veth peer name eth0 netns {}", guest.id()));
     pod.ip("link set guest master k6t-eth0 up");
@@ -94,7 +94,7 @@ fn plug(pod: &Space, guest: &Space, mac: &str, address: &str, gateway: &str) {
     guest.ip(&format!("route add default via {gateway}"));
 }
 
-/// Something said by one is heard by the other; gives back whom the hearer saw.
+/// Sends a message from one namespace to another. Returns the sender's address as the receiver saw it.
 fn heard(listener: &TcpListener, mut stream: TcpStream) -> IpAddr {
     let (mut other, from) = listener.accept().unwrap();
     stream.write_all(b"hello").unwrap();
@@ -123,7 +123,8 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// What `ip` calls the launcher's user or group: a package of this machine may have given its number a name.
+/// Name of the launcher's user or group in the output of `ip`: a package of this machine may have named its
+/// ID.
 fn named(database: &str) -> String {
     let found = Command::new("getent").args([database, "107"]).output().unwrap().stdout;
     let line = String::from_utf8(found).unwrap();
@@ -142,14 +143,14 @@ fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
     }
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     let at_guest = guest.listen("10.0.2.2:80");
-    // From outside, by the pod's address: the guest sees who it is.
+    // From outside, to the pod's address: the guest sees the real sender.
     assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
     // From the pod itself.
     assert_eq!(heard(&at_guest, pod.connect("127.0.0.1:80")), ip("10.0.2.1"));
-    // To the outside: the world sees the pod.
+    // To the outside: the world sees the pod's address.
     let at_world = world.listen("10.99.0.1:8080");
     assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
-    // Once more changes nothing, also under a connection.
+    // Repeating it changes nothing, also during a connection.
     let stream = world.connect("10.99.0.2:80");
     assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
     assert_eq!(heard(&at_guest, stream), ip("10.99.0.1"));
@@ -168,7 +169,7 @@ fn named_ports_alone_are_let_in() {
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     let (at_guest, at_pod) = (guest.listen("10.0.2.2:80"), pod.listen("10.99.0.2:81"));
     assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
-    // Of a range, each.
+    // Each port of a range.
     let in_range = ["90", "91", "92"].map(|port| (guest.listen(&format!("10.0.2.2:{port}")), port));
     for (at_guest, port) in &in_range {
         assert_eq!(heard(at_guest, world.connect(&format!("10.99.0.2:{port}"))), ip("10.99.0.1"));
@@ -177,7 +178,7 @@ fn named_ports_alone_are_let_in() {
     assert_eq!(heard(&beyond, world.connect("10.99.0.2:93")), ip("10.99.0.1"));
     // Every other port is the pod's own.
     assert_eq!(heard(&at_pod, world.connect("10.99.0.2:81")), ip("10.99.0.1"));
-    // Rules of others in the same table stay.
+    // Rules of other programs in the same table stay.
     let nft = |words: &str| {
         let id = pod.id().to_string();
         Command::new("nsenter").args(["--net", "-t", &id, "nft"]).args(words.split(' ')).output()
@@ -200,7 +201,7 @@ fn as_many_ports_as_an_interface_may_name_are_let_in() {
         api::machine::network::Port { name: None, number: 2000 + 4 * at, last: 2001 + 4 * at, protocol }
     };
     machine.interfaces[0].ports = (0..most).map(range).collect();
-    // Once more, as after a restart of virt-handler.
+    // Again, as after a restart of virt-handler.
     let links = ready(&machine, &pod.process()).unwrap();
     assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
@@ -212,7 +213,7 @@ fn as_many_ports_as_an_interface_may_name_are_let_in() {
     assert_eq!(heard(&beyond, world.connect("10.99.0.2:2002")), ip("10.99.0.1"));
 }
 
-/// Without a mesh there: the kernel takes the rules, and the sidecar's ports stay the pod's.
+/// Without a running mesh: the kernel accepts the rules, and the sidecar's ports stay the pod's.
 #[test]
 fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
     let Some((world, pod, guest)) = spaces() else { return };
@@ -221,10 +222,10 @@ fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
     let links = ready(&machine, &pod.process()).unwrap();
     assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
-    // What the sidecar dials at the pod's address is the guest's.
+    // Connections of the sidecar to the pod's address reach the guest.
     let at_guest = guest.listen("10.0.2.2:80");
     assert_eq!(heard(&at_guest, pod.connect("10.99.0.2:80")), ip("10.99.0.2"));
-    // The sidecar redirects what comes from the world; where there is none, it stays at the pod.
+    // The sidecar redirects packets from the world; without a sidecar they stay at the pod.
     let at_pod = pod.listen("10.99.0.2:81");
     assert_eq!(heard(&at_pod, world.connect("10.99.0.2:81")), ip("10.99.0.1"));
     let ssh = guest.listen("10.0.2.2:22");
@@ -233,7 +234,8 @@ fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
     assert_eq!(heard(&of_sidecar, pod.connect("127.0.0.1:15000")), ip("127.0.0.1"));
 }
 
-/// The guest has given up its loopback: it sends what is for one to its router, also by the name of one.
+/// A guest without a loopback of its own: it sends packets for loopback addresses to its router, also in
+/// their name.
 #[test]
 fn a_guest_behind_a_masquerade_does_not_reach_the_loopback_of_its_pod() {
     let Some((_world, pod, guest)) = spaces() else { return };
@@ -260,13 +262,14 @@ fn a_guest_behind_a_masquerade_does_not_reach_the_loopback_of_its_pod() {
         hears.recv_from(&mut [0; 8]).map(|(_, from)| from.ip()).ok()
     };
     assert_eq!((told_by("10.0.2.2:0"), told_by("127.8.8.8:0")), (Some(ip("10.0.2.2")), None));
-    // What the pod asks there is the guest's, and is answered.
+    // The pod's connections to it reach the guest, and are answered.
     let at_guest = guest.listen("10.0.2.2:80");
     assert_eq!(heard(&at_guest, pod.connect("127.0.0.1:80")), ip("10.0.2.1"));
-    // What listens on every address of the pod hears the guest at that of the router, as documented.
+    // A program that listens on every address of the pod is reachable for the guest at the router's address,
+    // as documented.
     let for_all = pod.listen("0.0.0.0:15021");
     assert_eq!(heard(&for_all, guest.connect("10.0.2.1:15021")), ip("10.0.2.2"));
-    // It is our rule that keeps the guest out: an empty chain in its place lets all of this in.
+    // Our rule keeps the guest out: with an empty chain in its place, all of this passes.
     let chain = rules::Chain { name: "prerouting", hook: Some(rules::Hook::Raw), rules: vec![] };
     let open = rules::Table { name: "coracle", v6: false, chains: vec![chain] };
     let put = || netlink::rules::put(&mut netlink::Socket::netfilter().unwrap(), &open);
@@ -279,7 +282,7 @@ fn a_guest_behind_a_masquerade_does_not_reach_the_loopback_of_its_pod() {
     no_answer(addresses[0]);
 }
 
-/// The guest's kernel takes the route, and goes through the pod with the address that DHCPv6 would tell it.
+/// The guest's kernel accepts the route, and reaches the pod with the address that DHCPv6 would assign.
 #[test]
 fn a_guest_hears_of_its_router_and_reaches_the_world_in_ipv6() {
     let Some((world, pod, guest)) = spaces() else { return };
@@ -318,7 +321,7 @@ fn a_guest_hears_of_its_router_and_reaches_the_world_in_ipv6() {
     assert!(advertisers(&machine, &pod.process()).unwrap().is_empty());
 }
 
-/// A neighbour that takes the pod for a router gets past none of what the manifest names.
+/// A neighbour that uses the pod as a router reaches only what the manifest permits.
 #[test]
 fn a_neighbour_on_the_segment_reaches_named_ports_alone() {
     let Some((world, pod, guest)) = spaces() else { return };
@@ -333,7 +336,7 @@ fn a_neighbour_on_the_segment_reaches_named_ports_alone() {
         vec![api::machine::network::Port { name: None, number: 80, last: 80, protocol }];
     ready(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
-    // Another address that the guest has given to itself.
+    // Another address that the guest has set itself.
     guest.ip("addr add 10.0.2.9/24 dev eth0");
     world.ip("route add 10.0.2.0/24 via 10.99.0.2");
     let at_guest = guest.listen("0.0.0.0:80");
@@ -354,7 +357,7 @@ fn a_neighbour_on_the_segment_reaches_named_ports_alone() {
         let reached = world.dial(address, Duration::from_secs(2));
         assert!(reached.is_err(), "a neighbour reaches {address} of the guest");
     }
-    // What the guest asks outside is answered, and the pod itself reaches all of its guest.
+    // The guest's connections to the outside are answered, and the pod itself reaches all ports of its guest.
     let at_world = world.listen("10.99.0.1:8080");
     assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
     assert_eq!(heard(&beside, pod.connect("10.0.2.2:81")), ip("10.0.2.1"));
@@ -383,7 +386,7 @@ fn the_pod_forwards_nothing_but_its_guests_packets() {
         vec![api::machine::network::Port { name: None, number: 80, last: 80, protocol }];
     ready(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
-    // A sender that is not the guest's address: the first that the world hears of is the pod.
+    // Packets with a source other than the guest's address: the first that the world receives is the pod's.
     guest.ip("addr add 192.0.2.7/32 dev eth0");
     let bound = |space: &Space, address: &'static str| {
         namespace::inside(&space.process(), || Ok(UdpSocket::bind(address).unwrap())).unwrap()
@@ -394,7 +397,7 @@ fn the_pod_forwards_nothing_but_its_guests_packets() {
         bound(&guest, sender).send_to(b"hello", "10.99.0.1:8125").unwrap();
     }
     assert_eq!(hears.recv_from(&mut [0; 8]).unwrap().1.ip(), ip("10.99.0.2"));
-    // Neighbours of either network, through the pod to the other one; and one that takes the guest's address.
+    // Neighbours of either network send through the pod to the other one; one uses the guest's address.
     let (_at_world, _at_other) = (world.listen("10.99.0.1:8080"), other.listen("10.98.0.2:8080"));
     for (space, address) in [(&world, "10.98.0.2:8080"), (&other, "10.99.0.1:8080")] {
         let reached = space.dial(address, Duration::from_secs(2));
@@ -411,7 +414,7 @@ fn the_pod_forwards_nothing_but_its_guests_packets() {
     assert_eq!(heard(&at_other, guest.connect("10.98.0.2:8081")), ip("10.98.0.1"));
 }
 
-/// The kernel's own words come back, however many rules fail.
+/// The kernel's own errors come back, however many rules fail.
 #[test]
 fn a_batch_that_fails_changes_nothing_and_says_why() {
     let Some((_world, pod, _guest)) = spaces() else { return };
@@ -423,7 +426,7 @@ fn a_batch_that_fails_changes_nothing_and_says_why() {
     let (failed, then) = namespace::inside(&pod.process(), || {
         let mut socket = netlink::Socket::netfilter().unwrap();
         let failed = netlink::rules::put(&mut socket, &wrong).unwrap_err();
-        // Answers that are left of it neither stand in the way of the next nor are taken for its own.
+        // Left-over answers do not block the next request, and are not taken for its answer.
         Ok((failed.kind(), netlink::rules::put(&mut socket, &right).is_ok()))
     })
     .unwrap();
@@ -447,7 +450,7 @@ fn on_a_bridge_the_guest_takes_the_pods_place() {
     assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
     let at_world = world.listen("10.99.0.1:8080");
     assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
-    // The card has nothing any more; what it had is found again.
+    // The card has no settings any more; the earlier ones are found again.
     assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
 }
 
@@ -488,7 +491,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
     assert_eq!(mac, "0a:58:00:00:00:07");
     assert!(pod.ip("link show tap16477688c0e").contains("master k6t-16477688c0e"));
     assert!(pod.ip("addr show eth0").contains("10.99.0.2/24"), "the pod's own card is as it was");
-    // The guest speaks on the wire of that network with the card's MAC, and has what address it likes.
+    // The guest sends on the wire of that network with the card's MAC address, and any IP address.
     pod.ip(&format!("link add guest type veth peer name eth1 netns {}", guest.id()));
     pod.ip("link set guest master k6t-16477688c0e up");
     guest.ip(&format!("link set eth1 address {mac} up"));
@@ -500,7 +503,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
     assert_eq!(ready(&machine, &pod.process()).unwrap(), links, "once more changes nothing");
 }
 
-/// The tap is as a plugin of CNI leaves it.
+/// The tap is as a CNI plugin leaves it.
 #[test]
 fn the_tap_of_a_binding_plugin_is_taken_as_it_is() {
     let Some((_world, pod, _guest)) = spaces() else { return };
@@ -528,7 +531,7 @@ fn the_tap_of_a_binding_plugin_is_taken_as_it_is() {
 fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
     let Some((_world, pod, _guest)) = spaces() else { return };
     let machine = machine("bridge");
-    // A dummy without a note is half made: all is on the card still.
+    // A dummy without a note is half made: all settings are still on the card.
     pod.ip("link add eth0-kep type bridge");
     let card = |process: &Process| {
         namespace::inside(process, || look::card(&mut netlink::Socket::route().unwrap(), "eth0")).unwrap()
@@ -537,7 +540,8 @@ fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
     assert_eq!(before.routes.len(), 1);
     let wanted = ready(&machine, &pod.process()).unwrap();
     assert_eq!(card(&pod.process()), before);
-    // Back to where the dummy has all, and the card is down without its ways under its old name.
+    // Back to the point where the dummy has all settings, and the card is down without its routes under its
+    // old name.
     pod.ip("link set eth0-nic down");
     pod.ip("link set eth0-nic nomaster");
     pod.ip("link set eth0 name eth0-kep");

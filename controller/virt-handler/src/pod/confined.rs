@@ -4,11 +4,11 @@
 //!  Folder::open("/var/lib/kubelet/pods/UID")   ours, trusted: links of the host's own are followed
 //!     └─ .folder("volumes/…/sockets")          openat2(BENEATH, NO_SYMLINKS, NO_MAGICLINKS): refuses every link,
 //!           └─ .held("disk.img")               every `..` that leaves, every absolute path
-//!                 └─ .open(Access::Read)       only what was seen to be a regular file; by the descriptor, not the name
+//!                 └─ .open(Access::Read)       only a checked regular file; by the descriptor, not the name
 //!  process.root()                              a container's own root; mounts in it are followed, `within` keeps inside
 //!     └─ .within(OUTER).folder("vmi-disks/v")  links of the image as far as the outermost mount, none below
-//!           └─ .is_mount()                     what is said to be a volume is mounted; a folder or a link is a tenant's
-//!  process.image()                             the same without what is mounted in it: the image alone
+//!           └─ .is_mount()                     a volume is a mount; a plain folder or a link is a tenant's
+//!  process.image()                             the same without the mounts in it: the image alone
 //! ```
 //!
 //! virt-handler is root, but the tenant who fills a pod's folder is not, and may change it between two of our

@@ -76,7 +76,7 @@ fn a_root_keeps_its_own_links_in_it() {
     symlink("/run", place.path().join("var/run")).unwrap();
     fs::write(place.path().join("run/kubevirt/here"), "").unwrap();
     assert_eq!(folder.within("/var/run/kubevirt").unwrap().names(9).unwrap(), ["here"]);
-    // Out of the root is its own top again: never the host's.
+    // A path out of the root ends at the root itself, never at the host's.
     symlink("/../../etc", place.path().join("var/etc")).unwrap();
     assert_eq!(folder.within("/var/etc").unwrap_err().kind(), ErrorKind::NotFound);
 }
@@ -93,7 +93,7 @@ fn what_is_no_file_is_not_opened_and_a_pipe_does_not_stop_us() {
     }
 }
 
-/// What has been opened in a folder since the last time, by the kernel's own word.
+/// Files opened in a folder since the last call, according to the kernel.
 struct Opened(OwnedFd);
 
 impl Opened {
@@ -114,7 +114,7 @@ impl Opened {
     }
 }
 
-/// Opening alone does harm: a device of a tenant's choosing begins to wind, a pipe lets its writer go.
+/// Opening alone can do harm: a device that a tenant chose begins to wind, a pipe lets its writer go.
 #[test]
 fn what_is_no_file_is_not_even_opened() {
     let (place, folder) = place();
@@ -171,7 +171,8 @@ fn a_new_file_never_takes_the_place_of_another() {
     assert_eq!(fs::read_to_string(place.path().join("file")).unwrap(), "old");
 }
 
-/// Somebody swaps a folder and a link to another tenant's folder as fast as can be; we never write there.
+/// Another thread swaps a folder and a link to another tenant's folder as fast as it can; virt-handler never
+/// writes there.
 #[test]
 fn a_race_leads_nowhere_else() {
     let (place, folder) = place();

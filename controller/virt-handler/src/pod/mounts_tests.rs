@@ -1,4 +1,4 @@
-//! Two processes with a root and mounts of their own each, as containers have them.
+//! Two processes with a root and mount namespace of their own, like containers.
 
 use super::*;
 use crate::pod::played::{Container, may_mount};
@@ -27,7 +27,7 @@ fn a_file_of_one_container_is_seen_in_another_and_nowhere_else() {
     assert_eq!(fs::read_to_string(compute.place.path().join("disks/disk_0.img")).unwrap(), "");
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains("disk_0.img"));
-    // The image may go; whoever reads the disk reads on.
+    // The image may be unmounted; readers of the disk continue.
     drop(image);
     assert_eq!(compute.run("/busybox cat /disks/disk_0.img"), "the disk\n");
 }

@@ -13,7 +13,7 @@ fn whose_a_process_is_the_kernels_groups_say() {
     ));
     assert!(!of("0::/user.slice/5d307ca9-b3ef-428c-8861-06e72d69f223"));
     assert!(!of("0::/kubepods/pod5d307ca9-b3ef-428c-8861-06e72d69f2234/x"));
-    // A name of a container's own choosing must not pass for it.
+    // A name that a container chooses must not match.
     assert!(!of("1:name=/pod5d307ca9-b3ef-428c-8861-06e72d69f223:/other"));
     assert!(!of(""));
 }
@@ -26,7 +26,7 @@ fn whose_container_a_process_is_in_the_kernels_groups_say() {
     assert!(
         of(&format!("{pod}/cri-containerd-01ab.scope")) && of(&format!("{pod}/crio-01ab.scope/container"))
     );
-    // Another container of the pod, a group that this one made, and another pod's.
+    // Another container of the pod, a cgroup that this one made, and another pod's.
     assert!(!of(&format!("{pod}/cri-containerd-02cd.scope")) && !of(&pod));
     assert!(!of(&format!("{pod}/cri-containerd-02cd.scope/01ab")));
     assert!(!of(&format!("{pod}/cri-containerd-f01ab.scope")));
@@ -47,14 +47,14 @@ fn a_limit_is_raised_and_never_lowered() {
     assert_eq!(larger(has, 1 << 20), limit(Some(1 << 20), None));
     assert_eq!(larger(has, 1), has);
     assert_eq!(larger(limit(None, None), 1), limit(None, None));
-    // Of a process that has more than is asked for.
+    // A process with a higher limit than requested.
     let mut child = Command::new("sleep").arg("600").spawn().unwrap();
     let process = Process::of(child.id()).unwrap();
     let before = process.limit(Resource::Memlock).unwrap();
     assert_eq!(before, rustix::process::getrlimit(Resource::Memlock), "a child has its parent's");
     process.raise(Resource::Memlock, 0).unwrap();
     assert_eq!(process.limit(Resource::Memlock).unwrap(), before);
-    // And of one that has less; what it may have at most is left as it is, so that anybody may try this.
+    // A process with a lower limit; the hard limit is kept, so that the test needs no privileges.
     if before.maximum.is_none_or(|most| most >= 8192) {
         let pid = Some(Pid::from_child(&child));
         prlimit(pid, Resource::Memlock, limit(Some(4096), before.maximum)).unwrap();
@@ -98,7 +98,7 @@ fn what_is_held_of_a_process_ends_with_it() {
     assert!(Process::of(child.id()).is_err() && Process::of(0).is_err() && Process::of(u32::MAX).is_err());
 }
 
-/// Between what the socket told and the look into `/proc` the process may end, and its number may become another's.
+/// Between the socket's answer and the look into `/proc`, the process may end and its PID be reused.
 #[test]
 fn a_number_that_is_another_process_by_now_is_not_believed() {
     let mut child = Command::new("sleep").arg("600").spawn().unwrap();
@@ -109,7 +109,7 @@ fn a_number_that_is_another_process_by_now_is_not_believed() {
     assert!(said.to_string().contains("has ended"), "{said}");
 }
 
-/// A process in a user namespace of its own; none where this kernel lets nobody have one.
+/// A process in a user namespace of its own; `None` if this kernel permits none.
 fn with_users_of_its_own(work: impl FnOnce(&Process)) {
     let mut child = Command::new("unshare")
         .args(["--user", "--mount", "--net", "sh", "-c", "echo ready; exec sleep 600"])
@@ -135,7 +135,7 @@ fn is_not_believed(said: Result<()>) {
     assert!(said.to_string().contains("user namespace of its own"), "{said}");
 }
 
-/// There anybody may mount, and go into another root.
+/// In it, any user may mount, and enter another root.
 #[test]
 fn the_files_of_a_process_with_users_of_its_own_are_not_believed() {
     with_users_of_its_own(|process| {
@@ -145,7 +145,7 @@ fn the_files_of_a_process_with_users_of_its_own_are_not_believed() {
     });
 }
 
-/// There anybody may make a network, and own what is in it.
+/// In it, any user may make a network, and own its links.
 #[test]
 fn the_network_of_a_process_with_users_of_its_own_is_not_believed() {
     with_users_of_its_own(|process| is_not_believed(process.network().map(drop)));
@@ -162,7 +162,8 @@ fn the_process_at_the_other_end_is_the_one_that_listens() {
     drop(listener);
 }
 
-/// A process listens, and another goes on with its socket: whoever has its number by then is not who is spoken to.
+/// A process listens, and another continues with its socket: a later process with its PID is not taken for
+/// the listener.
 #[test]
 fn a_listener_that_handed_its_socket_on_and_went_is_nobody() {
     let place = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ fn a_full_queue_is_an_answer_and_not_a_wait() {
         }
         assert!(waiting.len() < 100, "the queue is never full");
     };
-    // What is held is tried again, and works when somebody takes one out.
+    // The held socket is retried, and works once a connection of the queue is accepted.
     listener.accept().unwrap();
     connected(try_connect(socket).unwrap());
 }

@@ -89,7 +89,7 @@ fn a_link_that_is_not_as_the_spec_says_is_changed() {
     assert!(matches!(request, Some(Request::Shutdown { .. })), "{request:?}");
 }
 
-/// Deciding again on what was decided gives nothing.
+/// A decision on the decided status is empty.
 fn is_settled(vmi: &VirtualMachineInstance, launcher: &Launcher, plan: &Actions) {
     let mut after = vmi.clone();
     if let Some(status) = &plan.status {
@@ -109,7 +109,8 @@ fn a_vmi_is_handed_over_once_its_launcher_listens() {
     assert_eq!(decide(&DecisionInput { may_begin: false, ..seen(&vmi, &empty) }, &now()), Actions::default());
 }
 
-/// After etcd was restored, a kubelet begins a pod anew whose guest ran once, and may run in another pod by now.
+/// After a restore of etcd, a kubelet may restart a pod whose guest ran once, and may run in another pod by
+/// now.
 #[test]
 fn a_launcher_that_began_anew_under_a_vmi_that_ran_is_handed_nothing() {
     let never = HandOverFailure { message: "the claim a has no disk".into(), hopeless: true };
@@ -192,7 +193,7 @@ fn what_a_launcher_finds_is_told_with_a_vmi_that_runs() {
     of_launcher.kernel_boot = Some(api::launcher::KernelChecksums { kernel: 7, initrd: Some(8) });
     let launcher = |state: &State| Launcher::Speaks(Box::new(state.clone()));
     let mut vmi = vmi("Running", json!({}));
-    // virt-controller has told its part of the memory before.
+    // virt-controller has written its part of the memory before.
     let overhead = api::quantity::Quantity::of_bytes(1 << 20);
     let memory = api::vmi::MemoryStatus { memory_overhead: Some(overhead), ..Default::default() };
     vmi.status.as_mut().unwrap().memory = Some(memory);
@@ -213,7 +214,7 @@ fn what_a_launcher_finds_is_told_with_a_vmi_that_runs() {
     {
         assert!(cluster_model::objects::TOLD_BY_HANDLER.contains(&field.as_str()), "{field}");
     }
-    // Thawed file systems have no word.
+    // Thawed file systems have no value.
     vmi.status = Some(status);
     of_launcher.frozen = false;
     let status = decide(&seen(&vmi, &launcher(&of_launcher)), &now()).status.unwrap();
@@ -248,7 +249,7 @@ fn a_deletion_asks_for_the_end_within_the_grace_period() {
     assert_eq!((phase(&plan), plan.begin), (Some(Phase::Failed), false));
 }
 
-/// A virt-handler that was away, or the clock of a node that was set, takes no second from the guest: only the spec does.
+/// Neither a virt-handler that was away nor a changed clock shortens the guest's time: only the spec does.
 #[test]
 fn a_clock_that_jumps_by_ten_minutes_and_a_late_virt_handler_cut_no_guest_off() {
     let times = ["10:00:31", "10:00:30", "10:01:01", "10:10:30", "09:50:30", "23:59:59"];
@@ -266,7 +267,7 @@ fn a_clock_that_jumps_by_ten_minutes_and_a_late_virt_handler_cut_no_guest_off() 
 #[test]
 fn a_stop_by_force_cuts_off_a_guest_that_is_ending() {
     let mut vmi = vmi("Running", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
-    // What the launcher says that it was told, and what this virt-handler remembers.
+    // The grace period that the launcher reports, and the one that this virt-handler remembers.
     let asked = |vmi: &VirtualMachineInstance, says: Option<u64>, remembers: Option<u64>| {
         let stopping = Launcher::Speaks(Box::new(State { grace: says, ..state(Life::Stopping) }));
         let plan = decide(&DecisionInput { told_grace: remembers, ..seen(vmi, &stopping) }, &now());
@@ -343,7 +344,7 @@ fn a_vmi_that_cannot_start_says_why() {
     assert_eq!(condition(&plan, "Synchronized").unwrap().2.unwrap(), "no such disk");
 }
 
-/// The launcher tries the start again by itself.
+/// The launcher retries the start itself.
 #[test]
 fn a_start_that_waits_for_room_is_told_and_has_not_failed() {
     let vmi = vmi("Scheduled", json!({}));
@@ -447,7 +448,7 @@ fn a_guest_agent_that_lacks_commands_is_told() {
     assert!(message.unwrap().contains("guest-get-osinfo"));
     let mut after = vmi.clone();
     after.status = plan.status.map(|status| *status);
-    // Another virt-handler has not asked it yet.
+    // Another virt-handler has not queried the agent yet.
     let plan = decide(&seen(&after, &agent), &now());
     assert!(plan.status.is_none() || condition(&plan, KIND).is_some());
     let plan = decide(&seen(&after, &speaks(Life::Running)), &now());
@@ -466,7 +467,7 @@ fn a_vmi_that_runs_is_told_with_the_addresses_of_its_pod() {
     assert_eq!(status.interfaces.len(), 1);
     assert_eq!(status.interfaces[0].ip_address.as_deref(), Some("10.1.0.7"));
     assert_eq!(status.interfaces[0].info_source.as_deref(), Some("domain"));
-    // A keeper that has just begun, and has not made the links itself, takes nothing back.
+    // A new keeper that has not made the links itself removes no information.
     let mut after = vmi.clone();
     after.status = Some(*status);
     let unknown: Vec<InterfaceStatus> = vec![api::wire::read(json!({"name": "default"})).unwrap()];

@@ -1,9 +1,10 @@
-//! Ends of VMIs that virt-handler was away for, stops that it was restarted in, and nodes that cannot take a VMI now.
+//! Ends of VMIs while virt-handler was away, stops during a restart of virt-handler, and nodes that cannot
+//! take a VMI now.
 
 use super::*;
 use api::launcher::{Ending, Life};
 
-/// The pod whose launcher has ended, and left this to the kubelet.
+/// A pod whose launcher has ended, with this termination message.
 fn ended(code: i64, message: &str) -> Arc<Pod> {
     let mut pod = (*pod()).clone();
     let end = json!({"terminated": {"exitCode": code, "reason": "Completed", "message": message}});
@@ -47,7 +48,7 @@ async fn a_shutdown_while_nobody_listened_is_read_from_the_pod() {
     }
 }
 
-/// The socket goes first, and the kubelet's word comes a moment later.
+/// The socket is removed first, and the kubelet's report comes a moment later.
 #[tokio::test]
 async fn a_launcher_that_is_gone_without_a_word_is_judged_by_what_the_kubelet_has_of_it() {
     let scene = Scene::of(running());
@@ -55,7 +56,7 @@ async fn a_launcher_that_is_gone_without_a_word_is_judged_by_what_the_kubelet_ha
     let listening = scene.launcher.listen(scene.place.path());
     scene.server.until("a target", |object| object["status"]["volumeStatus"][0]["target"] == "vda").await;
     listening.abort();
-    // Its last state was never told: the connection is gone.
+    // Its last state was never reported: the connection is gone.
     drop(listening.await);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(scene.server.status("phase"), "Running", "nothing says how it ended");
@@ -65,7 +66,8 @@ async fn a_launcher_that_is_gone_without_a_word_is_judged_by_what_the_kubelet_ha
     assert_eq!(object["status"]["phase"], "Succeeded");
 }
 
-/// A kubelet that is busy tells of the end of a container later than the socket goes. Until then QEMU may run.
+/// A busy kubelet may report the end of a container later than its socket is removed. Until then QEMU may
+/// run.
 #[tokio::test]
 async fn a_vmi_whose_launcher_is_silent_has_not_ended_before_the_kubelet_says_so() {
     for (message, phase) in
@@ -77,7 +79,7 @@ async fn a_vmi_whose_launcher_is_silent_has_not_ended_before_the_kubelet_says_so
         scene.server.until("a target", |object| object["status"]["volumeStatus"][0]["target"] == "vda").await;
         listening.abort();
         drop(listening.await);
-        // Far below the bound, and longer than virt-handler once waited.
+        // Far below the limit, and longer than an earlier version of virt-handler waited.
         tokio::time::sleep(Duration::from_secs(7)).await;
         assert_eq!(scene.server.status("phase"), "Running", "the kubelet has not said that it ended");
         scene.wanted.send_modify(|wanted| wanted.pod = Some(ended(0, &message)));
@@ -97,7 +99,7 @@ async fn a_launcher_that_began_anew_is_not_handed_a_vmi_that_ran() {
     assert_eq!(scene.launcher.told(), Vec::<Value>::new());
 }
 
-/// A forced stop makes the grace period shorter. What a virt-handler before this one has told is not known here.
+/// A forced stop shortens the grace period. A new virt-handler does not know what the earlier one sent.
 #[tokio::test]
 async fn a_forced_stop_is_told_by_a_virt_handler_that_was_restarted() {
     for (says, told) in [(None, 1), (Some(900), 1), (Some(0), 0)] {
@@ -109,7 +111,7 @@ async fn a_forced_stop_is_told_by_a_virt_handler_that_was_restarted() {
         scene.launcher.is(Life::Stopping);
         let _listening = scene.launcher.listen(scene.place.path());
         scene.server.until("a target", |object| object["status"]["volumeStatus"][0]["target"] == "vda").await;
-        // What it tells further is what comes after everything that was to be done.
+        // Later requests come after everything that was to be done.
         scene.launcher.state.send_modify(|state| (state.agent, state.number) = (true, state.number + 1));
         let connected =
             |object: &Value| object["status"]["conditions"].to_string().contains("AgentConnected");
@@ -120,7 +122,7 @@ async fn a_forced_stop_is_told_by_a_virt_handler_that_was_restarted() {
     }
 }
 
-/// The grace period is told whole, however long ago the deletion was asked for.
+/// The full grace period is sent, however long ago the deletion was requested.
 #[tokio::test]
 async fn a_stop_that_virt_handler_was_late_for_asks_the_guest() {
     let mut object = running();

@@ -1,4 +1,4 @@
-//! Launchers that are somebody's own programs: each holds up its own VMI, and no other.
+//! Hostile launchers: each delays its own VMI, and no other.
 
 use super::*;
 use std::os::unix::net::UnixListener as Listener;
@@ -8,28 +8,28 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::runtime::Runtime;
 
-/// More than anything here takes, however busy the host is.
+/// Far more time than any step takes, on a busy host too.
 const LONG: Duration = Duration::from_secs(120);
 const HOSTILE: usize = 50;
 
-/// What a launcher does that wants to hold up its node.
+/// Behaviour of a launcher that tries to block its node.
 #[derive(Clone, Copy, Debug)]
 enum Does {
-    /// It takes no connection, and its queue is full.
+    /// Accepts no connection, and its queue is full.
     Full,
-    /// It takes no connection; its queue has room.
+    /// Accepts no connection; its queue has room.
     Silent,
-    /// It answers with a head that does not end, a byte now and then.
+    /// Answers with an endless head, one byte from time to time.
     Trickle,
-    /// It begins to tell its states and tells none.
+    /// Begins the stream of states and sends none.
     NoState,
-    /// It tells a state that does not end, as fast as it can.
+    /// Sends an endless state, as fast as it can.
     EndlessState,
-    /// It tells states that change as fast as it can.
+    /// Sends changing states, as fast as it can.
     Flood,
-    /// It wants to be handed its VMI, and does not finish its answer.
+    /// Accepts the hand-over, and does not finish its answer.
     EndlessSync,
-    /// It breaks off as soon as it is asked.
+    /// Closes the connection at each request.
     Hangup,
 }
 
@@ -52,7 +52,7 @@ fn state(number: u64, life: &str) -> String {
 }
 
 impl Does {
-    /// Listens in the pod's folder. `reached` counts those that the node has connected to.
+    /// Listens in the pod's folder. `reached` counts connections from the node.
     fn listen(self, pods: &Path, reached: &Arc<AtomicUsize>) {
         let empty = pods.join("pod-uid/volumes/kubernetes.io~empty-dir");
         std::fs::create_dir_all(empty.join("private/root")).unwrap();
@@ -61,7 +61,7 @@ impl Does {
         let listener = Listener::bind(&path).unwrap();
         if matches!(self, Does::Full) {
             rustix::net::listen(&listener, 0).unwrap();
-            // One has a place in such a queue; whoever comes next waits for it.
+            // Such a queue has one place; a second client waits.
             let first = std::os::unix::net::UnixStream::connect(&path).unwrap();
             std::mem::forget((listener, first));
             return;
@@ -78,7 +78,7 @@ impl Does {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 reached.fetch_add(usize::from(std::mem::take(&mut first)), Ordering::Relaxed);
-                // Whoever has had enough hangs up.
+                // The client closes the connection after its time limit.
                 tokio::spawn(async move { drop(self.serve(stream).await) });
             }
         });
@@ -119,8 +119,9 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// The programs of the control plane have two workers, and so has the node here. Launchers, hostile and honest, live on
-/// threads of their own. The test itself waits on neither: a node that is held up fails it, and does not hang it.
+/// The programs of the control plane have two workers, and so has the node here. Launchers, hostile and
+/// honest, run on threads of their own. The test itself waits on neither: a blocked node makes the test fail
+/// instead of hang.
 #[test]
 fn fifty_hostile_launchers_do_not_hold_up_an_honest_vmi() {
     let (node, outside) = (runtime(), runtime());
@@ -143,7 +144,7 @@ fn fifty_hostile_launchers_do_not_hold_up_an_honest_vmi() {
     let (tell, told) = mpsc::channel();
     let (launchers, counts) = (outside.handle().clone(), reached.clone());
     node.spawn(async move {
-        // Every hostile launcher is spoken to before the honest one comes.
+        // Every hostile launcher is connected before the honest one comes.
         while counts.load(Ordering::Relaxed) < wanted {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -161,7 +162,7 @@ fn fifty_hostile_launchers_do_not_hold_up_an_honest_vmi() {
         .iter()
         .map(|(does, scene)| (*does, scene.keeper.is_finished(), scene.server.status("phase")))
         .collect();
-    // A worker that is caught never comes back; nobody waits for it.
+    // A blocked worker never returns, so it is not waited for.
     node.shutdown_background();
     outside.shutdown_background();
     assert!(told.is_ok(), "the honest VMI did not start; {reached} of {wanted} others were spoken to");

@@ -184,7 +184,7 @@ impl Contact {
 }
 
 impl<C: Cluster> Keeper<C> {
-    // ---- What is told to us ----
+    // ---- Input ----
 
     fn take(&mut self, wanted: KeeperInput) {
         if is_newer(&wanted.object, &self.object) {
@@ -350,7 +350,7 @@ impl<C: Cluster> Keeper<C> {
         all.filter_map(|one| Some(one.mac?.to_ascii_lowercase())).collect()
     }
 
-    // ---- What is done ----
+    // ---- Decisions and actions ----
 
     /// Decides and acts until there is nothing more to do.
     async fn act(&mut self) {

@@ -16,14 +16,14 @@ const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A launcher that starts what it is told to at once, and ends it when it is asked to.
+/// A fake launcher that starts its VMI at once, and ends it on request.
 #[derive(Clone)]
 struct Fake {
     state: watch::Sender<State>,
     told: Arc<Mutex<Vec<Value>>>,
-    /// What the guest agent says.
+    /// Report of the guest agent.
     guest: Arc<Mutex<Value>>,
-    /// Answers to the next VMIs that it is handed, which it does not take.
+    /// Refusals of the next hand-overs.
     refuses: Arc<Mutex<Vec<(u16, Value)>>>,
 }
 
@@ -48,7 +48,7 @@ impl Fake {
         self.told.lock().unwrap().clone()
     }
 
-    /// Listens where the kubelet keeps the pod's folder of sockets.
+    /// Listens in the kubelet's folder of the pod's sockets.
     fn listen(&self, pods: &Path) -> tokio::task::JoinHandle<()> {
         let empty = pods.join("pod-uid/volumes/kubernetes.io~empty-dir");
         std::fs::create_dir_all(empty.join("private/root")).unwrap();
@@ -105,7 +105,7 @@ impl Fake {
             _ if asked["request"] == "shutdown" => self.is(api::launcher::Life::Stopping),
             _ if asked["request"] == "link" => {
                 self.state.send_modify(|state| {
-                    // A launcher says that it begins, and what came of it.
+                    // A launcher reports that it begins, and the result.
                     state.number += 2;
                     let name = asked["interface"].as_str().unwrap();
                     if name != "stuck" {
@@ -120,7 +120,7 @@ impl Fake {
     }
 }
 
-/// An API server with one VMI, which does what patches say.
+/// Fake API server with one VMI, which applies patches.
 #[derive(Clone)]
 struct Server {
     object: watch::Sender<Value>,
@@ -229,7 +229,7 @@ impl Scene {
         scene
     }
 
-    /// A keeper, in place of the one before.
+    /// A new keeper in place of the earlier one.
     fn begin(&mut self) {
         self.keeper.abort();
         let pods = self.pods.clone();
@@ -239,7 +239,7 @@ impl Scene {
         self.keeper = tokio::spawn(keep(Arc::new(node), self.wanted.subscribe()));
     }
 
-    /// What the watch tells: the object as it is now.
+    /// Event of the watch: the current object.
     fn tell_all(&self) {
         let object = Arc::new(self.server.object.borrow().clone());
         self.wanted.send_modify(|wanted| wanted.object = object);
@@ -379,7 +379,7 @@ async fn the_last_words_of_a_launcher_are_read_where_it_left_them() {
 
 #[tokio::test]
 async fn a_launcher_whose_process_is_not_of_the_pod_is_handed_nothing() {
-    // The fake launcher listens in this process, which the kernel has in no pod.
+    // The fake launcher listens in this process, which is in no pod for the kernel.
     let scene = Scene::among(vmi(), |place| Pods::of_kubelet(place));
     let _listening = scene.launcher.listen(scene.place.path());
     let object = scene
@@ -407,7 +407,7 @@ async fn a_storm_of_states_is_written_once_a_second_and_what_is_last_is_never_lo
     scene.server.until("Succeeded", |object| object["status"]["phase"] == "Succeeded").await;
     scene.keeper.await.unwrap();
     let (writes, seconds) = (*scene.server.writes.lock().unwrap(), began.elapsed().as_secs());
-    // So many at once, one for each second, and the last of its life.
+    // A burst, then one for each second, and the final status.
     assert!(writes as u64 <= 8 + seconds + 2, "{writes} writes in {seconds} s");
     let events = scene.server.events.lock().unwrap();
     assert!(events.len() <= 16 + 3 && events.last().unwrap() == "Deleted", "{events:?}");

@@ -1,7 +1,7 @@
 //! Mounts of checked files in the launcher's own folder.
 //!
 //! ```text
-//!  vmi-disks/data/disk.img   a name in a claim: whoever else has the claim can give it to another file, or to a link
+//!  vmi-disks/data/disk.img   a path in a claim: other users of the claim can replace it by another file or a link
 //!       │ held: this file, looked at, made the launcher's
 //!       └─mount─► ROOT/shown/data.img   a name in the launcher's own folder, which no other container of the pod writes to
 //! ```

@@ -1,5 +1,5 @@
-//! What the launcher sees of disks in claims and images while somebody else has the same folders: in containers as a
-//! node has them. They are root's; elsewhere there is nothing to see.
+//! Disks in claims and images as the launcher sees them, while other containers have the same folders. The
+//! containers are like those of a node. The tests need root, and do nothing otherwise.
 
 use super::super::{Ready, ready};
 use super::*;
@@ -19,16 +19,17 @@ use std::process::{Child, Command, Stdio};
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
-/// Where the launcher's container sees the volume, …
+/// Path of the volume in the launcher's container, …
 const DATA: &str = "/private/vmi-disks/data";
-/// … and where the node sees the emptyDir in which that mount lies.
+/// … and of its emptyDir on the node.
 const PRIVATE: &str = "u/volumes/kubernetes.io~empty-dir/private";
 
-/// The launcher's container, with a volume `data` that others have, too, and a folder `host` of the node.
+/// The launcher's container, with a volume `data` that other containers have too, and a folder `host` of the
+/// node.
 struct Pod {
     compute: Container,
     layout: Layout,
-    /// virt-handler's own folder; of pods on one node, the same.
+    /// Folder of virt-handler; shared by pods on one node.
     kept: PathBuf,
 }
 
@@ -62,12 +63,13 @@ impl Pod {
         Pod { kept: compute.place.path().to_owned(), compute, layout }
     }
 
-    /// The volume, as whoever else has it sees it.
+    /// The volume as other containers see it.
     fn data(&self, name: &str) -> PathBuf {
         self.compute.place.path().join("data").join(name)
     }
 
-    /// A disk in the volume. It is the launcher's already: that of a hostDisk is given to nobody.
+    /// A disk in the volume. It is owned by the launcher already, since the owner of a hostDisk is not
+    /// changed.
     fn has_disk(&self, name: &str) {
         let path = self.data(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -118,7 +120,7 @@ impl Pod {
         spec
     }
 
-    /// A file of root's in the folder of the node.
+    /// A file of root in the folder of the node.
     fn host_file(&self, name: &str) -> PathBuf {
         let file = self.compute.place.path().join("host").join(name);
         fs::write(&file, "root's").unwrap();
@@ -126,7 +128,7 @@ impl Pod {
         file
     }
 
-    /// What the pod has besides its volumes is as it was: a folder of the node with this file alone, which is root's.
+    /// Asserts that the folder of the node is unchanged: it has only this file, which is root's.
     fn has_changed_nothing(&self, file: &Path, case: &str) {
         let names: Vec<_> = fs::read_dir(self.compute.place.path().join("host")).unwrap().collect();
         assert_eq!(names.len(), 1, "{case}: {names:?}");
@@ -134,13 +136,13 @@ impl Pod {
         assert_eq!(fs::read_to_string(file).unwrap(), "root's", "{case}");
     }
 
-    /// What the launcher reads by a name that it was told.
+    /// Content that the launcher reads at a path that it was given.
     fn reads(&self, path: &Path) -> String {
         self.compute.run(&format!("/busybox head -c 8 {}", path.display()))
     }
 }
 
-/// The volumes whose disk somebody else may swap, and how the disk is called in each.
+/// Volumes whose disk another container may swap, and the name of the disk in each.
 fn volumes() -> [(Value, &'static str); 4] {
     [
         (json!({"persistentVolumeClaim": {"claimName": "pvc"}}), "disk.img"),
@@ -160,7 +162,7 @@ fn whatever_becomes_of_a_disks_name_the_launcher_opens_the_disk_that_was_looked_
         fs::write(pod.compute.place.path().join("secret"), "of the launcher's own container").unwrap();
         pod.has_disk(name);
         let path = pod.volume(&volume);
-        // Whoever else has the volume puts something else where the disk was, before QEMU opens it.
+        // Another container with the volume replaces the disk before QEMU opens it.
         let swaps: [&dyn Fn(); 3] = [
             &|| symlink("/secret", pod.data(name)).unwrap(),
             &|| fs::write(pod.data(name), "another file").unwrap(),
@@ -213,7 +215,7 @@ fn a_disk_that_was_made_is_shown_too_and_a_second_look_shows_nothing_twice() {
     assert_eq!(shown(&pod), ("67108864\n".into(), "1\n".into()));
     assert_eq!(pod.volume(&claim), path);
     assert_eq!(shown(&pod), ("67108864\n".into(), "1\n".into()));
-    // The disk is another by now: that one is shown, and nothing below it is left.
+    // The disk was replaced: the new one is mounted, and nothing is left below the mount.
     fs::remove_file(pod.data("disk.img")).unwrap();
     let file = fs::File::create(pod.data("disk.img")).unwrap();
     file.set_len(128 << 20).unwrap();
@@ -221,8 +223,8 @@ fn a_disk_that_was_made_is_shown_too_and_a_second_look_shows_nothing_twice() {
     assert_eq!(shown(&pod), ("134217728\n".into(), "1\n".into()));
 }
 
-/// Whoever has code in the container may write to the folder in which its volumes are mounted, and so move that folder
-/// away, and make another with links in it.
+/// Code in the container may write to the parent folder of its volumes. So it can move that folder away, and
+/// make another with links in it.
 #[test]
 fn what_is_said_to_be_a_volume_and_is_no_mount_is_not_believed() {
     if !may_mount() {
@@ -252,7 +254,8 @@ fn the_launchers_own_folder_is_no_folder_of_the_node() {
         return;
     }
     let claim = Pod::spec(&json!({"persistentVolumeClaim": {"claimName": "pvc"}}));
-    // By a link; or by somebody with the emptyDir and without its mounts, who gives a mount point another name.
+    // By a link, or by another container with the emptyDir but without its mounts, which renames a mount
+    // point.
     let exchange = |pod: &Pod, one: &str| {
         let at = |name: &str| pod.compute.place.path().join(PRIVATE).join(name);
         let swap = rustix::fs::RenameFlags::EXCHANGE;
@@ -301,7 +304,7 @@ fn the_kernel_and_its_first_disk_are_those_that_were_looked_at() {
     assert_eq!(pod.reads(&kernel.initrd.unwrap()), "a ramdsk");
 }
 
-/// A block device of this computer.
+/// A block device of this host.
 struct LoopDevice {
     number: (u32, u32),
     path: String,
@@ -326,11 +329,11 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A QEMU that has a disk, as those of launchers have; it ends with this value.
+/// A QEMU that has opened a disk like those of launchers; it ends on drop.
 struct Qemu(Child);
 
 impl Qemu {
-    /// What QEMU says where it does not start.
+    /// Error of a QEMU that does not start.
     fn start(driver: &str, path: &Path, share: &str) -> std::result::Result<Qemu, String> {
         let disk = format!("driver={driver},filename={},node-name=disk", path.display());
         let device = format!("virtio-blk-pci,drive=disk,share-rw={share}");
@@ -342,7 +345,7 @@ impl Qemu {
             .stderr(Stdio::piped())
             .spawn();
         let mut qemu = Qemu(qemu.unwrap());
-        // It greets before it has its devices, and answers when it has them.
+        // It sends its greeting before it has its devices, and answers when it has them.
         let asked = qemu.0.stdin.as_mut().unwrap().write_all(b"{\"execute\": \"qmp_capabilities\"}\n");
         let mut lines = BufReader::new(qemu.0.stdout.as_mut().unwrap()).lines().map_while(|line| line.ok());
         if lines.any(|line| line.contains("\"return\"")) {
@@ -362,7 +365,7 @@ impl Drop for Qemu {
 }
 
 impl Pod {
-    /// One whose claim is a block device, of which its container has a node of its own.
+    /// A VMI whose claim is a block device, with a device node in its container.
     fn with_device(device: &LoopDevice, kept: &Path) -> Pod {
         let mut pod = Pod::new();
         let (major, minor) = device.number;
@@ -373,7 +376,7 @@ impl Pod {
         pod
     }
 
-    /// The device that the launcher is told, by a path that this test has.
+    /// Device of the launcher, by a path that this test can use.
     fn device(&self, spec: &Value) -> PathBuf {
         match self.ready(spec).resolved.volumes.remove("data").unwrap() {
             Source::Block { path } => self.seen(&path),
@@ -381,7 +384,7 @@ impl Pod {
         }
     }
 
-    /// What the launcher's container has under a path.
+    /// Content at a path in the launcher's container.
     fn seen(&self, path: &Path) -> PathBuf {
         let root = self.compute.process().root().unwrap().shown().to_owned();
         root.join(path.strip_prefix("/").unwrap())
@@ -402,12 +405,12 @@ fn two_launchers_never_have_one_block_device_at_once_whoever_is_killed() {
     let (device, kept) = (LoopDevice::new(), tempfile::tempdir().unwrap());
     let spec = Pod::spec(&json!({"persistentVolumeClaim": {"claimName": "pvc"}}));
     let (one, two) = (Pod::with_device(&device, kept.path()), Pod::with_device(&device, kept.path()));
-    // Both are made ready before either has a QEMU: then QEMU's own lock decides.
+    // Both are prepared before either has a QEMU: then QEMU's own lock decides.
     let (first, second) = (one.device(&spec), two.device(&spec));
     let qemu = Qemu::start("host_device", &first, "off").unwrap_or_else(|said| panic!("{said}"));
     let said = Qemu::start("host_device", &second, "off").err().expect("a second QEMU has the device");
     assert!(said.contains("lock"), "{said}");
-    // The launcher is killed and its QEMU is not; and what virt-handler knew is gone.
+    // The launcher is killed and its QEMU is not; and virt-handler has lost its memory.
     drop(one);
     let three = Pod::with_device(&device, kept.path());
     for spec in [&spec, &sharing(&spec)] {
@@ -419,13 +422,13 @@ fn two_launchers_never_have_one_block_device_at_once_whoever_is_killed() {
     drop(qemu);
     let third = three.device(&spec);
     let _qemu = Qemu::start("host_device", &third, "off").unwrap_or_else(|said| panic!("{said}"));
-    // Whoever else has a node of the same device has no lock on it, and would not be seen: so each launcher has this one.
+    // Another node of the same device would not show the lock: so each launcher gets this one.
     let node =
         fs::metadata(kept.path().join(format!("block-devices/{}:{}", device.number.0, device.number.1)));
     assert_eq!(node.unwrap().ino(), fs::metadata(&third).unwrap().ino());
 }
 
-/// A folder on a file system that is mounted without devices, as `/var` of a hardened node.
+/// A folder on a file system that is mounted without devices, like `/var` of a hardened node.
 struct WithoutDevices(tempfile::TempDir);
 
 impl WithoutDevices {

@@ -2,7 +2,7 @@ use super::*;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// The check of the VMI refuses such paths; this is what happens to one that nobody checked.
+/// The check of the VMI refuses such paths; this tests a path that was not checked.
 #[test]
 fn a_path_that_leads_out_of_an_image_opens_nothing() {
     let place = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
 const MOUNT: &str = "/mnt/data";
 
-/// A pod whose one volume `data` is a folder of the test's.
+/// A pod whose one volume `data` is a folder of the test.
 struct Pod {
     place: tempfile::TempDir,
     layout: Layout,
@@ -51,7 +51,7 @@ impl Pod {
         self.ready_with(volume, claim, None)
     }
 
-    /// Of a VMI without a disk whose TPM and EFI variables outlive it.
+    /// A VMI without a disk whose TPM and EFI variables are persistent.
     fn keeps(&self) -> Result<Ready> {
         let vmi: VirtualMachineInstance = api::wire::read(json!({
             "metadata": {"name": "a", "namespace": "test"},
@@ -82,7 +82,7 @@ impl Pod {
         })
     }
 
-    /// With a further volume, which is a disk, too.
+    /// Adds a further volume, which is a disk too.
     fn ready_with(&self, volume: &Value, claim: &Value, more: Option<&Value>) -> Result<Ready> {
         let mut source = json!({"name": "data"});
         source.as_object_mut().unwrap().extend(volume.as_object().unwrap().clone());
@@ -131,7 +131,7 @@ fn a_missing_disk_is_made_sparse_for_the_launcher() {
         ready.resolved.volumes["data"],
         Source::File { path, format: Format::Raw, preallocated: false }
     );
-    // What the cluster says of the claim is passed on: nothing of such a disk is given back.
+    // The cluster's setting for the claim is passed on: no space of such a disk is freed.
     let ready = pod.ready(&claim(), &json!({"preallocated": true})).unwrap();
     assert!(matches!(ready.resolved.volumes["data"], Source::File { preallocated: true, .. }));
     let made = fs::metadata(pod.data().join("disk.img")).unwrap();
@@ -262,11 +262,11 @@ fn a_file_of_the_host_is_one_namespaces_alone() {
         assert!(!said.to_string().contains("  "), "{said}");
         of(create, "one").unwrap();
     }
-    // Another file of that name is not the namespace's.
+    // Another file of that name does not belong to the namespace.
     fs::remove_file(pod.data().join("vm.img")).unwrap();
     of(Some(1 << 20), "two").unwrap();
     assert!(of(None, "one").is_err());
-    // A VMI's own namespace is asked for.
+    // The VMI's own namespace is accepted.
     assert!(pod.ready(&host_disk(false), &json!({})).unwrap_err().to_string().contains("namespace \"two\""));
 }
 
@@ -305,7 +305,7 @@ fn a_file_system_that_keeps_no_attributes_has_no_host_disks() {
     assert!(!said.to_string().contains("  "), "{said}");
 }
 
-/// Whoever may write to a folder on the way could lead the kubelet elsewhere by a link.
+/// A tenant that may write to a parent folder could lead the kubelet elsewhere by a link.
 #[test]
 fn the_folder_of_a_host_disk_is_the_one_that_its_path_names() {
     if !is_root() {
@@ -317,7 +317,7 @@ fn the_folder_of_a_host_disk_is_the_one_that_its_path_names() {
     symlink("data", at("mnt/last")).unwrap();
     fs::create_dir(at("srv")).unwrap();
     let disk = |path: &str| json!({"hostDisk": {"path": path, "type": "DiskOrCreate", "capacity": "8Mi"}});
-    // As the kubelet mounts it: what the links lead to.
+    // Like the kubelet: it mounts the target of the links.
     for path in ["/link/data/vm.img", "/mnt/last/vm.img"] {
         let said = pod.ready(&disk(path), &json!({})).unwrap_err();
         assert_eq!(said.kind(), ErrorKind::Refused);
@@ -351,7 +351,7 @@ fn a_claims_disk_is_given_unless_it_has_a_second_name() {
     assert_eq!(fs::metadata(&disk).unwrap().uid(), 107);
 }
 
-/// Folders of the node are mounted beside those of claims, and which is which, code in the pod tries to change.
+/// Folders of the node are mounted beside those of claims, and code in the pod tries to exchange them.
 #[test]
 fn a_claim_beside_a_host_disk_is_made_ready_and_the_folder_of_the_host_is_not() {
     if !is_root() {
@@ -368,7 +368,8 @@ fn a_claim_beside_a_host_disk_is_made_ready_and_the_folder_of_the_host_is_not() 
     let info = json!({"capacity": {"storage": "64Mi"}});
     pod.ready_with(&claim(), &info, Some(&host)).unwrap();
     assert_eq!(fs::metadata(&disk).unwrap().uid(), 107, "the disk of a claim becomes the launcher's");
-    // What is shown under the claim's name is the folder of the host: nothing is given, made or grown there.
+    // The folder of the host is mounted under the claim's name: no file in it is given away, created or
+    // grown.
     fs::write(srv.join("disk.img"), "root's").unwrap();
     pod.layout.mounts.insert("data".into(), "/srv".into());
     for there in [true, false] {
@@ -417,7 +418,7 @@ fn what_the_engine_fills_is_waited_for_and_what_it_left_is_kept() {
         let said = pod.ready(&volume, &info).unwrap_err();
         assert!(said.kind() == ErrorKind::Failed && said.to_string().contains("did not end"), "{said}");
         assert_eq!(fs::read(&partial).unwrap(), b"half a disk");
-        // One of us that was killed left nothing in it.
+        // An earlier virt-handler that was killed left nothing in it.
         fs::write(&partial, "").unwrap();
         pod.ready(&volume, &info).unwrap();
         assert!(!partial.exists());
@@ -468,7 +469,8 @@ fn a_folder_is_a_disc_and_an_optional_one_may_be_missing() {
     assert_eq!(pod.ready(&map(true), &json!({})).unwrap().resolved.volumes["data"], folder);
 }
 
-/// A guest writes to its first sector what it likes: the header of a qcow2 that lies over a file of the host, say.
+/// A guest may write anything to its first sector, for example the header of a qcow2 that refers to a file of
+/// the host.
 #[test]
 fn a_disk_that_its_guest_calls_something_else_stays_raw() {
     if !is_root() {
@@ -488,7 +490,7 @@ fn a_disk_that_its_guest_calls_something_else_stays_raw() {
         ready.resolved.volumes["data"],
         Source::File { path, format: Format::Raw, preallocated: false }
     );
-    // What makes it larger does not read what is in it.
+    // Growing the file does not read its content.
     let grown = fs::read(&disk).unwrap();
     assert!(grown.len() > header.len() && grown.starts_with(&header));
     assert!(grown[header.len()..].iter().all(|byte| *byte == 0));

@@ -1,4 +1,4 @@
-//! Made-up trees: the hosts of these tests have no such devices.
+//! Discovery in fake trees: the hosts of these tests have no such devices.
 
 use super::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-/// A folder that stands for `/sys`, and one that stands for `/proc`.
+/// Folders that stand for `/sys` and `/proc`.
 pub(in super::super) struct Tree(tempfile::TempDir);
 
 impl Tree {
@@ -43,7 +43,7 @@ impl Tree {
         symlink(to, self.path(name)).unwrap();
     }
 
-    /// As the kernel has it: the bus has links, and devices links to their drivers and groups.
+    /// Same layout as the kernel's: the bus has links, and devices have links to their drivers and groups.
     pub(in super::super) fn pci(
         &self,
         address: &str,
@@ -68,7 +68,7 @@ impl Tree {
         }
     }
 
-    /// Gives a PCI device another driver.
+    /// Sets the driver of a PCI device.
     pub(in super::super) fn drive(&self, address: &str, driver: &str) {
         let name = format!("sys/devices/pci0000:80/{address}/driver");
         drop(fs::remove_file(self.path(&name)));
@@ -92,7 +92,8 @@ impl Tree {
         self.link(&format!("sys/bus/mdev/devices/{uuid}"), &format!("../../../devices/pci0000:80/{uuid}"));
     }
 
-    /// A card that mediated devices can be made of: its types, what the driver calls them, and how many more there can be.
+    /// Adds a card for mediated devices: its types, their names by the driver, and the number of free
+    /// instances.
     pub(in super::super) fn card(&self, name: &str, kinds: &[(&str, Option<&str>, u32)]) {
         let card = format!("sys/devices/pci0000:80/{name}");
         for (id, called, free) in kinds {
@@ -106,7 +107,7 @@ impl Tree {
         self.link(&format!("sys/class/mdev_bus/{name}"), &format!("../../devices/pci0000:80/{name}"));
     }
 
-    /// A mediated device that a card has.
+    /// Adds a mediated device to a card.
     pub(in super::super) fn made(&self, card: &str, kind: &str, uuid: &str, group: u32) {
         let device = format!("sys/devices/pci0000:80/{card}/{uuid}");
         self.write(&format!("{device}/remove"), "");
@@ -119,7 +120,7 @@ impl Tree {
         );
     }
 
-    /// What was written to a file of a card.
+    /// Text that was written to a file of a card.
     pub(in super::super) fn written(&self, card: &str, file: &str) -> String {
         fs::read_to_string(self.path(&format!("sys/devices/pci0000:80/{card}/{file}"))).unwrap()
     }
@@ -142,7 +143,7 @@ impl Tree {
         self.found_beside(permitted, &UsbAssignments::default())
     }
 
-    /// Where pods have USB devices.
+    /// Discovers devices while pods have these USB devices.
     fn found_beside(&self, permitted: &Value, given: &UsbAssignments) -> Discovery {
         let object = json!({"spec": {"configuration": {"permittedHostDevices": permitted}}});
         let in_use = InUse::read(&self.sysfs(), &self.proc());
@@ -154,7 +155,7 @@ fn gpus(resource: &str) -> Value {
     json!({"pciVendorSelector": "10DE:1EB8", "resourceName": resource})
 }
 
-/// A mouse and a keyboard.
+/// Selectors of a mouse and a keyboard.
 fn desk(resource: &str) -> Value {
     json!({"usb": [{"resourceName": resource, "selectors": [
         {"vendor": "46d", "product": "c077"}, {"vendor": "45e", "product": "7a5"},
@@ -205,7 +206,7 @@ fn a_group_with_a_device_of_the_node_is_not_offered() {
     let tree = Tree::new();
     let gpu = || tree.found(&json!({"pciHostDevices": [gpus("v.io/gpu")]}));
     tree.pci("0000:81:00.0", "10de", "1eb8", "vfio-pci", Some(7));
-    // Its sound card, the bridge above, and one that nothing drives.
+    // Its sound card, the bridge above, and a device without a driver.
     tree.pci("0000:81:00.1", "10de", "10f8", "snd_hda_intel", Some(7));
     tree.pci("0000:80:01.0", "8086", "1234", "pcieport", Some(7));
     tree.pci("0000:80:02.0", "8086", "1235", "", Some(7));
@@ -283,7 +284,7 @@ fn usb_devices_are_offered_in_sets_and_never_those_of_the_node() {
         }],
         "a hub is never offered"
     );
-    // A disk of the node, a part of another disk, swap, a network.
+    // A disk of the node, a part of another disk, swap, a network interface.
     let stick = json!({"usb": [{"resourceName": "v.io/stick", "selectors": [{"vendor": "0781", "product": "5567"}]}]});
     tree.usb("3-1", ("0781", "5567"), (3, 9), "00");
     let disk = "sys/devices/usb/3-1/3-1:1.0/host6/target6:0:0/6:0:0:0/block/sdb";
@@ -320,12 +321,12 @@ fn usb_devices_are_offered_in_sets_and_never_those_of_the_node() {
     assert!(notes(&tree.found(&nic)).contains("the network interface enx0 on it is up"));
     state("0x1002\n");
     assert_eq!(addresses(&tree.found(&nic), "v.io/nic"), ["3:10"]);
-    // One of another network namespace.
+    // An interface in another network namespace.
     fs::remove_dir_all(tree.path("sys/devices/usb/3-2/3-2:1.0/net/enx0")).unwrap();
     assert!(notes(&tree.found(&nic)).contains("in a network namespace that is not visible"));
 }
 
-/// Paths of mounts are tenants': links that they make, with any letters.
+/// Paths of mounts are chosen by tenants: links with arbitrary characters.
 #[test]
 fn mounts_that_cannot_be_read_keep_usb_devices_alone() {
     let tree = Tree::new();
@@ -354,7 +355,7 @@ fn mounts_that_cannot_be_read_keep_usb_devices_alone() {
     assert!(notes(&found).contains("cannot find out which devices the node uses"), "{}", notes(&found));
 }
 
-/// A guest that makes a device of its set go does not bring the others into the set of another guest.
+/// A guest that removes a device of its set does not bring the others into the set of another guest.
 #[test]
 fn a_usb_device_that_was_given_is_part_of_no_other_set() {
     let tree = Tree::new();
@@ -374,16 +375,17 @@ fn a_usb_device_that_was_given_is_part_of_no_other_set() {
         "{}",
         notes(&found)
     );
-    // Nor into another resource.
+    // Not into another resource either.
     let found = tree.found_beside(&desk("v.io/other"), &given);
     assert_eq!(ids(&found, "v.io/other"), ["1-2_1-4"]);
-    // Plugged in again, it is a device that nobody has.
+    // After it is plugged in again, no pod has the device.
     tree.usb("1-1", ("046d", "c077"), (1, 8), "00");
     tree.usb("1-3", ("045e", "07a5"), (1, 9), "00");
     assert_eq!(ids(&tree.found_beside(&desk("v.io/desk"), &given), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
 }
 
-/// A device that is plugged in anew is another one: the set of before does not take it from whoever was given it since.
+/// A device that is plugged in again counts as another one: the earlier set does not take it from a pod that
+/// was given it since.
 #[test]
 fn a_set_that_was_given_takes_no_device_of_another_pod() {
     let tree = Tree::new();
@@ -416,22 +418,22 @@ fn a_hostile_tree_leads_nowhere() {
         tree.write(&format!("{device}/vendor"), "0x10de\n");
         tree.write(&format!("{device}/device"), "0x1eb8\n");
     }
-    // A device that is a link out of the tree, by both kinds of link.
+    // Devices that are links out of the tree, by both kinds of link.
     tree.link("sys/bus/pci/devices/0000:90:00.0", outside.to_str().unwrap());
     tree.link("sys/bus/pci/devices/0000:91:00.0", "../../../../outside");
-    // A driver and a group that only look like them.
+    // A driver and a group that only look like real ones.
     tree.pci("0000:92:00.0", "10de", "1eb8", "", Some(7));
     tree.link("sys/devices/pci0000:80/0000:92:00.0/driver", "../../../../outside/vfio-pci");
     tree.pci("0000:93:00.0", "10de", "1eb8", "vfio-pci", None);
     fs::create_dir_all(tree.path("sys/elsewhere/8")).unwrap();
     fs::create_dir_all(tree.path("sys/kernel/iommu_groups/8")).unwrap();
     tree.link("sys/devices/pci0000:80/0000:93:00.0/iommu_group", "../../../elsewhere/8");
-    // Texts that are no numbers, too long, or links.
+    // Texts that are not numbers, too long, or links.
     tree.pci("0000:94:00.0", "10de", "1eb8", "vfio-pci", Some(9));
     tree.write("sys/devices/pci0000:80/0000:94:00.0/vendor", &"0".repeat(1 << 20));
     tree.pci("0000:95:00.0", "10de", "1eb8", "vfio-pci", Some(10));
     tree.link("sys/devices/pci0000:80/0000:95:00.0/vendor", "../0000:92:00.0/vendor");
-    // A group with a member that is no address.
+    // A group with a member without an address.
     tree.pci("0000:96:00.0", "10de", "1eb8", "vfio-pci", Some(11));
     tree.write("sys/kernel/iommu_groups/11/devices/odd", "");
     let found = tree.found(&json!({"pciHostDevices": [gpus("v.io/gpu")]}));

@@ -3,7 +3,7 @@
 //! ```text
 //!  KubeVirt object, labels of the node ─► types ─┐
 //!  class/mdev_bus, bus/mdev ─────────────► cards ┼─► decide (pure) ─► make    TYPE/create ◄─ UUID
-//!  what pods have (the kubelet's file) ──────────┘                 ─► leave   offered to nobody any more
+//!  what pods have (the kubelet's file) ──────────┘                 ─► leave   no longer offered
 //!                                                                  ─► remove  UUID/remove ◄─ 1
 //! ```
 //!

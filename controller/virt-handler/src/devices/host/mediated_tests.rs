@@ -14,7 +14,7 @@ fn with(card: Card, there: &[(&str, &str)]) -> Card {
     Card { there: there.collect(), ..card }
 }
 
-/// The cards and types of what is made, and the UUIDs of what is removed.
+/// Cards and types of created devices, and UUIDs of removed ones.
 fn steps(cards: &[Card], types: &[&str], free: &[&str]) -> Vec<String> {
     let free = free.iter().map(|uuid| (*uuid).to_owned()).collect();
     let said = |step| match step {
@@ -49,10 +49,10 @@ fn cards_go_to_the_types_in_turn() {
     let both = |name| card(name, &[("t1", 1), ("t2", 1)]);
     let cards = [both("a"), both("b"), both("c")];
     assert_eq!(steps(&cards, &["t1", "t2"], &[]), ["a t1", "b t2", "c t1"]);
-    // One that has a type keeps it, and counts.
+    // A card with a type keeps it, and counts.
     let cards = [both("a"), with(both("b"), &[("x", "t1")])];
     assert_eq!(steps(&cards, &["t1", "t2"], &[]), ["a t2", "b t1"]);
-    // A card that can have only the second leaves the first to the other.
+    // A card that supports only the second type leaves the first to the other card.
     let cards = [card("a", &[("t2", 1)]), both("b")];
     assert_eq!(steps(&cards, &["t1", "t2"], &[]), ["a t2", "b t1"]);
 }
@@ -76,7 +76,7 @@ fn a_device_is_made_by_its_uuid() {
     assert_eq!(tree.written(CARD, "mdev_supported_types/nvidia-222/create"), uuid);
     let [Ok(note)] = &Vec::from_iter(&made.notes)[..] else { panic!("{made:?}") };
     assert!(note.contains(&uuid) && made.leaving.is_empty(), "{made:?}");
-    // The kernel has done it.
+    // The kernel has created it.
     tree.card(CARD, &[("nvidia-222", Some("GRID T4-1Q"), 0), ("nvidia-223", None, 0)]);
     tree.made(CARD, "nvidia-222", &uuid, 7);
     assert_eq!(make(&["GRID_T4-1Q"]), MediatedChanges::default());
@@ -101,7 +101,7 @@ fn a_device_is_removed_when_nobody_was_offered_it_for_a_look_and_no_pod_has_it()
     assert_eq!(removed(), "1");
     let [Ok(note)] = &Vec::from_iter(&third.notes)[..] else { panic!("{third:?}") };
     assert!(note.contains("removed the mediated device"), "{third:?}");
-    // What cannot be known of pods keeps it.
+    // The device stays if the assignments of pods are unknown.
     std::fs::write(&kept, "no JSON").unwrap();
     std::fs::remove_file(tree.sysfs().join(format!("bus/mdev/devices/{uuid}/remove"))).unwrap();
     std::fs::write(tree.sysfs().join(format!("bus/mdev/devices/{uuid}/remove")), "").unwrap();
@@ -109,7 +109,8 @@ fn a_device_is_removed_when_nobody_was_offered_it_for_a_look_and_no_pod_has_it()
     assert_eq!((fourth.leaving.len(), removed().as_str()), (1, ""));
 }
 
-/// The thread that removes may take longer than whoever waits for it, who offers the others again meanwhile.
+/// The thread that removes devices may take longer than its caller waits, which offers the others again
+/// meanwhile.
 #[test]
 fn a_device_that_is_offered_again_is_not_removed_by_a_look_of_before() {
     let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
@@ -123,7 +124,7 @@ fn a_device_that_is_offered_again_is_not_removed_by_a_look_of_before() {
         super::super::assignments::tests::NOBODY,
     )
     .unwrap();
-    // It is asked when the look begins, and for each of them.
+    // The list is read when the look begins, and again for each device.
     let asked = std::cell::Cell::new(0);
     let left = || match asked.replace(asked.get() + 1) {
         0 | 1 => uuids.clone(),
@@ -153,7 +154,7 @@ fn what_is_not_understood_of_what_pods_have_keeps_a_device() {
     let uuid = of_mediated(CARD, "nvidia-222", 0);
     tree.card(CARD, &[("nvidia-222", None, 0)]);
     tree.made(CARD, "nvidia-222", &uuid, 7);
-    // Another card has room for a type that is wanted.
+    // Another card has room for a wanted type.
     tree.card(OTHER, &[("nvidia-223", None, 1)]);
     let left = || BTreeSet::from([uuid.clone()]);
     let of = |entries: &str| format!(r#"{{"Data": {{"PodDeviceEntries": {entries}}}}}"#);

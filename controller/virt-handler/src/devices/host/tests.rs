@@ -96,14 +96,14 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
     let give = allocate(plugins.look.clone(), "v.io/gpu".into());
     let response = give(ask(&["7"]), "rw").await.unwrap();
     assert_eq!(response.containers[0].envs["PCI_RESOURCE_V_IO_GPU"], "0000:81:00.0");
-    // The node's administrator takes the device back: it is unhealthy, and given to nobody.
+    // The node's administrator takes the device back: it is unhealthy, and given to no pod.
     tree.drive("0000:81:00.0", "nvidia");
     assert!(give(ask(&["7"]), "rw").await.unwrap_err().message().contains("not there any more"));
     let found = plugins.look.found().await.unwrap();
     plugins.offer(&first, found);
     assert_eq!(heard.borrow().devices[0].health, "Unhealthy");
 
-    // It is permitted no more.
+    // The settings no longer permit it.
     let none = settings(&json!({}));
     tell.send(Some(none.clone())).unwrap();
     let found = plugins.look.found().await.unwrap();
@@ -129,7 +129,8 @@ fn without_knowing_what_pods_have_no_usb_device_is_offered() {
     assert_eq!(offered(Some(&UsbAssignments::default())), ["v.io/gpu", "v.io/stick"]);
 }
 
-/// A node with a mediated device that virt-handler made, and the folder of its kubelet, of which no pod has anything.
+/// A node with a mediated device that virt-handler created, and the folder of its kubelet, where no pod has a
+/// device.
 fn node_with_mediated() -> (Tree, tempfile::TempDir, String) {
     let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
     let uuid = api::uuid::of_mediated(CARD, "nvidia-222", 0);

@@ -229,7 +229,8 @@ fn table(given: &PlanInput<'_>, ends: &Ends, bridge: &str) -> Table {
     }
 }
 
-/// What comes from outside goes through the sidecar, which redirects it before us; but for the ports that it leaves alone.
+/// Rules for ports that bypass the mesh. Other packets from outside go through the sidecar, which redirects
+/// them before our rules.
 fn past_the_mesh(given: &PlanInput<'_>, to_guest: &Verdict) -> Vec<Rule> {
     let named = &given.interface.ports;
     let is_named = |port: u16| {
@@ -241,7 +242,7 @@ fn past_the_mesh(given: &PlanInput<'_>, to_guest: &Verdict) -> Vec<Rule> {
     past.map(|port| Rule { matches: vec![tcp(port)], verdict: to_guest.clone() }).collect()
 }
 
-/// The sidecar's own ports are not the guest's.
+/// Rules that keep the sidecar's own ports from the guest.
 fn of_the_mesh(own: IpAddr) -> Vec<Rule> {
     let each = OF_MESH.into_iter();
     each.map(|port| Rule { matches: vec![Match::Source(own), tcp(port)], verdict: Verdict::Return }).collect()

@@ -6,7 +6,7 @@
 //!            │  rules: in dnat, out masquerade                         ├ k6t-eth0 169.254.75.10/32
 //!           k6t-eth0 10.0.2.1/24, the gateway                 tap0 ────┘
 //!            │                                                 │           eth0: a dummy with the pod's address,
-//!           tap0 ── guest 10.0.2.2                             guest: the pod's address and MAC       for whoever looks
+//!           tap0 ── guest 10.0.2.2                             guest: the pod's address and MAC       for other programs
 //! ```
 //!
 //! passt needs no links: it is a program in the pod that lends the guest the pod's addresses. Only its ports

@@ -87,7 +87,7 @@ table ip nat
     assert_eq!(text(&plan), want);
     let told = r#"{"device":"k6t-eth0","server":"10.0.2.1","address":"10.0.2.2","prefix":24,"router":"10.0.2.1","routes":[]}"#;
     assert_eq!(lease(&plan).as_deref(), Some(told));
-    // The guest knows its card again after every start.
+    // The guest recognizes its card after every start.
     let again = planned(&machine, &card(&["10.244.9.9/24"], &[])).unwrap();
     assert_eq!(again.link, plan.link);
 }
@@ -157,7 +157,7 @@ fn in_a_mesh_the_sidecar_stands_between_the_world_and_the_guest() {
         out[10..],
         ["ip saddr 127.0.0.1 counter snat to 10.0.2.1", "ip saddr 127.0.0.6 counter snat to 10.0.2.1"]
     );
-    // The sidecar has no address of its own in the other family.
+    // The sidecar has no address of its own in IPv6.
     let (_, six) = all.split_once("table ip6 nat\n").unwrap();
     assert!(!six.contains("127.0.0.6") && !six.contains("10.244"), "{six}");
     let named = lines(json!([{"port": 80}]));
@@ -255,7 +255,7 @@ fn a_network_of_multus_has_links_of_its_own() {
     let Link::Tap { name, mac, mtu, dhcp, .. } = &bare.link else { panic!("no tap") };
     assert_eq!((name.as_str(), mac.as_str(), *mtu), ("tap16477688c0e", "02:00:00:00:00:2a", Some(8900)));
     assert!(dhcp.is_none(), "its definition has no addresses");
-    // Where it has, the guest is told of them, by a server of this card.
+    // If it has addresses, the guest gets them from a DHCP server of this card.
     card.addresses = vec!["192.0.2.7/24".parse().unwrap()];
     let told = r#"{"device":"k6t-16477688c0e","server":"169.254.75.11","address":"192.0.2.7","prefix":24,"router":null,"routes":[]}"#;
     assert_eq!(lease(&plan_of(&card).unwrap()).as_deref(), Some(told));
@@ -334,7 +334,7 @@ fn passt_is_allowed_its_ports_and_pings_and_makes_nothing() {
     assert_eq!(text(&plan), "lower ipv4/ip_unprivileged_port_start 0\npings of the group 107\n");
     let Link::Passt { device, mac } = &plan.link else { panic!("{:?}", plan.link) };
     assert_eq!(device, "eth0");
-    // The guest knows its card again after every start, and it is not the pod's.
+    // The guest recognizes its card after every start, and the address differs from the pod's.
     assert_eq!(planned(&all, &card(&["10.244.9.9/24"], &[])).unwrap().link, plan.link);
     assert!(mac.starts_with("02:"), "{mac}");
     let two = json!({"name": "default", "passtBinding": {}, "macAddress": "02:00:00:00:00:2a",
