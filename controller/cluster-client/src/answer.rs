@@ -73,7 +73,7 @@ impl<'de> Visitor<'de> for OfObject<'_> {
         let items = items.map(|items| items.deserialize_any(Items { kind: kind.unwrap_or_default() }));
         if let Some(error) = unread {
             tracing::warn!(
-                "{} {}/{}: only its metadata are looked at: {error}",
+                "{} {}/{} cannot be read completely, only its metadata are used: {error}",
                 kind.or(self.listed).unwrap_or("an object"),
                 named["namespace"].as_str().unwrap_or_default(),
                 named["name"].as_str().unwrap_or_default(),
@@ -141,7 +141,10 @@ impl<'de> Visitor<'de> for Items<'_> {
         while let Some(object) = from.next_element::<&RawValue>()? {
             match object.deserialize_map(OfObject { listed: Some(self.kind) }) {
                 Ok(object) => objects.push(object),
-                Err(error) => tracing::warn!("one of {} is left out: {error}", self.kind),
+                Err(error) => tracing::warn!(
+                    "an object in the list of {} cannot be read and is skipped: {error}",
+                    self.kind
+                ),
             }
         }
         Ok(Value::Array(objects))
@@ -161,7 +164,7 @@ impl<'de> DeserializeSeed<'de> for &Left {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        let over = || D::Error::custom(format_args!("there are more than {VALUES} values"));
+        let over = || D::Error::custom(format_args!("the object has more than {VALUES} values"));
         self.0.set(self.0.get().checked_sub(1).ok_or_else(over)?);
         from.deserialize_any(self)
     }

@@ -43,7 +43,7 @@ pub struct Done {
 impl Done {
     /// Result of a plan whose task panicked: it is retried.
     pub fn broken_off(error: impl std::error::Error + Send + Sync + 'static) -> Done {
-        let error = Error::new(ErrorKind::Unreachable, "a plan broke off, by a fault of ours").because(error);
+        let error = Error::new(ErrorKind::Unreachable, "the task of a plan panicked").because(error);
         Done { failed: Some((None, error)), ..Done::default() }
     }
 }
@@ -94,7 +94,7 @@ impl<S: Server> Work<'_, S> {
                 Ok(_) => self.done.writes += 1,
                 // A disruption budget, the VMI's eviction strategy, or a replaced pod. The eviction is
                 // requested again later if still needed.
-                Err(error) => tracing::info!("a pod stays for now: {}", error.chain()),
+                Err(error) => tracing::info!("the pod is not evicted now: {}", error.chain()),
             },
             Step::DeleteOf { key, owner } => self.delete_of(&key, &owner).await?,
             Step::Absent { key, of } => match self.server.get(&key).await {
@@ -105,7 +105,7 @@ impl<S: Server> Work<'_, S> {
                     self.done.answers.push((key.kind, object));
                     return Err(Error::new(
                         ErrorKind::Conflict,
-                        format!("{key} is there; the picture was old"),
+                        format!("{key} exists; the cache was outdated"),
                     ));
                 }
             },
@@ -282,7 +282,7 @@ impl<S: Server> Work<'_, S> {
             Ok(None) => {}
             Err(odd) => {
                 let why = format!(
-                    "names {odd:?} in its annotation {}, which is no resource of a device plugin",
+                    "names {odd:?} in its annotation {}, which is not a resource of a device plugin",
                     networks::RESOURCE
                 );
                 return Err(what(&why));
@@ -294,7 +294,8 @@ impl<S: Server> Work<'_, S> {
     /// Requires that an object still exists and is not being deleted. Its present state is recorded in the
     /// result.
     async fn present(&mut self, key: Key, uid: String) -> Result<()> {
-        let old = |what: &str| Error::new(ErrorKind::Conflict, format!("{key} {what}; the picture was old"));
+        let old =
+            |what: &str| Error::new(ErrorKind::Conflict, format!("{key} {what}; the cache was outdated"));
         let object = match self.server.get(&key).await {
             Err(error) if error.kind() == ErrorKind::Gone => {
                 let error = old("is gone");
@@ -307,7 +308,7 @@ impl<S: Server> Work<'_, S> {
         if there.uid.as_deref() == Some(uid.as_str()) && there.deletion_timestamp.is_none() {
             return Ok(());
         }
-        let error = old("is another, or is being deleted");
+        let error = old("was replaced, or is being deleted");
         self.done.answers.push((key.kind, object));
         Err(error)
     }
@@ -322,7 +323,7 @@ impl<S: Server> Work<'_, S> {
         let there = match there {
             Err(error) if error.kind() == ErrorKind::Gone => return Ok(()),
             Err(error) if error.kind() == ErrorKind::Refused => {
-                tracing::info!("it is left as it is: {}", error.chain());
+                tracing::info!("the object is not deleted: {}", error.chain());
                 return Ok(());
             }
             there => there?,
@@ -442,7 +443,7 @@ fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "{key} is there already, and somebody else made it: delete it, or give the VMI or the DataVolume another name"
+        "{key} is there already,and was created by another program or user: delete it, or give the VMI or the DataVolume another name"
     );
     Err(Error::new(ErrorKind::Refused, what))
 }

@@ -44,7 +44,10 @@ pub fn secret(issue: &Issue, authority: Option<&Value>, present: Option<&Value>)
             signed(&params, &key, &signer.name, secret)
         }
         (Some(signer), None) => {
-            return Err(Error::new(ErrorKind::Gone, format!("{} is not there to sign", signer.key)));
+            return Err(Error::new(
+                ErrorKind::Gone,
+                format!("{} does not exist and cannot sign", signer.key),
+            ));
         }
     };
     let certificate = certificate.map_err(cannot)?;
@@ -146,11 +149,11 @@ fn signed(
 }
 
 fn cannot(subject: &str, why: rcgen::Error) -> Error {
-    Error::setup(format!("a certificate for {subject} cannot be made"), why)
+    Error::setup(format!("cannot create a certificate for {subject}"), why)
 }
 
 fn replaced(signer: &Key) -> Error {
-    Error::new(ErrorKind::Conflict, format!("{signer} holds another authority by now"))
+    Error::new(ErrorKind::Conflict, format!("{signer} contains another CA by now"))
 }
 
 fn name(text: &str) -> DistinguishedName {

@@ -87,7 +87,7 @@ impl Lease {
             tokio::time::sleep(RENEW).await;
             if pulse.silent() >= STUCK {
                 let what = format!(
-                    "{} is not kept: the task that acts gave no sign of life for {} s",
+                    "{} is released: the acting task gave no sign of life for {} s",
                     self.key,
                     STUCK.as_secs()
                 );
@@ -99,7 +99,7 @@ impl Lease {
                 Ok(Ok(false)) => {
                     return Error::new(
                         ErrorKind::Conflict,
-                        format!("{} has been taken by another", self.key),
+                        format!("{} was acquired by another replica", self.key),
                     );
                 }
                 Ok(Err(error)) => tracing::warn!("{}", error.chain()),

@@ -46,7 +46,7 @@ pub(super) async fn ask(
     let request = request
         .header(http::header::CONTENT_TYPE, kind)
         .body(bytes)
-        .map_err(|e| Error::setup(format!("cannot {doing} {key}: its name makes no address"), e))?;
+        .map_err(|e| Error::setup(format!("cannot {doing} {key}: its name is not valid in a URL"), e))?;
     let verb = request.method().to_string();
     let began = Instant::now();
     let answer = tokio::time::timeout(patience, read(client, request)).await;

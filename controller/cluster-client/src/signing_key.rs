@@ -41,7 +41,7 @@ impl fmt::Debug for Pair {
 /// Creates a key pair. It takes a CPU for about a second.
 pub fn make() -> Result<Pair> {
     let cannot = |why: &dyn fmt::Display| {
-        Error::new(ErrorKind::Setup, format!("the signing key of upload tokens cannot be made: {why}"))
+        Error::new(ErrorKind::Setup, format!("cannot create the signing key of upload tokens: {why}"))
     };
     let key = RsaPrivateKey::new(&mut rsa::rand_core::OsRng, BITS).map_err(|e| cannot(&e))?;
     let private = key.to_pkcs8_pem(LineEnding::LF).map_err(|e| cannot(&e))?;
@@ -53,7 +53,7 @@ pub fn make() -> Result<Pair> {
 #[expect(clippy::disallowed_methods, reason = "once a month, and one at a time: a step of one plan")]
 pub(crate) async fn make_aside() -> Result<Pair> {
     let done = tokio::task::spawn_blocking(make).await;
-    done.unwrap_or_else(|e| Err(Error::setup("the making of a signing key broke off", e)))
+    done.unwrap_or_else(|e| Err(Error::setup("the task that creates a signing key panicked", e)))
 }
 
 /// The Secret, or the change of it, with a key pair that signs at once. A next key pair is removed.
@@ -75,7 +75,7 @@ pub(crate) fn next(issue: &IssueKey, pair: &Pair) -> Value {
 pub(crate) fn promoted(issue: &IssueKey, is: &Value) -> Result<Value> {
     let version = is["metadata"]["resourceVersion"].as_str();
     if version != issue.version.as_deref() {
-        let what = format!("{} has been changed; the picture was old", issue.key);
+        let what = format!("{} has changed; the cache was outdated", issue.key);
         return Err(Error::new(ErrorKind::Conflict, what));
     }
     let mut change = json!({
@@ -85,7 +85,7 @@ pub(crate) fn promoted(issue: &IssueKey, is: &Value) -> Result<Value> {
     for name in [PRIVATE_KEY, PUBLIC_KEY] {
         let file = &is["data"][format!("{NEXT}{name}")];
         if file.as_str().is_none_or(str::is_empty) {
-            let what = format!("{} has no {NEXT}{name}, which was to sign from now on", issue.key);
+            let what = format!("{} has no {NEXT}{name}, which is to sign from now on", issue.key);
             return Err(Error::new(ErrorKind::Conflict, what));
         }
         change["data"][name] = file.clone();

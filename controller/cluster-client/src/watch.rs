@@ -215,7 +215,7 @@ async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value
 fn mark(which: &Which, long: &mut Value) {
     let text = |name: &str| long["metadata"][name].as_str().unwrap_or_default();
     let (kind, namespace, name) = (which.kind.name(), text("namespace"), text("name"));
-    tracing::warn!("{kind} {namespace}/{name} is too long: only its metadata are looked at");
+    tracing::warn!("{kind} {namespace}/{name} is too long, only its metadata are used");
     long[METADATA_ALONE] = true.into();
 }
 
@@ -285,7 +285,7 @@ impl Follower {
 }
 
 fn get(path: &str) -> Result<Request<Vec<u8>>> {
-    Request::get(path).body(Vec::new()).map_err(|e| Error::setup(format!("{path} makes no address"), e))
+    Request::get(path).body(Vec::new()).map_err(|e| Error::setup(format!("{path} is not a valid URL"), e))
 }
 
 fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
@@ -294,10 +294,8 @@ fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
 
 /// Error for a version that goes backwards: the objects must be listed again.
 fn disordered(which: &Which) -> Error {
-    let what = format!(
-        "cannot watch {}: the API server told of an older version after a newer one",
-        which.kind.name()
-    );
+    let what =
+        format!("cannot watch {}: the API server sent an older version after a newer one", which.kind.name());
     Error::new(ErrorKind::Gone, what)
 }
 

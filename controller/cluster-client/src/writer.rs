@@ -96,8 +96,10 @@ impl Server for Writer {
                 None => return Ok(None),
             }
         }
-        let what =
-            format!("cannot tell who mounts {claim}: its namespace has more than {} pods", PAGE * PAGES);
+        let what = format!(
+            "cannot determine the pods that mount {claim}: its namespace has more than {} pods",
+            PAGE * PAGES
+        );
         Err(Error::new(ErrorKind::Refused, what))
     }
 

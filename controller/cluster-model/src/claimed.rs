@@ -86,12 +86,12 @@ pub fn allocated(claim: &Value, pod: &str, request: &str) -> Result<Allocated, S
     };
     if result["adminAccess"] == true {
         return Err(format!(
-            "has the device of the request {request} by adminAccess, beside somebody else who uses it: a guest has its device alone"
+            "has the device of the request {request} by adminAccess, while another pod may use it: a guest needs its device exclusively"
         ));
     }
     if !result["shareID"].is_null() {
         return Err(format!(
-            "has a share of the device of the request {request} (shareID), and a guest has its device alone: take a device of which \
+            "has a share of the device of the request {request} (shareID), and a guest needs its device exclusively: request a device for which \
              the DRA driver does not allow several allocations"
         ));
     }
@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
             (Some(attributes), 1) => Ok(attributes),
             (Some(_), _) => Err(format!("{what} stands {count} times in the ResourceSlices of the node")),
             (None, _) => {
-                Err(format!("{what} is in no ResourceSlice of the node: look at the log of that driver"))
+                Err(format!("{what} is in no ResourceSlice of the node: see the log of that driver"))
             }
         }
     }

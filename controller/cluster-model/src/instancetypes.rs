@@ -188,7 +188,7 @@ fn of_bytes(data: &Value) -> Option<Result<Value, &'static str>> {
     let version = data["apiVersion"].as_str().unwrap_or_default();
     let text = data["spec"].as_str().filter(|_| data["kind"].is_null() && matches!(version, "" | FIRST))?;
     if text.len() > LARGEST {
-        return Some(Err("has more bytes than are read: choose another one"));
+        return Some(Err("is too long: choose another one"));
     }
     let bytes = STANDARD.decode(text).ok();
     let spec = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()).filter(Value::is_object);

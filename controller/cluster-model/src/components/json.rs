@@ -147,7 +147,7 @@ fn add(object: &mut Value, at: &[String], value: Value) -> Result<(), String> {
         Value::Array(list) if last == "-" => list.push(value),
         Value::Array(list) => {
             let place = index(last).filter(|place| *place <= list.len());
-            list.insert(place.ok_or_else(|| format!("{} is no place in the list", shown(at)))?, value);
+            list.insert(place.ok_or_else(|| format!("{} is not an index of the list", shown(at)))?, value);
         }
         _ => return Err(format!("{} is neither an object nor a list", shown(parent))),
     }
@@ -244,7 +244,7 @@ mod tests {
             (json!({"op": "remove", "path": "/c"}), "/c is not there"),
             (json!({"op": "remove", "path": "/a/2"}), "/a/2 is not there"),
             (json!({"op": "replace", "path": "/a/01", "value": 1}), "/a/01 is not there"),
-            (json!({"op": "add", "path": "/a/9", "value": 1}), "no place in the list"),
+            (json!({"op": "add", "path": "/a/9", "value": 1}), "not an index of the list"),
             (json!({"op": "add", "path": "/b/c", "value": 1}), "neither an object nor a list"),
             (json!({"op": "move", "from": "/a", "path": "/a/0"}), "into itself"),
             (json!({"op": "test", "path": "/b", "value": 2}), "is another value"),

@@ -33,7 +33,7 @@ pub(super) fn judge(patch: &Value) -> Result<(), String> {
         Value::Object(fields) => fields.iter().try_for_each(|(name, value)| match name.as_str() {
             DIRECTIVE => match value.as_str() {
                 Some("replace" | "merge" | "delete") => Ok(()),
-                _ => Err(format!("says {DIRECTIVE}: {value}; known are replace, merge and delete")),
+                _ => Err(format!("has {DIRECTIVE}: {value}; known are replace, merge and delete")),
             },
             name if name.starts_with('$') => {
                 let name: String = name.chars().take(64).collect();

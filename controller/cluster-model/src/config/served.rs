@@ -138,8 +138,9 @@ fn the_list_of_the_settings_says_what_the_programs_read() {
         let value = own.map_or(sample, |(_, value)| serde_json::from_str(value).unwrap());
         let changes = read(&leaf, value) != nothing;
         if changes == matches!(served, Served::No(_)) {
-            problems
-                .push(format!("{leaf}: the list says {served:?}, and it changes what is read: {changes}"));
+            problems.push(format!(
+                "{leaf}: the list has {served:?}, but it changes the settings that programs read: {changes}"
+            ));
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));

@@ -121,7 +121,7 @@ pub(super) fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
     let mut faults = Vec::new();
     let read = wire::read_in_part(object, &mut faults);
     if let Some(told) = told(&faults) {
-        tracing::warn!("an object is not as it should be, and is read in part: {told}");
+        tracing::warn!("an object has invalid fields, which are ignored: {told}");
     }
     read
 }

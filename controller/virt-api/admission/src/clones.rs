@@ -113,13 +113,13 @@ impl<C: Cluster> Clones<C> {
     pub(super) async fn found(&self, asked: &Asked<'_>, peer: Peer) -> Result<Vec<Option<Found>>> {
         let is_full = || {
             let what = format!(
-                "cannot ask who may clone: {WAITING} other reviews wait for the API server; try again"
+                "cannot check the permission to clone: {WAITING} other reviews wait for the API server; try again"
             );
             Error::new(ErrorKind::Unreachable, what)
         };
         let Some(share) = self.namespaces.enter(peer, asked.namespace) else {
             let what = format!(
-                "cannot ask who may clone: too many other reviews of the namespace {} wait for the API server; try again",
+                "cannot check the permission to clone: too many other reviews of the namespace {} wait for the API server; try again",
                 asked.namespace
             );
             return Err(Error::new(ErrorKind::Unreachable, what));
@@ -143,7 +143,7 @@ impl<C: Cluster> Clones<C> {
         let _of_namespace = share.is_first().await;
         let _of_address = place.is_first().await;
         let works = self.working.acquire().await;
-        works.map_err(|e| Error::setup("clones are not asked about any more", e))
+        works.map_err(|e| Error::setup("permissions of clones are not checked any more", e))
     }
 
     async fn look(&self, asked: &Asked<'_>) -> Result<Vec<Option<Found>>> {

@@ -82,7 +82,7 @@ impl<S: Server> Evictions<S> {
         peer: Peer,
     ) -> AdmissionResponse {
         let Some(pod) = pod_of(request) else { return judge(hook, request, &around) };
-        let is_full = || not_looked_at(request, &format!("{WAITING} other evictions are being looked at"));
+        let is_full = || not_looked_at(request, &format!("{WAITING} other evictions are being processed"));
         let Some(place) = self.waiting.enter(peer) else { return is_full() };
         let decided = tokio::time::timeout(self.patience, self.decided(hook, request, around, &pod, &place));
         let decided = tokio::select! {
@@ -137,7 +137,7 @@ impl<S: Server> Evictions<S> {
     async fn turn(&self, place: &Place<'_>) -> Result<tokio::sync::SemaphorePermit<'_>> {
         let _first = place.is_first().await;
         let works = self.working.acquire().await;
-        let works = works.map_err(|e| Error::setup("evictions are not looked at any more", e))?;
+        let works = works.map_err(|e| Error::setup("evictions are not processed any more", e))?;
         let begins = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
             let begins = (*next).max(Instant::now());
@@ -151,7 +151,7 @@ impl<S: Server> Evictions<S> {
     /// Reads the pod and its VMI. A missing one needs no protection.
     async fn look(&self, pod: &Key) -> Result<Evicted> {
         let found = self.read(pod).await?.map(|object| {
-            let why = format!("{pod} is no pod that can be read");
+            let why = format!("{pod} cannot be read as a pod");
             Pod::take(object).ok_or_else(|| Error::new(ErrorKind::Refused, why))
         });
         let pod = found.transpose()?;
@@ -159,7 +159,7 @@ impl<S: Server> Evictions<S> {
         let vmi = self.read(&key).await?.map(|object| {
             // Fields that cannot be read are of no use for the decision.
             let vmi = api::wire::read_in_part::<VirtualMachineInstance>(object, &mut Vec::new());
-            vmi.ok_or_else(|| Error::new(ErrorKind::Refused, format!("{key} is no VMI that can be read")))
+            vmi.ok_or_else(|| Error::new(ErrorKind::Refused, format!("{key} cannot be read as a VMI")))
         });
         Ok(Evicted { pod, vmi: vmi.transpose()? })
     }
@@ -368,7 +368,7 @@ pub(super) mod tests {
         let through = all.iter().filter(|message| message.is_none()).count();
         assert_eq!(through, WAITING);
         let put_off = all.into_iter().flatten();
-        assert!(put_off.into_iter().all(|why| why.contains("other evictions are being looked at")));
+        assert!(put_off.into_iter().all(|why| why.contains("other evictions are being processed")));
         let server = &evictions.server;
         assert_eq!(server.gets.load(Ordering::SeqCst), 2 * WAITING);
         assert!(server.most.load(Ordering::SeqCst) <= AT_ONCE);
@@ -392,7 +392,7 @@ pub(super) mod tests {
         let mut put_off = 0;
         for review in &mut forged {
             if let std::task::Poll::Ready(why) = futures_util::poll!(review) {
-                assert!(why.unwrap().contains("other evictions are being looked at"));
+                assert!(why.unwrap().contains("other evictions are being processed"));
                 put_off += 1;
             }
         }

@@ -229,7 +229,7 @@ impl Routes {
         let mut bytes = [0; 16];
         self.random
             .fill(&mut bytes)
-            .map_err(|_| Error::new(ErrorKind::Setup, "there is no randomness to be had"))?;
+            .map_err(|_| Error::new(ErrorKind::Setup, "the system's random number generator failed"))?;
         Ok(api::uuid::from_random(bytes))
     }
 }
@@ -243,7 +243,9 @@ async fn aside<T: Send + 'static>(is_large: bool, does: impl FnOnce() -> T + Sen
     if !is_large {
         return Ok(does());
     }
-    tokio::task::spawn_blocking(does).await.map_err(|e| Error::setup("a large review broke off", e))
+    tokio::task::spawn_blocking(does)
+        .await
+        .map_err(|e| Error::setup("the task for a large review panicked", e))
 }
 
 fn failed(hook: &Webhook, error: &Error) -> HttpResponse {

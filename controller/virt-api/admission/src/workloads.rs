@@ -49,14 +49,14 @@ impl Workloads {
     pub(super) async fn left(&self, question: Question) -> Result<Option<&'static str>> {
         let Ok(_waits) = self.waiting.try_acquire() else {
             let what = format!(
-                "cannot look for workloads: {WAITING} deletions of KubeVirt objects are being looked at already; \
+                "cannot list workloads: {WAITING} deletions of KubeVirt objects are being processed already; \
                  try again"
             );
             return Err(Error::new(ErrorKind::Unreachable, what));
         };
         let turn = tokio::time::timeout(PATIENCE, self.last.lock()).await;
         let mut last = turn.map_err(|_| {
-            let what = "cannot look for workloads: other reviews before this one had no answer within 5 s";
+            let what = "cannot list workloads: other reviews before this one had no answer within 5 s";
             Error::new(ErrorKind::Unreachable, what)
         })?;
         if let Some(last) = *last {
@@ -109,7 +109,7 @@ pub(super) mod tests {
         let answered = asked.iter().filter(|left| matches!(left, Ok(None))).count();
         assert_eq!(answered, WAITING);
         let refused = asked.into_iter().filter_map(Result::err);
-        assert!(refused.into_iter().all(|error| error.to_string().contains("are being looked at already")));
+        assert!(refused.into_iter().all(|error| error.to_string().contains("are being processed already")));
         assert_eq!(server.count(), WAITING * WORKLOADS.len());
         assert_eq!(workloads.left(Question::KubeVirtRemoval).await.unwrap(), None);
     }
@@ -178,7 +178,7 @@ pub(super) mod tests {
             let said: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
             match said["response"]["allowed"].as_bool().unwrap() {
                 true => allowed += 1,
-                false => assert!(said.to_string().contains("are being looked at already"), "{said}"),
+                false => assert!(said.to_string().contains("are being processed already"), "{said}"),
             }
         }
         assert_eq!(allowed, WAITING);

@@ -63,7 +63,7 @@ impl Access {
         let turn = tokio::time::timeout(PATIENCE, self.reviews.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(Refused::unavailable(format!(
-                "cannot ask the API server whether user {:?} may {verb} {resource}: {AT_ONCE} other questions had no answer \
+                "cannot ask the API server whether user {:?} may {verb} {resource}: {AT_ONCE} other access reviews had no answer \
                  within 5 s; try again",
                 requester.user,
             )));
@@ -72,8 +72,8 @@ impl Access {
         spec["resourceAttributes"] = attributes;
         let asks = cluster_client::review(&self.client, Kind::SubjectAccessReview, &spec);
         let is = on_behalf_of(&requester.user, asks).await.map_err(|error| {
-            tracing::warn!("whether {:?} may cannot be told: {}", requester.user, error.chain());
-            Refused::unavailable("the API server does not say whether the user may; try again")
+            tracing::warn!("SubjectAccessReview for user {:?} failed: {}", requester.user, error.chain());
+            Refused::unavailable("the API server did not answer the access review of the user; try again")
         })?;
         if is["allowed"] == true && is["denied"] != true {
             return Ok(());

@@ -98,7 +98,7 @@ impl Speaks for Spoken {
 /// Close frame for a guest that cannot be reached.
 fn lost(error: &io::Error) -> CloseFrame {
     let why = match error.kind() {
-        io::ErrorKind::ConnectionRefused => "nobody listens on this UDP port of the guest".to_owned(),
+        io::ErrorKind::ConnectionRefused => "this UDP port of the guest is closed".to_owned(),
         _ => format!("the guest cannot be reached by UDP: {error}"),
     };
     close(CloseCode::Error, why)
@@ -188,10 +188,7 @@ mod tests {
         drop(guest);
         client.send(binary(b"hello")).await.unwrap();
         let (code, reason) = last_words(client, task).await;
-        assert_eq!(
-            (code, reason.as_str()),
-            (CloseCode::Error, "nobody listens on this UDP port of the guest")
-        );
+        assert_eq!((code, reason.as_str()), (CloseCode::Error, "this UDP port of the guest is closed"));
         let (mut client, _guest, task) = carried(LONG).await;
         client.send(binary(&vec![0; 65_508])).await.unwrap();
         let (code, reason) = last_words(client, task).await;

@@ -168,7 +168,7 @@ async fn write(
                     && let Err(left) =
                         writer.patch(&vmi, &guarded(with_grace(*before), Some(ours)), None).await
                 {
-                    tracing::warn!("the grace period of {vmi} stays changed: {}", left.chain());
+                    tracing::warn!("cannot restore the grace period of {vmi}: {}", left.chain());
                 }
                 return Err(error);
             }

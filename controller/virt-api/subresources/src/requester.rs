@@ -79,7 +79,7 @@ impl Aggregation {
         let authority = data["requestheader-client-ca-file"].as_str().unwrap_or_default();
         if let Err(error) = self.authorities.take(authority) {
             tracing::warn!(
-                "requestheader-client-ca-file of {}/{} is not taken, so that no user can be told: {}",
+                "requestheader-client-ca-file of {}/{} is invalid, so that users cannot be authenticated: {}",
                 AGGREGATION.0,
                 AGGREGATION.1,
                 error.chain()
@@ -100,7 +100,7 @@ impl Aggregation {
         };
         let Some(client) = client else {
             return Err(Refused::unauthorized(
-                "request is not authenticated: only the API server may ask here, with its certificate",
+                "request is not authenticated: only the API server may make requests here, with its client certificate",
             ));
         };
         let name = Certificate::of(client.der()).and_then(|certificate| certificate.name);
@@ -138,7 +138,7 @@ impl Terms {
         let texts = |name: &str| -> Result<Vec<String>> {
             let all = headers.get_all(name).iter().map(|value| {
                 let text = value.to_str().map(str::to_owned);
-                text.map_err(|_| Refused::unauthorized(format!("the header {name} is no text")))
+                text.map_err(|_| Refused::unauthorized(format!("the header {name} is not text")))
             });
             all.collect()
         };

@@ -107,7 +107,7 @@ impl Tokens {
     fn answered(&self, mut request: Value, place: &Place, is_dry: bool, now: Timestamp) -> Result<Value> {
         let pvc = pvc(&request, place)?;
         let token = self.signer.upload(&place.namespace, &pvc, now).map_err(|error| {
-            tracing::warn!("a token for PVC {}/{pvc} cannot be made: {}", place.namespace, error.chain());
+            tracing::warn!("cannot sign a token for PVC {}/{pvc}: {}", place.namespace, error.chain());
             Refused::internal("the token cannot be signed")
         })?;
         let Some(token) = token else {

@@ -90,7 +90,7 @@ impl Wanted {
         }
         if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
             return Err(Refused::bad_request(
-                "only version 13 of websockets is spoken (Sec-WebSocket-Version)",
+                "only version 13 of websockets is supported (Sec-WebSocket-Version)",
             ));
         }
         let key = headers.get(SEC_WEBSOCKET_KEY).filter(|key| key.len() == 24);
@@ -304,7 +304,7 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin + Send>(
     tokio::select! {
         frame = receives => frame,
         frame = sends => frame,
-        () = ends => Some(close(CloseCode::Away, "virt-api ends; dial again".to_owned())),
+        () = ends => Some(close(CloseCode::Away, "virt-api is shutting down; connect again".to_owned())),
     }
 }
 

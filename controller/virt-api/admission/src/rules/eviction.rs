@@ -75,7 +75,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     }
     match &around.evicted {
         Some(evicted) => decide(evicted, around.config.eviction_strategy.as_ref()),
-        None => not_looked_at(request, "nobody has looked at it"),
+        None => not_looked_at(request, "it was not read from the API server"),
     }
 }
 

@@ -53,9 +53,10 @@ pub struct Requester {
 impl Request {
     /// Reads a review. The error describes the fault.
     pub fn read(body: &[u8]) -> Result<Request, String> {
-        let mut review: Value = serde_json::from_slice(body).map_err(|e| format!("this is no JSON: {e}"))?;
+        let mut review: Value =
+            serde_json::from_slice(body).map_err(|e| format!("the review is not JSON: {e}"))?;
         if review["apiVersion"] != API_VERSION || review["kind"] != KIND {
-            return Err(format!("this is no {KIND} of {API_VERSION}"));
+            return Err(format!("the review is not an {KIND} of {API_VERSION}"));
         }
         let request = &mut review["request"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -63,7 +64,7 @@ impl Request {
             Some("CREATE") => Operation::Create,
             Some("UPDATE") => Operation::Update,
             Some("DELETE") => Operation::Delete,
-            other => return Err(format!("request.operation {other:?} is none that is looked at here")),
+            other => return Err(format!("request.operation {other:?} is not supported")),
         };
         let (uid, name) = (text(&request["uid"]), text(&request["name"]));
         let (namespace, dry_run) = (text(&request["namespace"]), request["dryRun"] == true);

@@ -19,7 +19,7 @@ pub(super) fn fault(request: &Request) -> Option<Fault> {
             .all(|(_, value)| fits(value, &mut left)),
         _ => fits(value, &mut left),
     });
-    let message = format!("the object has more than {VALUES} values, and is not looked at");
+    let message = format!("the object has more than {VALUES} values: split it");
     (!fits).then(|| Fault::new("spec", Reason::Invalid, message))
 }
 
