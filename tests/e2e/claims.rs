@@ -160,7 +160,7 @@ spec:
     let larger = r#"{"spec":{"resources":{"requests":{"storage":"16Mi"}}}}"#;
     refused(&thief.patches("pvc/theirs", larger), "makes a PVC of a DataVolume larger");
     let owner = r#"{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"a"}]}}"#;
-    refused(&thief.patches("pvc/theirs", owner), "gives a PVC that nobody looks after");
+    refused(&thief.patches("pvc/theirs", owner), "gives a PVC that has no controller");
     is_not_deleted_by_an_owner_that_is_not_there(&space, &thief);
     its_reclaim_policy_stays(&space, &thief, &volume);
 }
@@ -170,15 +170,15 @@ fn is_not_deleted_by_an_owner_that_is_not_there(space: &Space, thief: &Bearer<'_
     let made_up =
         r#"{"apiVersion":"cdi.kubevirt.io/v1beta1","kind":"DataVolume","name":"theirs","uid":"made-up"}"#;
     let owned = format!(r#"{{"metadata":{{"ownerReferences":[{made_up}]}}}}"#);
-    refused(&thief.patches("pvc/theirs", &owned), "gives a PVC that nobody looks after");
+    refused(&thief.patches("pvc/theirs", &owned), "gives a PVC that has no controller");
     for mark in [
         r#""cdi.kubevirt.io/allowClaimAdoption":"true""#,
         r#""cdi.kubevirt.io/storage.populatedFor":"theirs""#,
     ] {
         let marked = format!(r#"{{"metadata":{{"annotations":{{{mark}}}}}}}"#);
-        refused(&thief.patches("pvc/theirs", &marked), "allows the adoption of no PVC");
+        refused(&thief.patches("pvc/theirs", &marked), "never allows the adoption of a PVC");
         let both = format!(r#"{{"metadata":{{"annotations":{{{mark}}},"ownerReferences":[{made_up}]}}}}"#);
-        refused(&thief.patches("pvc/theirs", &both), "gives a PVC that nobody looks after");
+        refused(&thief.patches("pvc/theirs", &both), "gives a PVC that has no controller");
     }
     assert_eq!(space.get("pvc/theirs", ".metadata.ownerReferences"), "");
 }

@@ -56,7 +56,7 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
         [r#"{"type":"Recreate","rollingUpdate":null}"#, r#"{"rollingUpdate":{"maxUnavailable":"100%"}}"#]
     {
         let change = format!(r#"{{"spec":{{"strategy":{strategy}}}}}"#);
-        refused(&thief.patches("deployments/virt-controller", &change), "lets a pod of its own stay");
+        refused(&thief.patches("deployments/virt-controller", &change), "keeps a pod of its own");
         thief.patches("deployments/cdi-uploadproxy", &change).ok();
     }
     let labels = r#"{"spec":{"template":{"metadata":{"annotations":{"sidecar.istio.io/inject":"true"}}}}}"#;

@@ -183,7 +183,7 @@ fn the_token_of_another_nodes_handler_changes_nothing_here() {
         (taken.as_str(), "changes only the VMIs of its own node"),
         (r#"{"status":{"activePods":{"a":"b"}}}"#, "changes only its own fields"),
         (r#"{"status":{"virtualMachineRevisionName":"another"}}"#, "changes only its own fields"),
-        (r#"{"status":{"phase":"Invented"}}"#, "tells a known phase"),
+        (r#"{"status":{"phase":"Invented"}}"#, "sets a known phase"),
         (r#"{"spec":{"hostname":"other"}}"#, "does not change the spec of a VMI"),
         (
             r#"{"metadata":{"finalizers":["kubevirt.io/foregroundDeleteVirtualMachine","kubevirt.io/virtualMachineControllerFinalize","a.example/b"]}}"#,
@@ -552,7 +552,7 @@ fn nobody_takes_from_under_a_vm_what_keeps_a_second_from_its_disk() {
         let named = ["run", "virt-launcher-next-0123456789", "--image=registry:5000/pause:1"];
         refused(&as_user(user, &named), "are made by virt-controller only");
         // The word that ends fencing is not theirs to leave for who has the right.
-        let word = "it is written by who may unfence";
+        let word = "only users who may unfence";
         for object in ["vmi/web", "vm/web", pod.as_str()] {
             refused(&patch(user, object, off), word);
         }

@@ -38,8 +38,8 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
                         .to_owned(),
                 ]
                 .join(" && "),
-                "changes of the programs of the installation how many pods they have (1 to 100), where those run, what they may use, how they \
-                 are labelled, and by which Secrets their images are pulled, and nothing of what runs in them",
+                "changes of the components of the installation only number (1 to 100), placement, resources, labels \
+                 and pull Secrets of their pods, and nothing of what runs in them",
             ),
             (
                 format!(
@@ -63,7 +63,7 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
                     keeps_a_pod("object"),
                     keeps_a_pod("oldObject")
                 ),
-                "lets a pod of its own stay while others are made: spec.strategy is a RollingUpdate, and its maxUnavailable less than \
+                "keeps a pod of its own during a rollout: spec.strategy is a RollingUpdate, and its maxUnavailable less than \
                  spec.replicas",
             ),
         ],

@@ -123,16 +123,16 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_adopted_at_most()),
-                "gives a PVC that nobody looks after, and that says it may be taken, to the DataVolume of its name, takes it from that \
-                 one alone, and changes no other owner",
+                "gives a PVC that has no controller, and that permits its adoption, to the DataVolume of its name, removes only that \
+                 owner again, and changes no other",
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_noted_with_its_owner()),
-                "notes which DataVolume takes a PVC only with the update that gives it the PVC",
+                "records which DataVolume adopts a PVC only with the update that adds it as the owner",
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_marked_at_most()),
-                "allows the adoption of no PVC, and notes for whom a PVC was filled only where a DataVolume or its dataSourceRef did so",
+                "never allows the adoption of a PVC, and records for which DataVolume a PVC was filled only where a DataVolume or its dataSourceRef did so",
             ),
         ],
     );
@@ -200,7 +200,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
                     .join(" && "),
                 super::claims::is_held_for_adoption_at_most(),
             ),
-            "changes of a DataVolume only the finalizer that holds it while it takes a PVC",
+            "changes of a DataVolume only the finalizer that holds it while it adopts a PVC",
         )],
     );
     let nodes = base(

@@ -215,8 +215,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
 /// Message for a user who sets the annotation without the right to end fencing.
 fn not_yours() -> String {
     format!(
-        "the annotation {}={} ends what keeps a second QEMU from a disk: it is written by who may {VERB} \
-         virtualmachineinstances, an administrator of the cluster",
+        "the annotation {}={} ends what keeps a second QEMU from a disk: only users who may {VERB} \
+         virtualmachineinstances set it (administrators of the cluster)",
         OFF.0, OFF.1
     )
 }

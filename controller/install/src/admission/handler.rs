@@ -56,7 +56,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
     also(
         &mut nodes,
         differ_only("metadata.?labels", &label),
-        "changes only those labels of its node that say what VMIs can have there",
+        "changes only those labels of its node that describe features for VMIs",
     );
     let beat = format!("key == {}", literal(HEARTBEAT));
     also(
@@ -85,19 +85,19 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
     also(
         &mut vmis,
         format!("size(object.?status.?conditions.orValue([])) <= {CONDITIONS}"),
-        "tells few conditions of a VMI",
+        "sets few conditions of a VMI",
     );
     let phase = |object: &str| format!("{object}.?status.?phase.orValue('')");
     also(
         &mut vmis,
         format!("{} == '' || {} in {}", phase("object"), phase("object"), literal(Phase::KNOWN)),
-        "tells a known phase of a VMI",
+        "sets a known phase of a VMI",
     );
     let ended = literal([Phase::Succeeded, Phase::Failed].map(|phase| phase.as_str().to_owned()));
     also(
         &mut vmis,
         format!("!({0} in {ended}) || {1} == {0}", phase("oldObject"), phase("object")),
-        "tells no other phase of a VMI that has ended",
+        "does not change the phase of a VMI that has ended",
     );
 
     also(

@@ -332,7 +332,7 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
         note("oldObject", "storage.populatedFor"),
         populated("oldObject"),
     );
-    let owners = about("gives a PVC that nobody looks after");
+    let owners = about("gives a PVC that has no controller");
     let same =
         "object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([])";
     assert!(
@@ -346,12 +346,12 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
         owners.contains(&format!("{noted} != '' && ")) && owners.contains(&format!("owner.uid == {noted}")),
         "{owners}"
     );
-    let comes = about("notes which DataVolume takes a PVC");
+    let comes = about("records which DataVolume adopts a PVC");
     assert!(
         comes.contains("object.metadata.?ownerReferences") && comes.contains("!oldObject.metadata"),
         "{comes}"
     );
-    let marks = about("allows the adoption of no PVC");
+    let marks = about("never allows the adoption of a PVC");
     let kept = |name: &str| format!("{} == {}", note("object", name), note("oldObject", name));
     let begins = format!(
         "request.operation != 'UPDATE' || {} && ({} || {} == object.metadata.name && (",

@@ -131,7 +131,7 @@ impl<C: Cluster> Clones<C> {
         };
         tokio::select! {
             looked = tokio::time::timeout(PATIENCE, looked) => looked.unwrap_or_else(|_| {
-                let what = format!("the API server did not say who may clone within {} s; try again", PATIENCE.as_secs());
+                let what = format!("the API server did not answer the access review for the clone within {} s; try again", PATIENCE.as_secs());
                 Err(Error::new(ErrorKind::Unreachable, what))
             }),
             () = place.is_gone() => Err(is_full()),
@@ -254,7 +254,7 @@ impl<C: Cluster> Clones<C> {
             Whose::Requester => return Ok(Ok(asked.subject.clone())),
             Whose::Nobody => {
                 let why =
-                    "virt-controller makes it, and for no VM whose service account could be asked about";
+                    "virt-controller creates it, and not for a VM whose service account could be checked";
                 return Ok(Err(why.to_owned()));
             }
             Whose::Account(name) => name.clone(),
@@ -266,7 +266,9 @@ impl<C: Cluster> Clones<C> {
                 match vm.filter(|vm| vm.metadata.uid.as_ref() == Some(uid)) {
                     Some(vm) => account(&vm),
                     None => {
-                        return Ok(Err(format!("VM {name}, for which it is made, is not there any more")));
+                        return Ok(Err(format!(
+                            "VM {name}, for which it is created, does not exist any more"
+                        )));
                     }
                 }
             }

@@ -131,12 +131,7 @@ impl Routes {
         };
         if !verdict.faults.is_empty() {
             let faults = verdict.faults.len();
-            tracing::debug!(
-                "{} says no to {} of {}: {faults} faults",
-                hook.name,
-                request.name,
-                request.who.name
-            );
+            tracing::debug!("{} denied {} of {}: {faults} faults", hook.name, request.name, request.who.name);
         }
         let mut response = Response::new(Bytes::from(review::write(&request, &verdict).to_string()));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -108,9 +108,8 @@ pub(super) fn notes(said: &Configuration) -> Vec<String> {
     }
     let old = said.tls_configuration.as_ref().and_then(|tls| tls.min_tls_version.as_ref());
     if matches!(old, Some(TlsVersion::Tls10 | TlsVersion::Tls11)) {
-        notes.push(format!(
-            "{AT}.tlsConfiguration.minTLSVersion: the servers speak TLS 1.2 and above all the same"
-        ));
+        notes
+            .push(format!("{AT}.tlsConfiguration.minTLSVersion: the servers still require TLS 1.2 or newer"));
     }
     notes
 }

@@ -109,7 +109,7 @@ fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, around: &'a Around) -> 
         (None, None) if around.sizes.is_complete => Found::Missing(kind.not_found(matcher.name)),
         (None, None) => Found::Later(None),
         (Some(used), _) => Found::Later(Some(format!(
-            "ControllerRevision {used} is looked at when the VM is started, and with it the rest of spec.template"
+            "ControllerRevision {used} is validated when the VM is started, with the rest of spec.template"
         ))),
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn templates(
         // author is made.
         if let Some((field, other)) = template.spec.unchecked_reference(namespace) {
             let message = format!(
-                "{at}.{field} is not supported: it is the namespace {other}, and whether it may be read there, nobody asks \
+                "{at}.{field} is not supported: it names the namespace {other}, and no access review is made for that \
                  (name a PVC by source.pvc)"
             );
             faults.push(Fault::new(format!("{at}.{field}"), Reason::NotSupported, message));

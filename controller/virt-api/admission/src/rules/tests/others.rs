@@ -352,7 +352,7 @@ fn ciphers_that_are_not_spoken_are_told() {
                 "{at}.ciphers: the certificates of the servers have ECDSA keys, and no cipher for them is here: only TLS \
                  1.3 is spoken"
             ),
-            format!("{at}.minTLSVersion: the servers speak TLS 1.2 and above all the same"),
+            format!("{at}.minTLSVersion: the servers still require TLS 1.2 or newer"),
         ]
     );
 }

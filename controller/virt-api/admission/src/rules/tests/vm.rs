@@ -214,7 +214,7 @@ fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
         assert_eq!(faults.len(), 1, "{spec}: {faults:?}");
         assert_eq!(faults[0].0, format!("spec.dataVolumeTemplate[0].{field}"), "{spec}");
         assert!(
-            faults[0].1.contains("namespace victim, and whether it may be read there, nobody asks"),
+            faults[0].1.contains("namespace victim, and no access review is made for that"),
             "{}",
             faults[0].1
         );
