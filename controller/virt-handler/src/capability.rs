@@ -48,7 +48,7 @@ fn copy(from: &Folder, into: &Folder, name: &str) -> Result<()> {
     read.map_err(|e| Error::io(format!("cannot read {}", from.shown().join(name).display()), e))?;
     if bytes.len() as u64 > MOST.1 {
         return Err(Error::refused(format!(
-            "{} is too large to be libvirt's",
+            "{} is too large for a capability file of libvirt",
             from.shown().join(name).display()
         )));
     }

@@ -137,8 +137,8 @@ impl DiskPressure {
                     let why = e.chain();
                     if why != failed {
                         tracing::warn!(
-                            "the eviction thresholds of the kubelet cannot be read, so the last ones hold ({why}); the annotation \
-                             {EVICTION_HARD} of the KubeVirt object can say them"
+                            "cannot read the eviction thresholds of the kubelet, keeping the last ones ({why}); the annotation \
+                             {EVICTION_HARD} of the KubeVirt object can set them"
                         );
                         failed = why;
                     }

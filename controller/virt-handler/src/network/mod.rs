@@ -84,7 +84,7 @@ fn of(interface: &Interface, error: Error) -> Error {
         Network::Multus { name, .. } if error.kind() == ErrorKind::NotFound => {
             let what = format!(
                 "{error}. Network {} is of the NetworkAttachmentDefinition {name}, which Multus attaches: the events of the \
-                 launcher pod say what went wrong, its annotation {} what there is",
+                 launcher pod show what went wrong, and its annotation {} lists the attached networks",
                 interface.name,
                 cluster_model::networks::ATTACHED
             );

@@ -113,7 +113,7 @@ impl Layout {
             Some(match in_empty_dir(compute, volumes, path) {
                 Some(inside) if !inside.path.contains('/') => Ok((name, path.to_owned())),
                 _ => Err(Error::refused(format!(
-                    "the socket {path} of the container {} of the pod {pod_name} does not lie in an emptyDir that the \
+                    "the socket {path} of the container {} of the pod {pod_name} is not in an emptyDir that the \
                      launcher sees",
                     container.name,
                     pod_name = pod.metadata.name

@@ -138,7 +138,7 @@ impl Process {
             true => Ok(found),
             false => Err(Error::refused(format!(
                 "the process {} is in a user namespace of its own, where it may mount what it likes and make networks: \
-                 its {name} is not believed",
+                 its {name} is not trusted",
                 self.number
             ))),
         }

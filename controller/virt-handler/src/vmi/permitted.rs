@@ -39,8 +39,7 @@ impl Permitted {
                 Err(Error::failed("the settings of the KubeVirt object are not known yet"))
             }
             Permitted::Nothing(home) => Err(Error::failed(format!(
-                "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no VMI is \
-                 started until there is one"
+                "there is no KubeVirt object in the namespace {home}: no VMI is started until there is one"
             ))),
             Permitted::By(settings) => Machine::check(vmi, settings).map_err(|faults| {
                 let all: Vec<String> = faults.iter().map(ToString::to_string).collect();

@@ -181,8 +181,8 @@ fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u6
     let least = wanted - wanted / 100 * tolerated.min(100);
     if room < least {
         let what = format!(
-            "there is no room for the disk of {name}: {wanted} bytes are asked for and {room} are free, which is less even \
-             after a tolerance of {tolerated} %"
+            "there is no room for the disk of {name}: {wanted} bytes are needed and {room} are free, which is too little \
+             even with the tolerance of {tolerated} %"
         );
         return Err(Error::new(ErrorKind::NoSpace, what));
     }
@@ -252,7 +252,7 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
     // Left by a virt-handler that was killed, or by an import. An import's file must not be overwritten.
     if !is_new && (found.uid() != LAUNCHER || holds_data(&file)) {
         let what = format!(
-            "{shown} was left by an import that did not end, and belongs to the user {}: let it be imported again, or \
+            "{shown} was left by an import that did not end, and belongs to the user {}: repeat the import, or \
              remove the file",
             found.uid()
         );
@@ -274,7 +274,7 @@ fn sole(file: &File, folder: &Folder, name: &str) -> Result<Metadata> {
     match found.nlink() {
         0 | 1 => Ok(found),
         names => Err(Error::refused(format!(
-            "{} has {names} names (hard links): a disk that is written has one; copy it, or remove the others",
+            "{} has {names} names (hard links): a disk that is written must have one; copy it, or remove the others",
             shown.display()
         ))),
     }
@@ -288,7 +288,7 @@ fn is_launchers(file: &File, folder: &Folder, name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::refused(format!(
-        "{} belongs to the user {}, and a hostDisk is given to nobody: it must belong to the user {LAUNCHER} (chown \
+        "{} belongs to the user {}, and the owner of a hostDisk is not changed: it must belong to the user {LAUNCHER} (chown \
          {LAUNCHER}:{LAUNCHER}), which VMIs run as",
         folder.shown().join(name).display(),
         found.uid()

@@ -131,7 +131,7 @@ impl Parts<'_> {
         if found.len() != wanted {
             return Err(Error::refused(format!(
                 "the annotation {} and the network binding plugins of the VMI name {wanted} hook sidecars, and the launcher pod \
-                 has {}: they were changed after the pod was made; stop the VMI and start it again",
+                 has {}: they were changed after the pod was created; stop the VMI and start it again",
                 hook::ANNOTATION,
                 found.len()
             )));

@@ -108,8 +108,8 @@ pub(super) fn discover(
         let set = given.of(&device.port, &device.address()).unwrap_or_default();
         nodes.note(|| {
             format!(
-                "USB device {} is not offered: a pod was given it as part of {set}, which is not whole any more, or which no rule \
-                 selects; plug it in anew, or end virt-handler of this node when no VMI has it",
+                "USB device {} is not offered: a pod was given it as part of {set}, which is incomplete now, or which no rule \
+                 selects; plug it in again, or restart virt-handler on this node when no VMI has it",
                 device.port
             )
         });
