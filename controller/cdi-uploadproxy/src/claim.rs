@@ -60,7 +60,7 @@ pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<R
             Ok(pvc) if is_filled_for(&pvc, name) => look(name, &pvc),
             Ok(_) => State::Refused(format!("PVC {} is not filled in the place of PVC {name}", key.name)),
             Err(error) if error.kind() == ErrorKind::Gone && key.name != name => State::Waits(format!(
-                "PVC {}, which is filled in the place of PVC {name}, was not made",
+                "PVC {}, which is filled in the place of PVC {name}, does not exist yet",
                 key.name
             )),
             Err(error) if error.kind() == ErrorKind::Gone => {
