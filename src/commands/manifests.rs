@@ -10,7 +10,7 @@ use api::instancetype::common;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use install::monitoring::{self, Monitor};
-use install::{Wishes, objects};
+use install::{InstallOptions, objects};
 use std::path::PathBuf;
 
 /// Print the manifests of the control plane, for kubectl apply -f -
@@ -112,8 +112,8 @@ fn named(flag: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn wishes(args: &Args, registry: &str) -> Wishes {
-    Wishes {
+fn wishes(args: &Args, registry: &str) -> InstallOptions {
+    InstallOptions {
         namespace: args.namespace.clone(),
         registry: registry.to_owned(),
         version: args.version.clone(),
@@ -126,8 +126,8 @@ fn wishes(args: &Args, registry: &str) -> Wishes {
 mod tests {
     use super::*;
 
-    pub(super) fn wishes() -> Wishes {
-        Wishes {
+    pub(super) fn wishes() -> InstallOptions {
+        InstallOptions {
             namespace: "kubevirt".into(),
             registry: "registry.example/coracle".into(),
             version: "1.2.3".into(),

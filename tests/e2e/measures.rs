@@ -1,6 +1,6 @@
 //! What the programs measure: read as a monitor reads it, by TLS from each pod, with the token of an account.
 
-use install::Wishes;
+use install::InstallOptions;
 use install::monitoring::{Monitor, objects};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
@@ -147,7 +147,7 @@ fn the_dashboards_are_answered_by_a_prometheus() {
         "tls_config": {"ca_file": authorities.path(), "server_name": NAME},
         "static_configs": targets.collect::<Vec<Value>>(),
     });
-    let wishes = Wishes {
+    let wishes = InstallOptions {
         namespace: "kubevirt".into(),
         registry: "registry.example".into(),
         version: "1".into(),

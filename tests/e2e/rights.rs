@@ -12,7 +12,7 @@
 
 use api::cdi;
 use api::crd::{KINDS, Subresources};
-use install::{Wishes, objects as installed};
+use install::{InstallOptions, objects as installed};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -151,7 +151,7 @@ fn root() -> &'static Path {
 
 /// The rules of the ClusterRoles that are installed, by name.
 fn rules() -> Vec<(String, Value)> {
-    let wishes = Wishes {
+    let wishes = InstallOptions {
         namespace: "kubevirt".into(),
         registry: "registry.example".into(),
         version: "1".into(),

@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use install::Wishes;
+use install::InstallOptions;
 use install::monitoring::{Monitor, objects};
 use serde_json::{Value, json};
 use tests::prometheus::promtool;
 
 /// The groups of the PrometheusRule.
 fn groups() -> Value {
-    let wishes = Wishes {
+    let wishes = InstallOptions {
         namespace: "kubevirt".into(),
         registry: "registry.example".into(),
         version: "1".into(),

@@ -40,7 +40,7 @@ impl<'de> Visitor<'de> for OfObject<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
-        let left = Left::new();
+        let left = ValueBudget::new();
         let mut fields = Map::new();
         let (mut items, mut unread) = (None, None);
         while let Some(name) = from.next_key::<String>()? {
@@ -111,7 +111,7 @@ impl<'de> Visitor<'de> for Metadata {
         while let Some(name) = from.next_key::<String>()? {
             let value: &RawValue = from.next_value()?;
             if name != "managedFields"
-                && let Ok(value) = Left::new().deserialize(value)
+                && let Ok(value) = ValueBudget::new().deserialize(value)
             {
                 fields.insert(name, value);
             }
@@ -152,15 +152,15 @@ impl<'de> Visitor<'de> for Items<'_> {
 }
 
 /// Number of values that may still be read.
-struct Left(Cell<usize>);
+struct ValueBudget(Cell<usize>);
 
-impl Left {
-    fn new() -> Left {
-        Left(Cell::new(VALUES))
+impl ValueBudget {
+    fn new() -> ValueBudget {
+        ValueBudget(Cell::new(VALUES))
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &Left {
+impl<'de> DeserializeSeed<'de> for &ValueBudget {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
@@ -170,7 +170,7 @@ impl<'de> DeserializeSeed<'de> for &Left {
     }
 }
 
-impl<'de> Visitor<'de> for &Left {
+impl<'de> Visitor<'de> for &ValueBudget {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

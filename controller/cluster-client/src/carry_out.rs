@@ -13,11 +13,11 @@ use crate::error::{Error, ErrorKind, Result};
 use api::meta::ObjectMeta;
 use api::vmi::DeviceAttribute;
 use api::wire::Wire;
-use cluster_model::claimed::{self, Allocated, Search, TellDevices, Wanted};
+use cluster_model::claimed::{self, Allocated, ClaimedDevice, Search, TellDevices};
 use cluster_model::issue::{ForPod, Issue, IssueKey, KeyChange};
 use cluster_model::networks;
 use cluster_model::objects::{Attempt, FOUND_BY, Key, Kind, object_labels, owner};
-use cluster_model::plan::{Mounts, Note, OnNetwork, Plan, Step};
+use cluster_model::plan::{EventRecord, Mounts, OnNetwork, Plan, Step};
 use cluster_model::worker::WORK;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -211,7 +211,7 @@ impl<S: Server> Work<'_, S> {
         &self,
         driver: &str,
         node: &str,
-        wanted: &[(usize, &(Wanted, Allocated))],
+        wanted: &[(usize, &(ClaimedDevice, Allocated))],
     ) -> Result<BTreeMap<usize, DeviceAttribute>> {
         let mut searches: Vec<Search<'_>> =
             wanted.iter().map(|(_, (_, allocated))| Search::of(allocated)).collect();
@@ -396,7 +396,7 @@ impl<S: Server> Work<'_, S> {
     }
 
     /// Records an event. A failure is logged and does not end the plan.
-    async fn tell(&self, note: &Note) {
+    async fn tell(&self, note: &EventRecord) {
         let (object, key) = event(note, self.source, Timestamp::now());
         if let Err(error) = self.server.create(&key, &object).await {
             tracing::warn!("{}", error.chain());
@@ -405,14 +405,14 @@ impl<S: Server> Work<'_, S> {
 }
 
 /// Error for a device of a ResourceClaim that could not be determined.
-fn no_device(wanted: &Wanted, why: &str) -> Error {
+fn no_device(wanted: &ClaimedDevice, why: &str) -> Error {
     let what = format!("spec.domain.devices.{} {}: {why}", wanted.list.field(), wanted.name);
     Error::new(ErrorKind::Refused, what)
 }
 
 /// Error for a missing ResourceClaim. Its kind is not `Gone`, which would mean that the plan's own object is
 /// gone.
-fn unserved(error: Error, wanted: &Wanted) -> Error {
+fn unserved(error: Error, wanted: &ClaimedDevice) -> Error {
     match error.kind() {
         ErrorKind::Gone => {
             let why =

@@ -1,7 +1,7 @@
 //! Events about an object, for users.
 
 use cluster_model::objects::{Key, Kind, names};
-use cluster_model::plan::Note;
+use cluster_model::plan::EventRecord;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl<'a> Source<'a> {
 }
 
 /// The Event object for a note, and its key.
-pub(super) fn event(note: &Note, source: Source<'_>, now: Timestamp) -> (Value, Key) {
+pub(super) fn event(note: &EventRecord, source: Source<'_>, now: Timestamp) -> (Value, Key) {
     let Key { kind, namespace, name } = &note.key;
     // Events of cluster-scoped objects are in the namespace `default`.
     let within = if namespace.is_empty() { "default" } else { namespace };
@@ -70,7 +70,7 @@ mod tests {
     fn what_somebody_says_is_bounded_and_plain() {
         let message = format!("the pod broke off: \u{1b}[2J\nforged{}", "x".repeat(2000));
         let key = Key::new(Kind::Pod, "n", "a");
-        let note = Note { key, uid: String::new(), warning: true, reason: "Failed", message };
+        let note = EventRecord { key, uid: String::new(), warning: true, reason: "Failed", message };
         let (object, _) = event(&note, Source::of("virt-controller"), Timestamp::UNIX_EPOCH);
         let said = object["message"].as_str().unwrap();
         assert!(said.starts_with("the pod broke off:  [2J forged") && said.chars().count() == 1000, "{said}");

@@ -17,7 +17,7 @@ use super::events::Events;
 use super::history::{History, Trail, version_of};
 use super::request::{JSON, ask};
 use crate::error::{Error, ErrorKind, Result};
-use cluster_model::objects::{Key, Kind, METADATA_ALONE, Which, escaped};
+use cluster_model::objects::{Key, Kind, METADATA_ALONE, WatchTarget, escaped};
 use http::Request;
 use kube::core::WatchEvent;
 use serde_json::Value;
@@ -43,7 +43,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 
 /// A message of a watch to its receiver.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum WatchMessage {
     /// All objects of a kind; there are no others.
     Listed(Kind, Vec<Value>),
     /// The object that is followed by its name; `None` if it does not exist.
@@ -55,23 +55,28 @@ pub enum Seen {
 }
 
 /// The message for a list of these objects.
-fn listed(which: &Which, objects: Vec<Value>) -> Seen {
+fn listed(which: &WatchTarget, objects: Vec<Value>) -> WatchMessage {
     match which.name {
-        None => Seen::Listed(which.kind, objects),
+        None => WatchMessage::Listed(which.kind, objects),
         Some(name) => {
             let key = Key::new(which.kind, which.namespace.clone(), name);
-            Seen::Only(key, objects.into_iter().find(|object| object["metadata"]["name"] == name))
+            WatchMessage::Only(key, objects.into_iter().find(|object| object["metadata"]["name"] == name))
         }
     }
 }
 
 /// Sends the watch's messages until the receiver is dropped.
-pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
+pub async fn follow(client: kube::Client, which: WatchTarget, to: Sender<WatchMessage>) {
     follow_history(client, which, to, Arc::default()).await;
 }
 
 /// The same for one of several followers, which share the detection of a restored etcd.
-pub async fn follow_history(client: kube::Client, which: Which, to: Sender<Seen>, history: Arc<History>) {
+pub async fn follow_history(
+    client: kube::Client,
+    which: WatchTarget,
+    to: Sender<WatchMessage>,
+    history: Arc<History>,
+) {
     let mut follower = Follower { client, which, to, history, trail: Trail::default(), is_doubted: false };
     let mut pause = PAUSE.0;
     let mut version: Option<String> = None;
@@ -109,8 +114,8 @@ pub async fn follow_history(client: kube::Client, which: Which, to: Sender<Seen>
 /// State of a watch.
 struct Follower {
     client: kube::Client,
-    which: Which,
-    to: Sender<Seen>,
+    which: WatchTarget,
+    to: Sender<WatchMessage>,
     history: Arc<History>,
     trail: Trail,
     /// The last watch was silent, or its connection broke. The server may be behind the version that it
@@ -161,7 +166,7 @@ impl Follower {
 }
 
 /// All objects, and the version of the list.
-async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value>)> {
+async fn list(client: &kube::Client, which: &WatchTarget) -> Result<(String, Vec<Value>)> {
     let mut objects = Vec::new();
     let mut next = String::new();
     let (mut page, mut form) = (PAGE, JSON);
@@ -212,7 +217,7 @@ async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value
 }
 
 /// Marks an object that was requested as metadata only.
-fn mark(which: &Which, long: &mut Value) {
+fn mark(which: &WatchTarget, long: &mut Value) {
     let text = |name: &str| long["metadata"][name].as_str().unwrap_or_default();
     let (kind, namespace, name) = (which.kind.name(), text("namespace"), text("name"));
     tracing::warn!("{kind} {namespace}/{name} is too long, only its metadata are used");
@@ -256,13 +261,13 @@ impl Follower {
             let seen = match event {
                 WatchEvent::Added(Answer(object)) | WatchEvent::Modified(Answer(object)) => {
                     at(&object, false);
-                    Some(Seen::Changed(which.kind, object))
+                    Some(WatchMessage::Changed(which.kind, object))
                 }
                 WatchEvent::Deleted(Answer(object)) => {
                     at(&object, true);
                     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
                     let key = Key { kind: which.kind, namespace: text("namespace"), name: text("name") };
-                    Some(Seen::Gone(key, text("uid")))
+                    Some(WatchMessage::Gone(key, text("uid")))
                 }
                 WatchEvent::Bookmark(bookmark) => {
                     version = bookmark.metadata.resource_version;
@@ -288,18 +293,18 @@ fn get(path: &str) -> Result<Request<Vec<u8>>> {
     Request::get(path).body(Vec::new()).map_err(|e| Error::setup(format!("{path} is not a valid URL"), e))
 }
 
-fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
+fn wrong(doing: &str, which: &WatchTarget, error: kube::Error) -> Error {
     Error::of_client(doing, &Key::new(which.kind, which.namespace.clone(), "(all)"), error)
 }
 
 /// Error for a version that goes backwards: the objects must be listed again.
-fn disordered(which: &Which) -> Error {
+fn disordered(which: &WatchTarget) -> Error {
     let what =
         format!("cannot watch {}: the API server sent an older version after a newer one", which.kind.name());
     Error::new(ErrorKind::Gone, what)
 }
 
-fn silent(doing: &str, which: &Which) -> Error {
+fn silent(doing: &str, which: &WatchTarget) -> Error {
     let what = format!("cannot {doing} {}: the API server was silent for too long", which.kind.name());
     Error::new(ErrorKind::Unreachable, what)
 }
@@ -314,7 +319,7 @@ mod tests {
     /// The objects that a list of a server with these objects returns, and the number of its requests.
     async fn list_of(objects: &[Value]) -> (Vec<Value>, usize) {
         let server = Asked::begin().await;
-        let which = Which::all(Kind::DataSource, None);
+        let which = WatchTarget::all(Kind::DataSource, None);
         let objects = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
         server.has(&Kind::DataSource.collection(""), objects);
         let (version, listed) = list(&server.client, &which).await.unwrap();
@@ -334,9 +339,9 @@ mod tests {
         let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
         server.has(&Kind::DataSource.collection(""), list);
         let (to, mut seen) = mpsc::channel(1);
-        tokio::spawn(follow(server.client.clone(), Which::all(Kind::DataSource, None), to));
+        tokio::spawn(follow(server.client.clone(), WatchTarget::all(Kind::DataSource, None), to));
         let told = tokio::time::timeout(LISTING, seen.recv()).await.unwrap();
-        let Some(Seen::Listed(Kind::DataSource, listed)) = told else { panic!("it is a list") };
+        let Some(WatchMessage::Listed(Kind::DataSource, listed)) = told else { panic!("it is a list") };
         let named = json!({"metadata": {"name": "a"}, "metadataAlone": true});
         assert_eq!(listed, [small.clone(), named, small]);
         server.until(&[(Kind::DataSource, None, "list"), (Kind::DataSource, None, "watch")].into()).await;
@@ -361,7 +366,7 @@ mod tests {
     }
 
     /// The next message of a follower of VMs.
-    async fn next(seen: &mut mpsc::Receiver<Seen>) -> Seen {
+    async fn next(seen: &mut mpsc::Receiver<WatchMessage>) -> WatchMessage {
         tokio::time::timeout(LISTING, seen.recv()).await.expect("nothing is told").unwrap()
     }
 
@@ -370,12 +375,12 @@ mod tests {
     }
 
     /// A server with one VM, and a follower that has listed it.
-    async fn followed() -> (ApiServer, Arc<History>, mpsc::Receiver<Seen>) {
+    async fn followed() -> (ApiServer, Arc<History>, mpsc::Receiver<WatchMessage>) {
         let (server, history, (to, mut seen)) = (ApiServer::default(), Arc::default(), mpsc::channel(16));
         server.has(Kind::VirtualMachine, vm("a", "Always"));
-        let which = Which::all(Kind::VirtualMachine, None);
+        let which = WatchTarget::all(Kind::VirtualMachine, None);
         tokio::spawn(follow_history(server.client(), which, to, Arc::clone(&history)));
-        assert!(matches!(next(&mut seen).await, Seen::Listed(_, all) if all.len() == 1));
+        assert!(matches!(next(&mut seen).await, WatchMessage::Listed(_, all) if all.len() == 1));
         server.until("it watches", |server| server.asked().iter().any(|(verb, _)| *verb == "watch")).await;
         (server, history, seen)
     }
@@ -388,17 +393,19 @@ mod tests {
         let snapshot = server.snapshot();
         server.has(Kind::VirtualMachine, vm("a", "Halted"));
         assert!(
-            matches!(next(&mut seen).await, Seen::Changed(_, vm) if vm["spec"]["runStrategy"] == "Halted")
+            matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["spec"]["runStrategy"] == "Halted")
         );
         assert_eq!(history.is_back(), None);
         server.restore(&snapshot, 0);
-        let Seen::Listed(_, all) = next(&mut seen).await else { panic!("the list is the truth") };
+        let WatchMessage::Listed(_, all) = next(&mut seen).await else { panic!("the list is the truth") };
         assert_eq!(all[0]["spec"]["runStrategy"], "Always");
         assert!(history.is_back().unwrap().contains("virtualmachines"));
         assert_eq!(history.wait().await, history.is_back().unwrap());
         // The other history continues.
         server.has(Kind::VirtualMachine, vm("b", "Always"));
-        assert!(matches!(next(&mut seen).await, Seen::Changed(_, vm) if vm["metadata"]["name"] == "b"));
+        assert!(
+            matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["metadata"]["name"] == "b")
+        );
     }
 
     #[tokio::test]
@@ -407,7 +414,9 @@ mod tests {
         for name in ["b", "c", "d"] {
             server.breaks();
             server.has(Kind::VirtualMachine, vm(name, "Always"));
-            assert!(matches!(next(&mut seen).await, Seen::Changed(_, vm) if vm["metadata"]["name"] == name));
+            assert!(
+                matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["metadata"]["name"] == name)
+            );
         }
         assert_eq!(history.is_back(), None);
     }
@@ -426,8 +435,8 @@ mod tests {
         server.fails(None);
         loop {
             match next(&mut seen).await {
-                Seen::Listed(..) if history.is_back().is_some() => break,
-                Seen::Listed(..) => panic!("it is not found"),
+                WatchMessage::Listed(..) if history.is_back().is_some() => break,
+                WatchMessage::Listed(..) => panic!("it is not found"),
                 _ => {}
             }
         }
@@ -435,13 +444,15 @@ mod tests {
 
     #[test]
     fn one_object_is_followed_by_its_name_and_another_of_the_answer_is_left_out() {
-        let which = Which::only(Kind::Secret, "n", "a");
+        let which = WatchTarget::only(Kind::Secret, "n", "a");
         assert!(which.path("watch=true").ends_with("&fieldSelector=metadata.name%3Da"));
         let object = |name: &str| json!({"metadata": {"name": name}});
         for (objects, expected) in
             [(vec![], None), (vec![object("b")], None), (vec![object("b"), object("a")], Some(object("a")))]
         {
-            let Seen::Only(key, found) = listed(&which, objects) else { panic!("it is one by its name") };
+            let WatchMessage::Only(key, found) = listed(&which, objects) else {
+                panic!("it is one by its name")
+            };
             assert_eq!((key, found), (Key::new(Kind::Secret, "n", "a"), expected));
         }
     }

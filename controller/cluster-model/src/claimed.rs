@@ -39,12 +39,12 @@ pub struct TellDevices {
     /// Node of the pod.
     pub node: String,
     /// The devices, in the order of the spec.
-    pub devices: Vec<Wanted>,
+    pub devices: Vec<ClaimedDevice>,
 }
 
 /// A device of a VMI that comes from a ResourceClaim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wanted {
+pub struct ClaimedDevice {
     /// The list of the spec that contains it.
     pub list: List,
     pub name: String,
@@ -200,7 +200,9 @@ fn attributes(device: &Value, driver: &str) -> Result<DeviceAttribute, String> {
 }
 
 /// Device status of the VMI for these devices.
-pub fn status(devices: impl IntoIterator<Item = (Wanted, Allocated, DeviceAttribute)>) -> DeviceStatus {
+pub fn status(
+    devices: impl IntoIterator<Item = (ClaimedDevice, Allocated, DeviceAttribute)>,
+) -> DeviceStatus {
     let mut all = DeviceStatus::default();
     for (wanted, allocated, attributes) in devices {
         let given = DeviceResourceClaimStatus {
@@ -367,8 +369,12 @@ mod tests {
     #[test]
     fn a_status_has_each_device_in_its_list() {
         let claim = Key::new(crate::objects::Kind::ResourceClaim, "n", "web-gpu-x1");
-        let wanted =
-            |list, name: &str| Wanted { list, name: name.into(), claim: claim.clone(), request: "r".into() };
+        let wanted = |list, name: &str| ClaimedDevice {
+            list,
+            name: name.into(),
+            claim: claim.clone(),
+            request: "r".into(),
+        };
         let at =
             |text: &str| DeviceAttribute { pci_address: Some(text.into()), ..DeviceAttribute::default() };
         let found = status([

@@ -33,12 +33,12 @@ const LARGEST: usize = 256 << 10;
 
 /// Specs of a VM's instance type and preference.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Given {
+pub struct SizeSpecs {
     pub instancetype: Option<InstancetypeSpec>,
     pub preference: Option<PreferenceSpec>,
 }
 
-impl Given {
+impl SizeSpecs {
     /// Validates and stores the spec of an object or a revision. The error lists its faults.
     pub fn take(&mut self, role: Role, spec: Value) -> Result<(), String> {
         match role {
@@ -253,7 +253,7 @@ mod tests {
             of(data("instancetype.kubevirt.io/v1alpha1", json!("e30="))).is_err(),
             "objects have no bytes"
         );
-        let mut given = Given::default();
+        let mut given = SizeSpecs::default();
         assert!(given.take(Role::Instancetype, json!({"cpu": {"guest": 0}})).is_err(), "and it is checked");
     }
 
@@ -263,7 +263,7 @@ mod tests {
         let of = |data: Value, role| {
             let meta = ObjectMeta { name: Some("kept".into()), ..Default::default() };
             let spec = of_revision(&Revision { meta, data }, role)?;
-            let mut given = Given::default();
+            let mut given = SizeSpecs::default();
             given.take(role, spec).map(|()| given)
         };
         let bytes = |spec: Value| json!(STANDARD.encode(spec.to_string()));
@@ -290,13 +290,13 @@ mod tests {
 
     #[test]
     fn what_a_revision_says_is_bounded() {
-        let mut given = Given::default();
+        let mut given = SizeSpecs::default();
         let features: Vec<Value> = (0..90_000).map(|number| json!({"name": format!("f{number}")})).collect();
         let why =
             given.take(Role::Preference, json!({"cpu": {"preferredCPUFeatures": features}})).unwrap_err();
         let said = "spec.cpu.preferredCPUFeatures has 90000 entries; the limit is 256";
         assert!(why.contains(said) && why.len() <= LONGEST, "{why}");
-        assert_eq!(given, Given::default());
+        assert_eq!(given, SizeSpecs::default());
     }
 
     #[test]

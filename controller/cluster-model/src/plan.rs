@@ -106,7 +106,7 @@ pub enum Step {
     /// Create or promote a key that signs upload tokens.
     IssueKey(IssueKey),
     /// Record an event.
-    Tell(Note),
+    Tell(EventRecord),
 }
 
 /// A network of Multus for a launcher pod.
@@ -129,7 +129,7 @@ pub enum Mounts {
 
 /// An event about an object, for users.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Note {
+pub struct EventRecord {
     /// The object that it is about.
     pub key: Key,
     pub uid: String,
@@ -233,7 +233,7 @@ impl Plan {
         message: impl Into<String>,
     ) {
         let uid = meta.uid.clone().unwrap_or_default();
-        self.steps.push(Step::Tell(Note {
+        self.steps.push(Step::Tell(EventRecord {
             key: key(kind, meta),
             uid,
             warning,

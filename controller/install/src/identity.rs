@@ -2,12 +2,12 @@
 //! kinds. Reading an object of the cluster ([`rights::elsewhere`]) is permitted by a role that the cluster
 //! has.
 
-use super::Wishes;
+use super::InstallOptions;
 use cluster_model::objects::rights::{self, Grant};
-use cluster_model::objects::{Elsewhere, Program};
+use cluster_model::objects::{ClusterObject, Program};
 use serde_json::{Value, json};
 
-pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
+pub(super) fn objects(wishes: &InstallOptions) -> Vec<Value> {
     let mut objects = Vec::new();
     for program in Program::ALL {
         let account = program.account();
@@ -50,7 +50,12 @@ fn rule(Grant { kind, part, verbs }: &Grant, names: Option<&[&str]>) -> Vec<Valu
 }
 
 /// A role with these rules and its binding to the account, in the namespace of the installation or in all.
-fn granted(account: &str, within: Option<&Wishes>, rules: Vec<Value>, wishes: &Wishes) -> [Value; 2] {
+fn granted(
+    account: &str,
+    within: Option<&InstallOptions>,
+    rules: Vec<Value>,
+    wishes: &InstallOptions,
+) -> [Value; 2] {
     let kind = if within.is_some() { "Role" } else { "ClusterRole" };
     let version = "rbac.authorization.k8s.io/v1";
     [
@@ -66,7 +71,11 @@ fn granted(account: &str, within: Option<&Wishes>, rules: Vec<Value>, wishes: &W
 }
 
 /// The binding to a role of the cluster, which permits reading the client CA of the API aggregator.
-fn reader(account: &str, Elsewhere { namespace, role, .. }: &Elsewhere, wishes: &Wishes) -> Value {
+fn reader(
+    account: &str,
+    ClusterObject { namespace, role, .. }: &ClusterObject,
+    wishes: &InstallOptions,
+) -> Value {
     let name = format!("{account}-auth-reader");
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -77,7 +86,7 @@ fn reader(account: &str, Elsewhere { namespace, role, .. }: &Elsewhere, wishes: 
     })
 }
 
-fn named(name: &str, within: Option<&Wishes>) -> Value {
+fn named(name: &str, within: Option<&InstallOptions>) -> Value {
     let mut metadata = json!({"name": name, "labels": {"kubevirt.io": ""}});
     if let Some(wishes) = within {
         metadata["namespace"] = json!(wishes.namespace);

@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 
 /// Options of an installation.
 #[derive(Clone, Debug)]
-pub struct Wishes {
+pub struct InstallOptions {
     pub namespace: String,
     /// Prefix of the images: a registry, and a path in it.
     pub registry: String,
@@ -46,7 +46,7 @@ pub struct Wishes {
     pub pull_secret: Option<String>,
 }
 
-impl Wishes {
+impl InstallOptions {
     /// Full name of a program's image.
     fn image(&self, program: &str) -> String {
         format!("{}/{program}:{}", self.registry.trim_end_matches('/'), self.version)
@@ -54,7 +54,7 @@ impl Wishes {
 }
 
 /// All objects, each after those that it needs.
-pub fn objects(wishes: &Wishes) -> Vec<Value> {
+pub fn objects(wishes: &InstallOptions) -> Vec<Value> {
     let mut objects = vec![namespace(wishes)];
     objects.extend(api::crd::all());
     objects.push(priority());
@@ -70,7 +70,7 @@ pub fn objects(wishes: &Wishes) -> Vec<Value> {
 
 /// Adds the annotations with the version of an object, for a component also to its pods. virt-controller uses
 /// them to see whether an upgrade is complete, and [`admission`] to refuse a downgrade.
-fn note(wishes: &Wishes, object: &mut Value) {
+fn note(wishes: &InstallOptions, object: &mut Value) {
     let notes = [(VERSION, wishes.version.as_str()), (REGISTRY, wishes.registry.trim_end_matches('/'))];
     let put = |meta: &mut Value| {
         for (name, value) in notes {
@@ -92,7 +92,7 @@ fn images(program: &Value) -> String {
 }
 
 /// The namespace permits privileged pods, whatever the cluster's default is: virt-handler is one.
-fn namespace(wishes: &Wishes) -> Value {
+fn namespace(wishes: &InstallOptions) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",

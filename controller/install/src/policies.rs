@@ -15,14 +15,14 @@
 //! netlink.) A pod on the host network would not be restricted; none of ours is. Pods of users, including
 //! launchers, are the users' own to restrict.
 
-use super::Wishes;
+use super::InstallOptions;
 use cluster_model::servers::{API, HANDLER, PORT, PROXY, SERVERS};
 use serde_json::{Value, json};
 
 /// The label of namespaces whose pods may read our metrics.
 const SCRAPES: (&str, &str) = ("kubevirt.io/metrics", "true");
 
-pub(super) fn objects(wishes: &Wishes) -> [Value; 4] {
+pub(super) fn objects(wishes: &InstallOptions) -> [Value; 4] {
     let (label, value) = SCRAPES;
     let all = json!({"matchExpressions": [
         {"key": "kubevirt.io", "operator": "In", "values": SERVERS.map(|server| server.program)},
@@ -59,7 +59,7 @@ pub(super) fn objects(wishes: &Wishes) -> [Value; 4] {
     ]
 }
 
-fn policy(wishes: &Wishes, name: &str, pods: Value, lets_in: Value) -> Value {
+fn policy(wishes: &InstallOptions, name: &str, pods: Value, lets_in: Value) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",

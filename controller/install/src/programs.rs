@@ -9,7 +9,7 @@
 //!
 //! cdi-uploadproxy needs the three objects that it mounts: its pod starts when they exist.
 
-use super::{PRIORITY, Wishes};
+use super::{InstallOptions, PRIORITY};
 use cluster_model::components::{self, PRISTINE};
 use cluster_model::objects::Program;
 use cluster_model::servers::{HANDLER, HANDLERS, MEASURES, PORT, PROXY, SERVICE};
@@ -32,7 +32,7 @@ const UPGRADE: u64 = 2400;
 /// Root directory of the kubelet.
 const KUBELET: &str = "/var/lib/kubelet";
 
-pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
+pub(super) fn objects(wishes: &InstallOptions) -> Vec<Value> {
     let two = |name: &str, template: Value| {
         let mut spec = json!({
             "replicas": 2, "selector": {"matchLabels": {"kubevirt.io": name}}, "template": template,
@@ -69,7 +69,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     ]
 }
 
-fn controller(wishes: &Wishes) -> Value {
+fn controller(wishes: &InstallOptions) -> Value {
     let name = "virt-controller";
     let mut container = container(wishes, name, "100m", "64Mi");
     container["env"] = json!([
@@ -81,7 +81,7 @@ fn controller(wishes: &Wishes) -> Value {
     template(name, anywhere(wishes, name, Program::Controller.account(), container))
 }
 
-fn api(wishes: &Wishes) -> Value {
+fn api(wishes: &InstallOptions) -> Value {
     let name = "virt-api";
     let mut container = container(wishes, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
@@ -93,7 +93,7 @@ fn api(wishes: &Wishes) -> Value {
     template(name, spec)
 }
 
-fn proxy(wishes: &Wishes) -> Value {
+fn proxy(wishes: &InstallOptions) -> Value {
     let name = PROXY.program;
     let mut container = container(wishes, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
@@ -122,7 +122,7 @@ fn mounted(name: &str, path: &str) -> Value {
 }
 
 /// A Service: that of virt-api for the API server, or that of cdi-uploadproxy for clients.
-fn service(wishes: &Wishes, (name, port): (&str, u16)) -> Value {
+fn service(wishes: &InstallOptions, (name, port): (&str, u16)) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -136,7 +136,7 @@ fn service(wishes: &Wishes, (name, port): (&str, u16)) -> Value {
 
 /// The Service of virt-handler. virt-api finds the virt-handler of a node in its EndpointSlices, which
 /// contain the node.
-fn handlers(wishes: &Wishes) -> Value {
+fn handlers(wishes: &InstallOptions) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -150,7 +150,7 @@ fn handlers(wishes: &Wishes) -> Value {
 }
 
 /// The Service by which Prometheus finds the pods of all programs.
-fn measures(wishes: &Wishes) -> Value {
+fn measures(wishes: &InstallOptions) -> Value {
     let (label, value) = MEASURED;
     json!({
         "apiVersion": "v1",
@@ -169,7 +169,7 @@ fn measures(wishes: &Wishes) -> Value {
 }
 
 /// The pod spec of a program that needs nothing of its node and may run on any.
-fn anywhere(wishes: &Wishes, name: &str, account: &str, mut container: Value) -> Value {
+fn anywhere(wishes: &InstallOptions, name: &str, account: &str, mut container: Value) -> Value {
     container["securityContext"] = restricted();
     let mut spec = pod(wishes, account, container);
     spec["securityContext"] =
@@ -184,7 +184,7 @@ fn anywhere(wishes: &Wishes, name: &str, account: &str, mut container: Value) ->
     spec
 }
 
-fn handler(wishes: &Wishes) -> Value {
+fn handler(wishes: &InstallOptions) -> Value {
     let name = "virt-handler";
     let mut container = container(wishes, name, "10m", "32Mi");
     container["env"] =
@@ -214,7 +214,13 @@ fn handler(wishes: &Wishes) -> Value {
 }
 
 /// An init container that determines the features of the node.
-fn node_info(wishes: &Wishes, name: &str, cache: &str, output: Option<&str>, context: Value) -> Value {
+fn node_info(
+    wishes: &InstallOptions,
+    name: &str,
+    cache: &str,
+    output: Option<&str>,
+    context: Value,
+) -> Value {
     let mut command = vec!["/usr/bin/virt-launcher".to_owned(), "node-info".into()];
     command.extend(["--cache".into(), format!("{FINDINGS}/cache/{cache}")]);
     if let Some(output) = output {
@@ -231,7 +237,7 @@ fn node_info(wishes: &Wishes, name: &str, cache: &str, output: Option<&str>, con
     pulled(wishes, container)
 }
 
-fn workload(wishes: &Wishes, kind: &str, name: &str, spec: Value) -> Value {
+fn workload(wishes: &InstallOptions, kind: &str, name: &str, spec: Value) -> Value {
     let mut object = json!({
         "apiVersion": "apps/v1",
         "kind": kind,
@@ -250,7 +256,7 @@ fn template(name: &str, spec: Value) -> Value {
     json!({"metadata": {"labels": {"kubevirt.io": name, label: value}}, "spec": spec})
 }
 
-fn pod(wishes: &Wishes, account: &str, container: Value) -> Value {
+fn pod(wishes: &InstallOptions, account: &str, container: Value) -> Value {
     let mut spec = json!({
         "serviceAccountName": account,
         "priorityClassName": PRIORITY,
@@ -262,7 +268,7 @@ fn pod(wishes: &Wishes, account: &str, container: Value) -> Value {
     spec
 }
 
-fn container(wishes: &Wishes, name: &str, cpu: &str, memory: &str) -> Value {
+fn container(wishes: &InstallOptions, name: &str, cpu: &str, memory: &str) -> Value {
     pulled(
         wishes,
         json!({
@@ -278,7 +284,7 @@ fn container(wishes: &Wishes, name: &str, cpu: &str, memory: &str) -> Value {
     )
 }
 
-fn pulled(wishes: &Wishes, mut container: Value) -> Value {
+fn pulled(wishes: &InstallOptions, mut container: Value) -> Value {
     if let Some(policy) = &wishes.pull_policy {
         container["imagePullPolicy"] = json!(policy);
     }
@@ -303,7 +309,7 @@ fn probe(path: &str) -> Value {
 }
 
 /// A disruption budget: a drain evicts one of the pods at a time.
-fn disruption(wishes: &Wishes, name: &str) -> Value {
+fn disruption(wishes: &InstallOptions, name: &str) -> Value {
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -1,8 +1,8 @@
 use super::*;
 use std::collections::BTreeSet;
 
-pub(super) fn wishes() -> Wishes {
-    Wishes {
+pub(super) fn wishes() -> InstallOptions {
+    InstallOptions {
         namespace: "kubevirt".into(),
         registry: "registry.example/coracle".into(),
         version: "1.2.3".into(),
@@ -24,7 +24,7 @@ fn every_object_has_a_name_of_its_own_and_none_is_the_settings() {
 
 #[test]
 fn what_was_wished_is_in_every_place() {
-    let wishes = Wishes {
+    let wishes = InstallOptions {
         namespace: "elsewhere".into(),
         pull_policy: Some("Always".into()),
         pull_secret: Some("key".into()),

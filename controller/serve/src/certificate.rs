@@ -4,8 +4,8 @@
 
 use super::transport::Authorities;
 use super::transport::tls::Shown;
-use cluster_client::watch::{self, Seen};
-use cluster_model::objects::{AUTHORITY, BUNDLE, Kind, Which};
+use cluster_client::watch::{self, WatchMessage};
+use cluster_model::objects::{AUTHORITY, BUNDLE, Kind, WatchTarget};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -23,7 +23,7 @@ pub async fn follow_with(
     shown: Arc<Shown>,
     also: impl Fn(&Value),
 ) {
-    let which = Which::only(Kind::Secret, namespace, secret);
+    let which = WatchTarget::only(Kind::Secret, namespace, secret);
     follow_one(client, which, |object| {
         also(object);
         match shown.take(object) {
@@ -39,7 +39,7 @@ pub async fn follow_with(
 
 /// Accepts client certificates of the authorities in the ConfigMap. Never returns.
 pub async fn follow_authorities(client: kube::Client, namespace: &str, authorities: Arc<Authorities>) {
-    let which = Which::only(Kind::ConfigMap, namespace, AUTHORITY);
+    let which = WatchTarget::only(Kind::ConfigMap, namespace, AUTHORITY);
     follow_one(client, which, |object| {
         match authorities.take(object["data"][BUNDLE].as_str().unwrap_or_default()) {
             Ok(()) => tracing::info!(
@@ -56,13 +56,13 @@ pub async fn follow_authorities(client: kube::Client, namespace: &str, authoriti
 
 /// Calls `take` with each version of one object. While the object does not exist, its last version stays in
 /// use.
-async fn follow_one(client: kube::Client, which: Which, take: impl Fn(&Value)) {
+async fn follow_one(client: kube::Client, which: WatchTarget, take: impl Fn(&Value)) {
     let (to, mut seen) = mpsc::channel(4);
     tokio::join!(watch::follow(client, which, to), async {
         while let Some(event) = seen.recv().await {
             match event {
-                Seen::Only(_, Some(object)) | Seen::Changed(_, object) => take(&object),
-                Seen::Only(_, None) | Seen::Gone(..) | Seen::Listed(..) => {}
+                WatchMessage::Only(_, Some(object)) | WatchMessage::Changed(_, object) => take(&object),
+                WatchMessage::Only(_, None) | WatchMessage::Gone(..) | WatchMessage::Listed(..) => {}
             }
         }
     });

@@ -297,7 +297,7 @@ fn line_of(path: &str) -> Option<String> {
 mod tests {
     use super::*;
     use cluster_client::watch::follow;
-    use cluster_model::objects::{Key, Kind, Which};
+    use cluster_model::objects::{Key, Kind, WatchTarget};
     use futures_util::FutureExt as _;
     use futures_util::future::join_all;
     use std::collections::BTreeSet;
@@ -483,7 +483,7 @@ mod tests {
         pace.set(rate(1, 1.0));
         let client = paced(server.client.clone(), Arc::clone(&pace));
         let (to, mut seen) = tokio::sync::mpsc::channel(1);
-        let follows = tokio::spawn(follow(client, Which::all(Kind::Pod, None), to));
+        let follows = tokio::spawn(follow(client, WatchTarget::all(Kind::Pod, None), to));
         let asked = |verb: &'static str| BTreeSet::from([(Kind::Pod, None, verb)]);
         server.until(&asked("list")).await;
         let mut others = ["a", "b", "c", "d"].map(|client| Box::pin(pace.turn(client)));

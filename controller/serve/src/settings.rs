@@ -16,7 +16,7 @@ use super::pace::Pace;
 use super::program;
 use super::settings_version::SettingsVersion;
 use super::transport::tls::Terms;
-use cluster_client::watch::{Seen, follow};
+use cluster_client::watch::{WatchMessage, follow};
 use cluster_model::config::program::ProgramSettings;
 use cluster_model::objects::{Home, Kind, Program};
 use serde_json::Value;
@@ -55,7 +55,7 @@ impl Dials {
     }
 
     /// Applies an event, if it is about the KubeVirt object of this installation.
-    pub fn see(&self, seen: &Seen) {
+    pub fn see(&self, seen: &WatchMessage) {
         if let Some(object) = installation(&self.home.namespace, seen) {
             self.take(ProgramSettings::of(object, self.program, &self.home.node));
             self.version.take(object);
@@ -94,17 +94,17 @@ impl Dials {
 
 /// KubeVirt object of this namespace according to an event: null if it does not exist, `None` if the event is
 /// about other objects.
-pub fn installation<'s>(namespace: &str, seen: &'s Seen) -> Option<&'s Value> {
+pub fn installation<'s>(namespace: &str, seen: &'s WatchMessage) -> Option<&'s Value> {
     let is_ours = |object: &Value| object["metadata"]["namespace"] == namespace;
     match seen {
-        Seen::Listed(Kind::KubeVirt, objects) => {
+        WatchMessage::Listed(Kind::KubeVirt, objects) => {
             Some(objects.iter().find(|object| is_ours(object)).unwrap_or(&Value::Null))
         }
-        Seen::Changed(Kind::KubeVirt, object) => Some(object).filter(|object| is_ours(object)),
-        Seen::Gone(key, _) => {
+        WatchMessage::Changed(Kind::KubeVirt, object) => Some(object).filter(|object| is_ours(object)),
+        WatchMessage::Gone(key, _) => {
             (key.kind == Kind::KubeVirt && key.namespace == namespace).then_some(&Value::Null)
         }
-        Seen::Listed(..) | Seen::Changed(..) | Seen::Only(..) => None,
+        WatchMessage::Listed(..) | WatchMessage::Changed(..) | WatchMessage::Only(..) => None,
     }
 }
 
@@ -112,7 +112,7 @@ pub fn installation<'s>(namespace: &str, seen: &'s Seen) -> Option<&'s Value> {
 mod tests {
     use super::super::pace::paced;
     use super::*;
-    use cluster_model::config::tls::Wanted;
+    use cluster_model::config::tls::TlsPolicy;
     use cluster_model::objects::Key;
     use serde_json::json;
     use std::time::Duration;
@@ -128,21 +128,21 @@ mod tests {
     #[test]
     fn a_program_takes_what_its_own_installation_says() {
         let dials = Dials::new(Program::Api, Home { namespace: "kubevirt".into(), ..Home::default() });
-        let only_13 = || dials.terms.now() == Wanted { only_13: true, suites: None };
+        let only_13 = || dials.terms.now() == TlsPolicy { only_13: true, suites: None };
         assert!(only_13(), "nothing is known yet");
-        dials.see(&Seen::Listed(Kind::KubeVirt, vec![object("other", "VersionTLS13")]));
-        dials.see(&Seen::Changed(Kind::KubeVirt, object("other", "VersionTLS13")));
+        dials.see(&WatchMessage::Listed(Kind::KubeVirt, vec![object("other", "VersionTLS13")]));
+        dials.see(&WatchMessage::Changed(Kind::KubeVirt, object("other", "VersionTLS13")));
         assert!(!only_13(), "another namespace says nothing here");
         let both = vec![object("other", "VersionTLS12"), object("kubevirt", "VersionTLS13")];
-        dials.see(&Seen::Listed(Kind::KubeVirt, both));
+        dials.see(&WatchMessage::Listed(Kind::KubeVirt, both));
         assert!(only_13());
-        dials.see(&Seen::Listed(Kind::Pod, Vec::new()));
-        dials.see(&Seen::Gone(Key::new(Kind::KubeVirt, "other", "kubevirt"), "u".into()));
+        dials.see(&WatchMessage::Listed(Kind::Pod, Vec::new()));
+        dials.see(&WatchMessage::Gone(Key::new(Kind::KubeVirt, "other", "kubevirt"), "u".into()));
         assert!(only_13());
-        dials.see(&Seen::Gone(Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"), "u".into()));
+        dials.see(&WatchMessage::Gone(Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"), "u".into()));
         assert!(!only_13(), "nobody says anything any more");
-        dials.see(&Seen::Changed(Kind::KubeVirt, object("kubevirt", "VersionTLS13")));
-        dials.see(&Seen::Listed(Kind::KubeVirt, Vec::new()));
+        dials.see(&WatchMessage::Changed(Kind::KubeVirt, object("kubevirt", "VersionTLS13")));
+        dials.see(&WatchMessage::Listed(Kind::KubeVirt, Vec::new()));
         assert!(!only_13());
     }
 
@@ -158,12 +158,12 @@ mod tests {
         let mut changed = object("kubevirt", "");
         for version in ["7", "1234567890123456789"] {
             changed["metadata"]["resourceVersion"] = json!(version);
-            dials.see(&Seen::Changed(Kind::KubeVirt, changed.clone()));
+            dials.see(&WatchMessage::Changed(Kind::KubeVirt, changed.clone()));
             assert_eq!(told(), version);
         }
-        dials.see(&Seen::Listed(Kind::Pod, Vec::new()));
+        dials.see(&WatchMessage::Listed(Kind::Pod, Vec::new()));
         assert_eq!(told(), "1234567890123456789");
-        dials.see(&Seen::Gone(Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"), "u".into()));
+        dials.see(&WatchMessage::Gone(Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"), "u".into()));
         assert_eq!(told(), "");
     }
 
@@ -177,7 +177,7 @@ mod tests {
         let mut slow = object("kubevirt", "");
         let limiter = json!({"tokenBucketRateLimiter": {"qps": 1e-9, "burst": 1}});
         slow["spec"]["configuration"]["controllerConfiguration"]["restClient"]["rateLimiter"] = limiter;
-        dials.see(&Seen::Changed(Kind::KubeVirt, slow));
+        dials.see(&WatchMessage::Changed(Kind::KubeVirt, slow));
         let mut others = tokio::task::JoinSet::new();
         for number in 0..40 {
             let pace = Arc::clone(&dials.pace);

@@ -5,7 +5,7 @@ use api::kubevirt::served::Unserved;
 use cluster_model::components::PLACED;
 use cluster_model::conditions::stamp;
 use cluster_model::objects::names::fnv;
-use cluster_model::objects::{Component, Kept as _, World};
+use cluster_model::objects::{Component, StoredObject as _, World};
 use cluster_model::versions::IMAGES;
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@
 //! the word of its kubelet, of whoever deletes the node, or of the taint `node.kubernetes.io/out-of-service`.
 
 use super::tsc;
-use cluster_model::objects::{Kept as _, Kind, SCHEDULABLE, World};
+use cluster_model::objects::{Kind, SCHEDULABLE, StoredObject as _, World};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;

@@ -12,7 +12,7 @@ use super::replicas::{AT_ONCE, condition, put, text_of};
 use super::vmi::phase;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::metadata::{FENCING, RESERVED};
-use cluster_model::objects::{Kept, Key, Kind, World, key, owner};
+use cluster_model::objects::{Key, Kind, StoredObject, World, key, owner};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

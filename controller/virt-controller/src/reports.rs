@@ -17,7 +17,7 @@
 use crate::certificates::uploads;
 use api::datavolume::Phase;
 use api::job::Report;
-use cluster_model::objects::{Key, Kind, Mark, Pod, Work, World, owner};
+use cluster_model::objects::{IndexKey, Key, Kind, Pod, Work, World, owner};
 use cluster_model::worker::{PORT, REPORT};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::body::Bytes;
@@ -95,7 +95,8 @@ impl Reports {
 
     /// Asks the workers that run now, and no others.
     pub(crate) fn follow(&mut self, world: &World, now: Timestamp) {
-        let pods = world.marked(&Mark::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+        let pods =
+            world.marked(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
         let running: BTreeMap<String, (Key, SocketAddr, Work)> =
             pods.filter_map(|pod| Some((pod.meta.uid.clone()?, worker(world, pod)?))).collect();
         self.tasks.retain(|uid, task| {
@@ -325,7 +326,7 @@ mod tests {
 
     fn is_asked(world: &World) -> bool {
         let mut pods =
-            world.marked(&Mark::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+            world.marked(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
         pods.next().and_then(|pod| worker(world, pod)).is_some()
     }
 

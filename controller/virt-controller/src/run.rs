@@ -20,7 +20,7 @@ use crate::reports::{Heard, Reports, Told};
 use cluster_client::error::{Error, ErrorKind};
 use cluster_client::history::History;
 use cluster_client::lease::Pulse;
-use cluster_client::watch::{self, Seen};
+use cluster_client::watch::{self, WatchMessage};
 use cluster_client::{Done, Writer};
 use cluster_model::objects::{
     Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, VALUES, World, followed_by, waiting_for_disks,
@@ -199,9 +199,9 @@ impl ControlLoop {
         self.listed.len() >= count
     }
 
-    pub(crate) fn see(&mut self, event: Seen, now: Timestamp) {
+    pub(crate) fn see(&mut self, event: WatchMessage, now: Timestamp) {
         match event {
-            Seen::Listed(kind, objects) => {
+            WatchMessage::Listed(kind, objects) => {
                 let mut lost: BTreeSet<Key> = self.world.keys(kind).into_iter().collect();
                 for object in objects {
                     if let Some(key) = key_of(kind, &object) {
@@ -214,19 +214,19 @@ impl ControlLoop {
                 }
                 self.has_listed(kind, None);
             }
-            Seen::Only(key, found) => {
+            WatchMessage::Only(key, found) => {
                 match found {
                     Some(object) => self.take(&key, object, now),
                     None => self.lost(&key),
                 }
                 self.has_listed(key.kind, Some(key.name));
             }
-            Seen::Changed(kind, object) => {
+            WatchMessage::Changed(kind, object) => {
                 if let Some(key) = key_of(kind, &object) {
                     self.take(&key, object, now);
                 }
             }
-            Seen::Gone(key, uid) => {
+            WatchMessage::Gone(key, uid) => {
                 // Another of that name may be known already: we have made it, and were answered.
                 if self.world.uid(&key).is_none_or(|known| known == uid) {
                     self.gone(&key);

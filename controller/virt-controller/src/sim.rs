@@ -25,7 +25,7 @@ pub(crate) mod others;
 pub(crate) mod shape;
 
 use api::vmi::Phase;
-use cluster_client::watch::Seen;
+use cluster_client::watch::WatchMessage;
 use cluster_model::objects::rights::Right;
 use cluster_model::objects::{ClusterFacts, Key, Kind, World};
 use cluster_model::plan::{Plan, merge};
@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What one watcher has not heard yet, each kind in its order.
-pub(crate) type News = BTreeMap<Kind, VecDeque<Seen>>;
+pub(crate) type News = BTreeMap<Kind, VecDeque<WatchMessage>>;
 
 pub(crate) struct Sim {
     /// The picture that is always right.
@@ -125,7 +125,7 @@ impl Sim {
         self.judge(&key, &object);
         self.version = next;
         self.world.put(kind, object.clone(), self.now);
-        self.tell(Seen::Changed(kind, object.clone()));
+        self.tell(WatchMessage::Changed(kind, object.clone()));
         self.objects.insert(key.clone(), object);
         self.collect(&key);
         key
@@ -209,7 +209,7 @@ impl Sim {
         self.version += 1;
         self.world.remove(key);
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-        self.tell(Seen::Gone(key.clone(), uid.to_owned()));
+        self.tell(WatchMessage::Gone(key.clone(), uid.to_owned()));
         let orphans = self.objects.iter().filter(|(_, other)| {
             other["metadata"]["ownerReferences"]
                 .as_array()
@@ -220,10 +220,10 @@ impl Sim {
         }
     }
 
-    fn tell(&mut self, seen: Seen) {
+    fn tell(&mut self, seen: WatchMessage) {
         let kind = match &seen {
-            Seen::Listed(kind, _) | Seen::Changed(kind, _) => *kind,
-            Seen::Only(key, _) | Seen::Gone(key, _) => key.kind,
+            WatchMessage::Listed(kind, _) | WatchMessage::Changed(kind, _) => *kind,
+            WatchMessage::Only(key, _) | WatchMessage::Gone(key, _) => key.kind,
         };
         for news in self.watchers.values_mut() {
             news.entry(kind).or_default().push_back(seen.clone());

@@ -12,7 +12,7 @@
 //! takes the lowest frequency; a virt-handler that lies would choose it for all.
 
 use cluster_model::config::Config;
-use cluster_model::objects::{Kept as _, Kind, Node, TSC_SCHEDULING, World};
+use cluster_model::objects::{Kind, Node, StoredObject as _, TSC_SCHEDULING, World};
 use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::cmp::Reverse;

@@ -16,7 +16,7 @@
 //!   definitions, and virt-controller creates the object. Replicas and placement are set in it.
 
 use super::folder::{File, MARK, marked, split};
-use install::{Wishes, objects};
+use install::{InstallOptions, objects};
 use serde_json::{Value, json};
 
 /// Folder of the templates.
@@ -34,7 +34,7 @@ const BRACES: (&str, &str) = ("{{", r#"{{ "{{" }}"#);
 const BRACE: (&str, &str) = ("{", r#"{{ "{" }}"#);
 
 /// All files, `Chart.yaml` first. `defaults` become the default values; the namespace is that of the release.
-pub(super) fn files(defaults: &Wishes) -> Vec<File> {
+pub(super) fn files(defaults: &InstallOptions) -> Vec<File> {
     let mut files = vec![
         marked("Chart.yaml", &about(defaults)),
         marked("values.yaml", &values(defaults)),
@@ -45,7 +45,7 @@ pub(super) fn files(defaults: &Wishes) -> Vec<File> {
             format!("{{{{- /* {MARK} */ -}}}}\n{}", include_str!("chart/NOTES.txt")),
         ),
     ];
-    let mut objects = objects(&Wishes {
+    let mut objects = objects(&InstallOptions {
         namespace: NAMESPACE.0.into(),
         registry: REGISTRY.0.into(),
         version: VERSION.0.into(),
@@ -60,7 +60,7 @@ pub(super) fn files(defaults: &Wishes) -> Vec<File> {
     files
 }
 
-fn about(defaults: &Wishes) -> String {
+fn about(defaults: &InstallOptions) -> String {
     // A JSON string is also a YAML string.
     format!(
         "apiVersion: v2\nname: coracle\ndescription: KubeVirt and CDI compatible control plane for VMs\ntype: application\n\
@@ -70,7 +70,7 @@ fn about(defaults: &Wishes) -> String {
     )
 }
 
-fn values(defaults: &Wishes) -> String {
+fn values(defaults: &InstallOptions) -> String {
     let text = |value: &Option<String>| json!(value.as_deref().unwrap_or_default());
     format!(
         "# The next run replaces this file: keep your own values in another, for `helm install --values`.\n\n\
@@ -162,7 +162,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// Helm's output for one of our templates with these values.
-    fn rendered(template: &str, wishes: &Wishes) -> String {
+    fn rendered(template: &str, wishes: &InstallOptions) -> String {
         let mut text = template.to_owned();
         let optional = [(PULL_POLICY, &wishes.pull_policy), (PULL_SECRET, &wishes.pull_secret)];
         for ((_, action), value) in optional {
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_rendered_chart_is_the_stream() {
         let plain = super::super::tests::wishes();
-        let whole = Wishes {
+        let whole = InstallOptions {
             namespace: "123".into(),
             pull_policy: Some("Always".into()),
             pull_secret: Some("key".into()),
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn values_are_those_that_were_named_and_the_schema_knows_each() {
-        let wishes = Wishes { pull_secret: Some("key".into()), ..super::super::tests::wishes() };
+        let wishes = InstallOptions { pull_secret: Some("key".into()), ..super::super::tests::wishes() };
         let values = parse(&values(&wishes)).unwrap().remove(0).value;
         assert_eq!(
             values,

@@ -2,14 +2,14 @@
 
 use super::folder::{File, marked, split};
 use crate::vm::manifest;
-use install::{Wishes, objects};
+use install::{InstallOptions, objects};
 use serde_json::json;
 
 /// Folder of the objects.
 pub(super) const OBJECTS: &str = "objects";
 
 /// All files, `kustomization.yaml` first.
-pub(super) fn files(wishes: &Wishes) -> Vec<File> {
+pub(super) fn files(wishes: &InstallOptions) -> Vec<File> {
     let objects = split(OBJECTS, &objects(wishes));
     let list = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

@@ -1,6 +1,6 @@
 //! An API server that is a map, with the real webhooks before it; and virt-controller on its World.
 
-use ::admission::rules::{Around, Request, judge, review};
+use ::admission::rules::{RequestContext, Request, judge, review};
 use ::cluster_client::error::{Error, ErrorKind, Result};
 use ::cluster_client::{self, Server, Source};
 use ::virt_controller::decide;
@@ -188,9 +188,9 @@ impl Cluster {
         };
         let settings = self.object(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
         let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
-        let around = Around {
+        let around = RequestContext {
             random,
-            ..Around::new("kubevirt", Some(&Plain { object: settings, ..Plain::default() }))
+            ..RequestContext::new("kubevirt", Some(&Plain { object: settings, ..Plain::default() }))
         };
         let mut object = object;
         for hook in WEBHOOKS.iter().filter(asked) {

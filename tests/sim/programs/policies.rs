@@ -4,13 +4,13 @@
 use api::kubevirt::flags::{FLAGS, Flag};
 use clap::CommandFactory as _;
 use cluster_model::webhooks::{WebhookTarget, configuration};
-use install::{Wishes, objects as installed};
+use install::{InstallOptions, objects as installed};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-fn wishes() -> Wishes {
-    Wishes {
+fn wishes() -> InstallOptions {
+    InstallOptions {
         namespace: "kubevirt".into(),
         registry: "registry.example/coracle".into(),
         version: "1.2.3".into(),

@@ -1,7 +1,7 @@
 //! Settings of the KubeVirt object for our own programs: TLS, verbosity of the logs, rate limits of requests
 //! to the API server. Each program follows them while it runs (package `serve`).
 
-use super::tls::Wanted;
+use super::tls::TlsPolicy;
 use crate::objects::Program;
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ const MOST: f64 = 1e6;
 /// Settings of one program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramSettings {
-    pub tls: Wanted,
+    pub tls: TlsPolicy,
     /// Log verbosity, from 0 to 10. Unset: the program's default.
     pub verbosity: Option<i64>,
     /// Rate limit of requests to the API server; `None` for no limit.
@@ -44,7 +44,7 @@ impl ProgramSettings {
             // cdi-uploadproxy belongs to CDI, which has settings of its own.
             Program::Proxy => (&Value::Null, None, None),
         };
-        ProgramSettings { tls: Wanted::of(object), verbosity: verbosity.as_i64(), rate, webhook_rate }
+        ProgramSettings { tls: TlsPolicy::of(object), verbosity: verbosity.as_i64(), rate, webhook_rate }
     }
 }
 

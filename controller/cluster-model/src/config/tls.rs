@@ -8,20 +8,20 @@ use serde_json::Value;
 
 /// TLS settings of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct TlsPolicy {
     /// Only TLS 1.3.
     pub only_13: bool,
     /// Cipher suites of TLS 1.2, by their IANA names. `None` permits all. An empty list leaves TLS 1.3 only.
     pub suites: Option<Vec<&'static str>>,
 }
 
-impl Wanted {
+impl TlsPolicy {
     /// The settings in a KubeVirt object. An unknown name permits no suite, so a value that bypassed virt-api
     /// makes our servers stricter, never laxer.
-    pub fn of(object: &Value) -> Wanted {
+    pub fn of(object: &Value) -> TlsPolicy {
         let said = &object["spec"]["configuration"]["tlsConfiguration"];
         let names = said["ciphers"].as_array().filter(|names| !names.is_empty());
-        Wanted {
+        TlsPolicy {
             only_13: said["minTLSVersion"] == "VersionTLS13",
             suites: names.map(|names| names.iter().filter_map(|name| suite(name.as_str()?)).collect()),
         }
@@ -44,14 +44,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(said: &Value) -> Wanted {
-        Wanted::of(&json!({"spec": {"configuration": {"tlsConfiguration": said}}}))
+    fn of(said: &Value) -> TlsPolicy {
+        TlsPolicy::of(&json!({"spec": {"configuration": {"tlsConfiguration": said}}}))
     }
 
     #[test]
     fn suites_have_two_names_and_a_strange_one_permits_none() {
-        assert_eq!(Wanted::of(&Value::Null), Wanted::default());
-        assert_eq!(of(&json!({"ciphers": [], "minTLSVersion": "VersionTLS12"})), Wanted::default());
+        assert_eq!(TlsPolicy::of(&Value::Null), TlsPolicy::default());
+        assert_eq!(of(&json!({"ciphers": [], "minTLSVersion": "VersionTLS12"})), TlsPolicy::default());
         assert!(of(&json!({"minTLSVersion": "VersionTLS13"})).only_13);
         let [registry, openssl, ..] = CIPHERS;
         assert_eq!(

@@ -77,17 +77,17 @@ pub struct Use {
     pub names: &'static [&'static str],
     /// Objects in namespaces of the cluster that the program follows too, each by its name. They are not part
     /// of the derived rights: the cluster has a role for each, to which `install` binds the program.
-    pub elsewhere: &'static [Elsewhere],
+    pub elsewhere: &'static [ClusterObject],
     /// Objects that the program writes in every namespace, although the kind is otherwise restricted to the
     /// installation.
-    pub beyond: Option<Beyond>,
+    pub beyond: Option<WritableByPrefix>,
 }
 
 /// Objects in other namespaces that the program may write, matched by name prefix, although the kind is
 /// otherwise restricted to the installation. RBAC has no prefixes: the role permits the verbs on all objects,
 /// and `install`'s admission policies restrict the names. Nothing is read there.
 #[derive(Clone, Copy, Debug)]
-pub struct Beyond {
+pub struct WritableByPrefix {
     /// Name prefixes of the objects.
     pub prefixes: &'static [&'static str],
     /// Verbs on the object.
@@ -96,7 +96,7 @@ pub struct Beyond {
 
 /// An object of the cluster, outside of the installation.
 #[derive(Clone, Copy, Debug)]
-pub struct Elsewhere {
+pub struct ClusterObject {
     pub namespace: &'static str,
     pub name: &'static str,
     /// The Role in that namespace that permits reading the object. Every cluster has it.

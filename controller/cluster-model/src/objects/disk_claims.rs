@@ -12,7 +12,7 @@
 //! its own; and some network file systems keep no locks between nodes. So virt-controller judges before a
 //! launcher pod is created.
 
-use super::{Kind, Mark, World, claim_of, key};
+use super::{IndexKey, Kind, World, claim_of, key};
 use api::vmi::{VirtualMachineInstance, Volume};
 
 /// Use of a PVC by the disks of one VMI.
@@ -43,7 +43,7 @@ impl World {
         let mut found = Vec::new();
         for claim in claims {
             let Some(own) = use_of(vmi, claim) else { continue };
-            let mark = Mark::PersistentVolumeClaim(own_key.namespace.clone(), claim.to_owned());
+            let mark = IndexKey::PersistentVolumeClaim(own_key.namespace.clone(), claim.to_owned());
             let others = self.marked(&mark).filter(|other| other.kind == own_key.kind && **other != own_key);
             let others = others.filter_map(|other| self.vmis.get(&other.namespace, &other.name));
             found.extend(others.filter_map(|other| {

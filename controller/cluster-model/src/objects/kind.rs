@@ -1,7 +1,7 @@
 //! The table of kinds, one line for each file in `kinds/`, and the keys of objects.
 
 use super::kinds;
-use super::{About, Home, Program, Which};
+use super::{About, Home, Program, WatchTarget};
 use api::meta::ObjectMeta;
 use std::fmt;
 
@@ -120,19 +120,20 @@ impl Kind {
 
     /// The watches by which a program follows the kind. Objects that are followed by name have one watch
     /// each.
-    pub fn followed_by(self, program: Program, home: &Home) -> Vec<Which> {
+    pub fn followed_by(self, program: Program, home: &Home) -> Vec<WatchTarget> {
         let used = self.about().of(program);
         let within = |is_home: bool| match is_home || self.is_of_installation() {
             true => home.namespace.as_str(),
             false => "",
         };
-        let elsewhere = used.elsewhere.iter().map(|object| Which::only(self, object.namespace, object.name));
+        let elsewhere =
+            used.elsewhere.iter().map(|object| WatchTarget::only(self, object.namespace, object.name));
         if !used.names.is_empty() && !used.follows.is_empty() {
-            let by_name = used.names.iter().map(|name| Which::only(self, within(false), name));
+            let by_name = used.names.iter().map(|name| WatchTarget::only(self, within(false), name));
             return by_name.chain(elsewhere).collect();
         }
         let filled = |selector: Option<&str>| selector.map(|text| text.replace("{node}", &home.node));
-        let which = used.follows.iter().map(|selector| Which {
+        let which = used.follows.iter().map(|selector| WatchTarget {
             kind: self,
             namespace: within(selector.is_home).to_owned(),
             labels: filled(selector.labels),
@@ -144,7 +145,7 @@ impl Kind {
 }
 
 /// All watches of a program.
-pub fn followed_by(program: Program, home: &Home) -> Vec<Which> {
+pub fn followed_by(program: Program, home: &Home) -> Vec<WatchTarget> {
     Kind::ALL.iter().flat_map(|kind| kind.followed_by(program, home)).collect()
 }
 
@@ -220,8 +221,8 @@ mod tests {
         assert_eq!(
             of(Kind::ConfigMap),
             [
-                Which::only(Kind::ConfigMap, "kubevirt", super::super::AUTHORITY),
-                Which::only(Kind::ConfigMap, "kube-system", "extension-apiserver-authentication"),
+                WatchTarget::only(Kind::ConfigMap, "kubevirt", super::super::AUTHORITY),
+                WatchTarget::only(Kind::ConfigMap, "kube-system", "extension-apiserver-authentication"),
             ]
         );
         let slices = of(Kind::EndpointSlice);

@@ -1,7 +1,7 @@
 //! The controlling owner of an object, in its `ownerReferences`.
 
 use super::rights::Right;
-use super::{Key, Kind, Mark};
+use super::{IndexKey, Key, Kind};
 use api::cdi::annotations::IMPORT_CRON;
 use api::meta::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ pub fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
 }
 
 /// The index key of an object that has a controlling owner.
-pub fn mark(meta: &ObjectMeta) -> Option<Mark> {
-    controller(meta).map(|owner| Mark::Owner(owner.uid.clone()))
+pub fn mark(meta: &ObjectMeta) -> Option<IndexKey> {
+    controller(meta).map(|owner| IndexKey::Owner(owner.uid.clone()))
 }
 
 /// The DataImportCron that an object was created for, by its label. Objects that a DataImportCron leaves

@@ -7,7 +7,7 @@
 //! does an unused one. For virt-controller's decisions, a history that contains each of them is compared by
 //! `virt_controller::rights::needs`.
 
-use super::{Elsewhere, Kind, Program};
+use super::{ClusterObject, Kind, Program};
 
 /// Verbs that a program may use on a kind, or on a subresource of it. For a kind of the installation they are
 /// limited to its namespace.
@@ -44,7 +44,7 @@ fn of_kind(program: Program, kind: Kind) -> Vec<Grant> {
 }
 
 /// Rights of a program in every namespace on a kind that is otherwise restricted to the installation
-/// ([`super::Beyond`]).
+/// ([`super::WritableByPrefix`]).
 pub fn beyond(program: Program) -> impl Iterator<Item = Grant> {
     Kind::ALL.iter().filter_map(move |&kind| {
         let mut verbs = kind.about().of(program).beyond?.verbs.to_vec();
@@ -76,7 +76,7 @@ pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
 }
 
 /// Objects of the cluster that a program follows, each by a role that every cluster has.
-pub fn elsewhere(program: Program) -> impl Iterator<Item = &'static Elsewhere> {
+pub fn elsewhere(program: Program) -> impl Iterator<Item = &'static ClusterObject> {
     Kind::ALL.iter().flat_map(move |kind| kind.about().of(program).elsewhere)
 }
 

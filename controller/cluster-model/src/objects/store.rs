@@ -1,6 +1,6 @@
 //! Store of the objects of one kind, by namespace and name.
 
-use super::{Mark, Plain, owner};
+use super::{IndexKey, Plain, owner};
 use api::fault::Fault;
 use api::meta::ObjectMeta;
 use api::wire;
@@ -8,13 +8,13 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// An object that is kept in a store.
-pub trait Kept: Sized + PartialEq {
+pub trait StoredObject: Sized + PartialEq {
     /// Keeps the fields that decisions read. Fields of another form are left out.
     fn take(object: Value) -> Option<Self>;
     fn meta(&self) -> &ObjectMeta;
 
     /// Index keys of the object.
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         owner::mark(self.meta()).into_iter().collect()
     }
 }
@@ -26,10 +26,10 @@ pub(super) trait Objects {
     fn remove(&mut self, namespace: &str, name: &str) -> bool;
     fn names(&self) -> Vec<(String, String)>;
     fn meta(&self, namespace: &str, name: &str) -> Option<&ObjectMeta>;
-    fn marks(&self, namespace: &str, name: &str) -> Vec<Mark>;
+    fn marks(&self, namespace: &str, name: &str) -> Vec<IndexKey>;
 }
 
-impl<T: Kept> Objects for Store<T> {
+impl<T: StoredObject> Objects for Store<T> {
     fn put(&mut self, object: Value) -> Option<(String, String)> {
         self.take(object)
     }
@@ -43,11 +43,11 @@ impl<T: Kept> Objects for Store<T> {
     }
 
     fn meta(&self, namespace: &str, name: &str) -> Option<&ObjectMeta> {
-        self.get(namespace, name).map(Kept::meta)
+        self.get(namespace, name).map(StoredObject::meta)
     }
 
-    fn marks(&self, namespace: &str, name: &str) -> Vec<Mark> {
-        self.get(namespace, name).map(Kept::marks).unwrap_or_default()
+    fn marks(&self, namespace: &str, name: &str) -> Vec<IndexKey> {
+        self.get(namespace, name).map(StoredObject::marks).unwrap_or_default()
     }
 }
 
@@ -60,7 +60,7 @@ impl<T> Default for Store<T> {
     }
 }
 
-impl<T: Kept> Store<T> {
+impl<T: StoredObject> Store<T> {
     pub fn get(&self, namespace: &str, name: &str) -> Option<&T> {
         self.0.get(&(namespace.to_owned(), name.to_owned()))
     }
@@ -135,7 +135,7 @@ fn told(faults: &[Fault]) -> Option<String> {
     })
 }
 
-impl Kept for Plain {
+impl StoredObject for Plain {
     fn take(mut object: Value) -> Option<Self> {
         object.get_mut("metadata")?.as_object_mut()?.remove("managedFields");
         Some(Plain { meta: read(object.get("metadata")?.clone())?, object })

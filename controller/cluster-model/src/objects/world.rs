@@ -8,12 +8,12 @@
 //!
 //! An object older than the cached one is not put. Pods, PVCs and nodes are kept in part: only the fields
 //! that decisions read, since a cluster has many that are not ours. Objects reference each other by marks
-//! ([`Mark`]).
+//! ([`IndexKey`]).
 
-use super::marks::Marks;
+use super::index::Index;
 use super::store::is_older;
 use super::{
-    Component, Key, Kind, LauncherPods, METADATA_ALONE, Mark, Namespace, Node, PersistentVolume,
+    Component, IndexKey, Key, Kind, LauncherPods, METADATA_ALONE, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, ResourceQuota, Revision, Secret, StorageClass, Store,
 };
 use crate::polls::Polled;
@@ -112,7 +112,7 @@ pub struct World {
     pub busy: BTreeSet<Key>,
     /// Facts about the cluster other than its objects.
     pub facts: ClusterFacts,
-    pub(super) marks: Marks,
+    pub(super) marks: Index,
 }
 
 /// A whole object, as untyped JSON.
@@ -245,21 +245,21 @@ impl World {
     }
 
     /// The objects that have a mark.
-    pub fn marked<'a>(&'a self, mark: &Mark) -> impl Iterator<Item = &'a Key> + use<'a> {
+    pub fn marked<'a>(&'a self, mark: &IndexKey) -> impl Iterator<Item = &'a Key> + use<'a> {
         self.marks.with(mark)
     }
 
     /// The VMIs of a namespace whose controlling owner has this uid. A VMI of another namespace may name the
     /// same owner; it is left out, so that its author has no influence on the owner's own VMIs.
     pub fn vmis_of(&self, namespace: &str, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
-        self.marked(&Mark::Owner(owner.to_owned()))
+        self.marked(&IndexKey::Owner(owner.to_owned()))
             .filter(move |key| key.kind == Kind::VirtualMachineInstance && key.namespace == namespace)
             .filter_map(|key| self.vmis.get(&key.namespace, &key.name))
     }
 
     /// The VMs of a namespace whose controlling owner has this uid, as above.
     pub fn vms_of(&self, namespace: &str, owner: &str) -> impl Iterator<Item = &VirtualMachine> {
-        self.marked(&Mark::Owner(owner.to_owned()))
+        self.marked(&IndexKey::Owner(owner.to_owned()))
             .filter(move |key| key.kind == Kind::VirtualMachine && key.namespace == namespace)
             .filter_map(|key| self.vms.get(&key.namespace, &key.name))
     }
@@ -341,7 +341,7 @@ mod tests {
         })
     }
 
-    fn marked(world: &World, mark: &Mark) -> Vec<Key> {
+    fn marked(world: &World, mark: &IndexKey) -> Vec<Key> {
         world.marked(mark).cloned().collect()
     }
 
@@ -349,24 +349,24 @@ mod tests {
     fn objects_are_found_by_the_marks_they_have_now() {
         let mut world = World::default();
         let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
-        let claim = |name: &str| Mark::PersistentVolumeClaim("n".into(), name.into());
-        let pod = Mark::LauncherPod(
+        let claim = |name: &str| IndexKey::PersistentVolumeClaim("n".into(), name.into());
+        let pod = IndexKey::LauncherPod(
             "n".into(),
             crate::objects::names::pod("web", "1", crate::objects::names::FIRST),
         );
         assert!(world.put(Kind::VirtualMachineInstance, vmi("5", None, "a"), NOW));
-        for mark in [Mark::Owner("o".into()), claim("a"), pod.clone(), Mark::Waiting] {
+        for mark in [IndexKey::Owner("o".into()), claim("a"), pod.clone(), IndexKey::Waiting] {
             assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
         }
         assert_eq!(world.vmis_of("n", "o").count(), 1);
         assert_eq!(world.vmis_of("m", "o").count(), 0, "whoever says so in another namespace");
-        assert_eq!(marked(&world, &Mark::PersistentVolumeClaim("m".into(), "a".into())), []);
+        assert_eq!(marked(&world, &IndexKey::PersistentVolumeClaim("m".into(), "a".into())), []);
         assert!(world.put(Kind::VirtualMachineInstance, vmi("6", Some("node1"), "b"), NOW));
         assert!(!world.put(Kind::VirtualMachineInstance, vmi("4", None, "a"), NOW), "it is older");
-        for mark in [claim("a"), Mark::Waiting] {
+        for mark in [claim("a"), IndexKey::Waiting] {
             assert_eq!(marked(&world, &mark), [], "{mark:?}");
         }
-        for mark in [claim("b"), Mark::Node("node1".into())] {
+        for mark in [claim("b"), IndexKey::Node("node1".into())] {
             assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
         }
         assert!(world.remove(&key) && !world.remove(&key));

@@ -12,7 +12,7 @@
 //! namespaces, and change nothing else about them.
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule};
-use crate::Wishes;
+use crate::InstallOptions;
 use cluster_model::accounts::Accounts;
 use cluster_model::objects::Program;
 use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
@@ -20,7 +20,7 @@ use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIE
 /// The fields of an object's metadata that the API server writes with each change.
 pub(super) const OF_THE_SERVER: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
+pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 2] {
     let base = |name, rules: Rule, kind: &str, validations: Vec<(String, String)>| Policy {
         name,
         rules: vec![rules],

@@ -40,13 +40,13 @@
 
 use super::controller::{base, is_owned};
 use super::{Policy, differ_only, literal, rule, same};
-use crate::Wishes;
+use crate::InstallOptions;
 use api::cdi::GROUP;
 use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_POLICY};
 use cluster_model::objects::{ADOPTS, Kind, PRIME};
 use cluster_model::state::{SIZE, STATE_FOR};
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 1] {
+pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 1] {
     let only_of_a_hand_over = format!(
         "{} && {} && {}",
         ["metadata.labels", "metadata.finalizers", "metadata.ownerReferences"].map(same).join(" && "),

@@ -11,14 +11,14 @@
 
 use super::controller::base;
 use super::{Policy, differ_only, literal, rule, same};
-use crate::Wishes;
+use crate::InstallOptions;
 use api::kubevirt::flags;
 use cluster_model::components::{CONTAINERS, DOMAINS, KEPT, NOTES, OF_CONTAINERS, OF_PODS, OF_WORKLOAD};
 
 /// Annotation in which the API server counts the changes of a DaemonSet's template.
 const COUNTED: &str = "deprecated.daemonset.template.generation";
 
-pub(super) fn policy(wishes: &Wishes) -> Policy {
+pub(super) fn policy(wishes: &InstallOptions) -> Policy {
     let only = |path: &str, names: &[&str]| differ_only(path, &format!("key in {}", literal(names)));
     base(
         wishes,

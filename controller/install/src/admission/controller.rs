@@ -45,7 +45,7 @@
 //! exempt from policies, by the API server's own rule). This is as much as a cluster administrator.
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
-use crate::Wishes;
+use crate::InstallOptions;
 use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
 use api::instancetype::{DEFAULTS, MatcherKind};
 use cluster_model::accounts::Accounts;
@@ -65,7 +65,7 @@ pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 /// The verb that virt-controller needs on a service account whose token it mounts into a launcher pod.
 pub(super) const OF_TOKENS: &str = "use";
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
+pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 13] {
     let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     made.validations.push(opened_accounts(wishes));
@@ -298,7 +298,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
 
 /// A policy that restricts virt-controller only.
 pub(super) fn base(
-    wishes: &Wishes,
+    wishes: &InstallOptions,
     name: &'static str,
     rules: Vec<Rule>,
     validations: Vec<(String, &str)>,
@@ -431,7 +431,7 @@ fn of_a_pod() -> Vec<(&'static str, String)> {
 
 /// The form of a launcher pod: as virt-controller creates it, with the permitted additions by webhooks of
 /// other programs.
-fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
+fn launcher(wishes: &InstallOptions) -> Vec<(String, &'static str)> {
     let context = "one.?securityContext";
     let of_pod = "object.spec.?securityContext";
     let accounts = Program::ALL.map(Program::account);
@@ -546,7 +546,7 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
 
 /// A launcher pod has the token of a service account only if an administrator has opened the account. The
 /// message names the remedy. A pod without an account uses the `default` one.
-fn opened_accounts(wishes: &Wishes) -> (String, String) {
+fn opened_accounts(wishes: &InstallOptions) -> (String, String) {
     (
         format!(
             "variables.tokens.size() == 0 || authorizer.group('').resource('serviceaccounts').namespace(request.namespace)\

@@ -21,7 +21,7 @@
 //! there for one who has it. It is not passed on from a template to a VMI, or from a VMI to a pod.
 
 use super::{Policy, api, is_user, literal, rule, same};
-use crate::Wishes;
+use crate::InstallOptions;
 use cluster_model::accounts::Accounts;
 use cluster_model::metadata::{FENCING, RESERVED};
 use cluster_model::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
@@ -46,7 +46,7 @@ const DECISIVE: [&str; 5] = [
     "launcherContainerImageVersion",
 ];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
+pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 6] {
     let user = |program| is_user(&Accounts::of(&wishes.namespace).user(program));
     let not_controller = ("not-virt-controller", format!("!({})", user(Program::Controller)));
     let off = |object: &str| {

@@ -10,7 +10,7 @@
 //! other nodes: neither by a label that attracts their VMIs, nor by the status of another node's VMI.
 
 use super::{Policy, differ_only, is_user, literal, rule, same};
-use crate::Wishes;
+use crate::InstallOptions;
 use api::vmi::Phase;
 use cluster_model::accounts::{Accounts, NODE_CLAIM};
 use cluster_model::objects::{
@@ -25,7 +25,7 @@ const CONDITIONS: usize = 64;
 const NO_NODE: &str = "the token of virt-handler does not say its node: it must be one that Kubernetes 1.30 or newer has made for \
      its pod, with the feature ServiceAccountTokenPodNodeInfo";
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
+pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 3] {
     let base = |name, rules| Policy {
         name,
         rules: vec![rules],

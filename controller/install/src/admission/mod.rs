@@ -39,10 +39,10 @@ mod tests;
 mod uploads;
 mod versions;
 
-use super::Wishes;
+use super::InstallOptions;
 use serde_json::{Value, json};
 
-pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
+pub(super) fn objects(wishes: &InstallOptions) -> Vec<Value> {
     let all = handler::policies(wishes).into_iter();
     let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
     let all =

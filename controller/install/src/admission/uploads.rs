@@ -15,7 +15,7 @@
 
 use super::controller::{base, is_owned};
 use super::{Policy, literal, rule};
-use crate::Wishes;
+use crate::InstallOptions;
 use cluster_model::clones::{self, CLIENT, SOURCE};
 use cluster_model::issue::OPAQUE;
 use cluster_model::objects::rights::names;
@@ -23,7 +23,7 @@ use cluster_model::objects::{Kind, Program};
 use cluster_model::uploads::{self, SERVICE_LABEL, SIGNING_KEY, UPLOADER};
 use cluster_model::worker::WORK;
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
+pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 2] {
     let mut secrets = base(
         wishes,
         "kubevirt-controller-secrets",

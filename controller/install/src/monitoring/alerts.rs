@@ -45,14 +45,14 @@ impl Alert {
     }
 }
 
-type How = (&'static str, &'static str, &'static str);
-const CRITICAL: How = ("10m", "critical", "critical");
-const WARNING: How = ("10m", "warning", "warning");
+type Urgency = (&'static str, &'static str, &'static str);
+const CRITICAL: Urgency = ("10m", "critical", "critical");
+const WARNING: Urgency = ("10m", "warning", "warning");
 /// Alerts about VMs, not about the installation.
-const OF_VM: How = ("10m", "warning", "none");
+const OF_VM: Urgency = ("10m", "warning", "none");
 /// Alerts on numbers reported by a guest, which may be invented. They are never critical, although some are
 /// upstream, and never immediate. There is one per VMI, and its text has no words of the guest.
-const OF_GUEST: How = ("5m", "warning", "none");
+const OF_GUEST: Urgency = ("5m", "warning", "none");
 
 /// Alerts on the control plane and on VMs, for a control plane in this namespace.
 pub(super) fn of_kubevirt(namespace: &str) -> Vec<Value> {

@@ -17,7 +17,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use super::Wishes;
+use super::InstallOptions;
 use cluster_model::servers::MEASURES;
 use serde_json::{Value, json};
 
@@ -38,14 +38,14 @@ const DASHBOARDS: [(&str, &str); 3] = [
 ];
 
 /// The monitoring objects for an installation.
-pub fn objects(wishes: &Wishes, monitor: &Monitor) -> Vec<Value> {
+pub fn objects(wishes: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
     let mut objects = vec![service_monitor(wishes), rule(wishes)];
     objects.extend(rights(wishes, monitor));
     objects.extend(DASHBOARDS.iter().map(|(file, content)| dashboard(monitor, file, content)));
     objects
 }
 
-fn meta(wishes: &Wishes, name: &str) -> Value {
+fn meta(wishes: &InstallOptions, name: &str) -> Value {
     json!({"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": "", "prometheus.kubevirt.io": "true"}})
 }
 
@@ -63,7 +63,7 @@ const VALUE: u32 = 1024;
 
 /// The ServiceMonitor. Our own labels are honored: `namespace` is that of a VM, not of the pod that reports
 /// it. A page beyond the limits is dropped.
-fn service_monitor(wishes: &Wishes) -> Value {
+fn service_monitor(wishes: &InstallOptions) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
@@ -89,7 +89,7 @@ fn service_monitor(wishes: &Wishes) -> Value {
     })
 }
 
-fn rule(wishes: &Wishes) -> Value {
+fn rule(wishes: &InstallOptions) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
@@ -103,7 +103,7 @@ fn rule(wishes: &Wishes) -> Value {
 }
 
 /// Rights of Prometheus: it finds our pods by the endpoints of the namespace, and may read `/metrics`.
-fn rights(wishes: &Wishes, monitor: &Monitor) -> Vec<Value> {
+fn rights(wishes: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io";
     let name = "kubevirt-monitoring";
     let subject =

@@ -7,14 +7,14 @@ const BEFORE_LABELS: [&str; 6] = ["by", "on", "without", "ignoring", "group_left
 
 /// A metric, and the labels of its selector.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct MetricQuery {
     pub(super) name: String,
     pub(super) labels: Vec<String>,
 }
 
 /// The metrics of an expression, and the labels by which it groups or joins.
-pub(super) fn read(expression: &str) -> (Vec<Asked>, Vec<String>) {
-    let (mut asked, mut grouped): (Vec<Asked>, Vec<String>) = (Vec::new(), Vec::new());
+pub(super) fn read(expression: &str) -> (Vec<MetricQuery>, Vec<String>) {
+    let (mut asked, mut grouped): (Vec<MetricQuery>, Vec<String>) = (Vec::new(), Vec::new());
     let mut rest = expression;
     while let Some(first) = rest.chars().next() {
         if first == '"' {
@@ -40,7 +40,7 @@ pub(super) fn read(expression: &str) -> (Vec<Asked>, Vec<String>) {
                 );
                 rest = after;
             } else if !WORDS.contains(&word) && !next.starts_with('(') && !is_call(word, next) {
-                asked.push(Asked { name: word.to_owned(), labels: Vec::new() });
+                asked.push(MetricQuery { name: word.to_owned(), labels: Vec::new() });
             }
         } else {
             rest = &rest[first.len_utf8()..];

@@ -9,7 +9,7 @@ use super::Authorities;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::error::{Error, ErrorKind, Result};
-use cluster_model::config::tls::Wanted;
+use cluster_model::config::tls::TlsPolicy;
 use cluster_model::objects::Certificate;
 use jiff::Timestamp;
 use rustls::client::{ResolvesClientCert, Resumption};
@@ -115,22 +115,22 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
 /// TLS settings of the cluster. Until they are known, only TLS 1.3 is spoken, since the cluster may require
 /// it.
 #[derive(Debug)]
-pub struct Terms(RwLock<Wanted>);
+pub struct Terms(RwLock<TlsPolicy>);
 
 impl Default for Terms {
     fn default() -> Self {
-        Terms(RwLock::new(Wanted { only_13: true, suites: None }))
+        Terms(RwLock::new(TlsPolicy { only_13: true, suites: None }))
     }
 }
 
 impl Terms {
     /// Sets the settings for connections from now on.
-    pub fn set(&self, wanted: Wanted) {
+    pub fn set(&self, wanted: TlsPolicy) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = wanted;
     }
 
     /// Current settings.
-    pub fn now(&self) -> Wanted {
+    pub fn now(&self) -> TlsPolicy {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -141,7 +141,7 @@ pub struct Offer {
     shown: Arc<Shown>,
     clients: Option<Arc<Authorities>>,
     terms: Arc<Terms>,
-    made: Mutex<(Wanted, Arc<ServerConfig>)>,
+    made: Mutex<(TlsPolicy, Arc<ServerConfig>)>,
 }
 
 impl Offer {
@@ -172,7 +172,7 @@ pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>, terms: Arc<T
 }
 
 fn made_for(
-    wanted: &Wanted,
+    wanted: &TlsPolicy,
     shown: &Arc<Shown>,
     clients: Option<&Arc<Authorities>>,
 ) -> Result<Arc<ServerConfig>> {
@@ -278,19 +278,19 @@ mod tests {
             (None, Some(ProtocolVersion::TLSv1_3)),
             "nothing is known yet"
         );
-        terms.set(Wanted::default());
+        terms.set(TlsPolicy::default());
         assert_eq!(version(old), Some(ProtocolVersion::TLSv1_2));
         assert_eq!(version(new), Some(ProtocolVersion::TLSv1_3));
-        terms.set(Wanted { only_13: true, suites: None });
+        terms.set(TlsPolicy { only_13: true, suites: None });
         assert_eq!((version(old), version(new)), (None, Some(ProtocolVersion::TLSv1_3)));
         for name in suites().filter(|name| name.contains("ECDSA")) {
-            terms.set(Wanted { only_13: false, suites: Some(vec![name]) });
+            terms.set(TlsPolicy { only_13: false, suites: Some(vec![name]) });
             assert_eq!(agreed(&offer, &trusts, old), Some((ProtocolVersion::TLSv1_2, name)));
             assert_eq!(version(new), Some(ProtocolVersion::TLSv1_3), "its suites are fixed");
         }
-        terms.set(Wanted { only_13: false, suites: Some(Vec::new()) });
+        terms.set(TlsPolicy { only_13: false, suites: Some(Vec::new()) });
         assert_eq!((version(old), version(new)), (None, Some(ProtocolVersion::TLSv1_3)));
-        terms.set(Wanted::default());
+        terms.set(TlsPolicy::default());
         assert_eq!(version(old), Some(ProtocolVersion::TLSv1_2));
     }
 

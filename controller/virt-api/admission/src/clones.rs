@@ -19,7 +19,7 @@
 //! at once ([`super::waiting`]). Reviews of all users come from the API server's address: therefore the
 //! namespaces of an address share its places, and take turns ([`namespaces`]).
 
-use super::rules::clone::{Found, MOST, Wanted, Whose, account, denied};
+use super::rules::clone::{CloneResult, CloneSource, CloneSubject, MOST, account, denied};
 use super::waiting::{Place, Waiting};
 use api::cdi::{DataSource, DataSourceSource};
 use api::vm::VirtualMachine;
@@ -75,12 +75,12 @@ impl Cluster for Real {
 }
 
 /// A question about the clones of a request.
-pub(super) struct Asked<'a> {
+pub(super) struct CloneCheck<'a> {
     /// Sources of the clones, one for each template.
-    pub(super) wanted: &'a [Option<Wanted>],
+    pub(super) wanted: &'a [Option<CloneSource>],
     /// Namespace of the clones.
     pub(super) namespace: &'a str,
-    pub(super) whose: Whose,
+    pub(super) whose: CloneSubject,
     /// The user of the request, as in a SubjectAccessReview.
     pub(super) subject: &'a Value,
 }
@@ -110,7 +110,7 @@ impl<C: Cluster> Clones<C> {
     }
 
     /// The result for each source.
-    pub(super) async fn found(&self, asked: &Asked<'_>, peer: Peer) -> Result<Vec<Option<Found>>> {
+    pub(super) async fn found(&self, asked: &CloneCheck<'_>, peer: Peer) -> Result<Vec<Option<CloneResult>>> {
         let is_full = || {
             let what = format!(
                 "cannot check the permission to clone: {WAITING} other reviews wait for the API server; try again"
@@ -146,7 +146,7 @@ impl<C: Cluster> Clones<C> {
         works.map_err(|e| Error::setup("permissions of clones are not checked any more", e))
     }
 
-    async fn look(&self, asked: &Asked<'_>) -> Result<Vec<Option<Found>>> {
+    async fn look(&self, asked: &CloneCheck<'_>) -> Result<Vec<Option<CloneResult>>> {
         let mut subject = None;
         let mut all = Vec::with_capacity(asked.wanted.len());
         for (count, wanted) in asked.wanted.iter().enumerate() {
@@ -157,16 +157,16 @@ impl<C: Cluster> Clones<C> {
             if count >= MOST {
                 let why =
                     format!("a VM has no more than {MOST} dataVolumeTemplates where one of them is a clone");
-                all.push(Some(Found::Denied(why)));
+                all.push(Some(CloneResult::Denied(why)));
                 continue;
             }
             let resolved = self.resolve(wanted).await?;
             let home = match (&resolved, wanted) {
                 (Some((namespace, _)), _) => namespace,
-                (None, Wanted::Claim(namespace, _) | Wanted::Source(namespace, _)) => namespace,
+                (None, CloneSource::Claim(namespace, _) | CloneSource::Source(namespace, _)) => namespace,
             };
             if home == asked.namespace {
-                all.push(Some(Found::Own));
+                all.push(Some(CloneResult::Own));
                 continue;
             }
             if subject.is_none() {
@@ -174,35 +174,35 @@ impl<C: Cluster> Clones<C> {
             }
             let found = match (&subject, resolved, wanted) {
                 (Some(Ok(subject)), Some((namespace, name)), _) => self.may(subject, namespace, name).await?,
-                (Some(Ok(subject)), None, Wanted::Source(namespace, name)) => {
+                (Some(Ok(subject)), None, CloneSource::Source(namespace, name)) => {
                     self.may_later(subject, namespace, name).await?
                 }
                 // A DataSource without a PVC is not refused.
-                (Some(Err(why)), Some(_), _) => Found::Denied(why.clone()),
-                _ => Found::Own,
+                (Some(Err(why)), Some(_), _) => CloneResult::Denied(why.clone()),
+                _ => CloneResult::Own,
             };
             all.push(Some(found));
         }
         Ok(all)
     }
 
-    async fn may(&self, subject: &Value, namespace: String, name: String) -> Result<Found> {
+    async fn may(&self, subject: &Value, namespace: String, name: String) -> Result<CloneResult> {
         let user = subject["user"].as_str().unwrap_or_default();
         Ok(match self.is_permitted(subject, &namespace, Some(&name)).await? {
-            true => Found::Permitted(namespace, name),
-            false => Found::Denied(denied(user, &namespace)),
+            true => CloneResult::Permitted(namespace, name),
+            false => CloneResult::Denied(denied(user, &namespace)),
         })
     }
 
     /// The PVC of the DataSource is not known yet. So the token requires the right to clone all PVCs of its
     /// namespace. A right on PVCs of certain names (`resourceNames`) is not enough.
-    async fn may_later(&self, subject: &Value, namespace: &str, source: &str) -> Result<Found> {
+    async fn may_later(&self, subject: &Value, namespace: &str, source: &str) -> Result<CloneResult> {
         if ![namespace, source].into_iter().all(cluster_model::objects::names::is_name) {
-            return Ok(Found::Own);
+            return Ok(CloneResult::Own);
         }
         Ok(match self.is_permitted(subject, namespace, None).await? {
-            true => Found::PermittedLater(namespace.to_owned(), source.to_owned()),
-            false => Found::Own,
+            true => CloneResult::PermittedLater(namespace.to_owned(), source.to_owned()),
+            false => CloneResult::Own,
         })
     }
 
@@ -220,10 +220,10 @@ impl<C: Cluster> Clones<C> {
     }
 
     /// Namespace and name of the source PVC; `None` if it is not known yet.
-    async fn resolve(&self, wanted: &Wanted) -> Result<Option<(String, String)>> {
+    async fn resolve(&self, wanted: &CloneSource) -> Result<Option<(String, String)>> {
         let (namespace, name) = match wanted {
-            Wanted::Claim(namespace, name) => return Ok(Some((namespace.clone(), name.clone()))),
-            Wanted::Source(namespace, name) => (namespace, name),
+            CloneSource::Claim(namespace, name) => return Ok(Some((namespace.clone(), name.clone()))),
+            CloneSource::Source(namespace, name) => (namespace, name),
         };
         let Some(source) = self.source(namespace, name).await? else { return Ok(None) };
         let source = match &source.data_source {
@@ -249,16 +249,16 @@ impl<C: Cluster> Clones<C> {
 
     /// The user whose right to clone counts, as in a SubjectAccessReview. The inner error is the reason why
     /// there is none.
-    async fn subject(&self, asked: &Asked<'_>) -> Result<std::result::Result<Value, String>> {
+    async fn subject(&self, asked: &CloneCheck<'_>) -> Result<std::result::Result<Value, String>> {
         let name = match &asked.whose {
-            Whose::Requester => return Ok(Ok(asked.subject.clone())),
-            Whose::Nobody => {
+            CloneSubject::Requester => return Ok(Ok(asked.subject.clone())),
+            CloneSubject::Nobody => {
                 let why =
                     "virt-controller creates it, and not for a VM whose service account could be checked";
                 return Ok(Err(why.to_owned()));
             }
-            Whose::Account(name) => name.clone(),
-            Whose::Vm(name, uid) => {
+            CloneSubject::Account(name) => name.clone(),
+            CloneSubject::Vm(name, uid) => {
                 let found =
                     self.cluster.read(&Key::new(Kind::VirtualMachine, asked.namespace, &**name)).await?;
                 let vm =

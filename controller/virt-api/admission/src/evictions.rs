@@ -18,12 +18,12 @@
 //! only the fields for its decision.
 
 use super::rules::eviction::{Evicted, is_dry, not_looked_at, pod_of, vmi_of};
-use super::rules::{AdmissionResponse, Around, Request, judge};
+use super::rules::{AdmissionResponse, Request, RequestContext, judge};
 use super::waiting::{Place, Waiting};
 use api::vmi::VirtualMachineInstance;
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_client::{Server, Writer};
-use cluster_model::objects::{Kept as _, Key, Kind, Pod, key};
+use cluster_model::objects::{Key, Kind, Pod, StoredObject as _, key};
 use cluster_model::subresources::EVACUATION;
 use cluster_model::webhooks::Webhook;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ impl<S: Server> Evictions<S> {
         &self,
         hook: &Webhook,
         request: &Request,
-        around: Around,
+        around: RequestContext,
         peer: Peer,
     ) -> AdmissionResponse {
         let Some(pod) = pod_of(request) else { return judge(hook, request, &around) };
@@ -106,7 +106,7 @@ impl<S: Server> Evictions<S> {
         &self,
         hook: &Webhook,
         request: &Request,
-        mut around: Around,
+        mut around: RequestContext,
         pod: &Key,
         place: &Place<'_>,
     ) -> Result<AdmissionResponse> {
@@ -229,8 +229,8 @@ pub(super) mod tests {
         Request::read(eviction(is_dry).as_bytes()).unwrap()
     }
 
-    fn around() -> Around {
-        Around::new("kubevirt", Some(&Plain::default()))
+    fn around() -> RequestContext {
+        RequestContext::new("kubevirt", Some(&Plain::default()))
     }
 
     /// A server in memory.

@@ -3,7 +3,7 @@
 //! instance types and preferences, and presets.
 
 use super::order;
-use super::rules::{Around, Operation, Request, Sizes};
+use super::rules::{Operation, Request, RequestContext, Sizes};
 use api::cdi::CONFIG;
 use api::instancetype::MatcherKind;
 use api::meta::ObjectMeta;
@@ -11,9 +11,9 @@ use api::preset::{self, VirtualMachineInstancePreset};
 use api::wire;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster_client::watch::{Seen, follow};
+use cluster_client::watch::{WatchMessage, follow};
 use cluster_model::instancetypes::{kind_of, named};
-use cluster_model::objects::{Home, Kind, Plain, Program, Store, Which, World};
+use cluster_model::objects::{Home, Kind, Plain, Program, Store, WatchTarget, World};
 use cluster_model::servers::API;
 use cluster_model::webhook_paths::{FIELD, PathSegments};
 use cluster_model::webhooks::{Question, Webhook};
@@ -36,7 +36,7 @@ const WAITING: usize = 64;
 /// Present state.
 pub struct Live {
     namespace: String,
-    around: RwLock<Arc<Around>>,
+    around: RwLock<Arc<RequestContext>>,
     storage: RwLock<Arc<World>>,
     /// Instance types, preferences and presets. Tenants write them often, so they are not copied at each
     /// change, unlike `storage`.
@@ -69,7 +69,7 @@ impl Live {
         Live {
             dials: Dials::new(Program::Api, home),
             namespace: namespace.to_owned(),
-            around: RwLock::new(Arc::new(Around::new(namespace, None))),
+            around: RwLock::new(Arc::new(RequestContext::new(namespace, None))),
             storage: RwLock::default(),
             sizes: RwLock::default(),
             sizes_listed: AtomicUsize::new(0),
@@ -97,7 +97,7 @@ impl Live {
     }
 
     /// The context for a request that comes now.
-    pub fn around(&self) -> Arc<Around> {
+    pub fn around(&self) -> Arc<RequestContext> {
         Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -157,9 +157,9 @@ impl Live {
         let (of_storage, storage) = mpsc::channel(WAITING);
         let (of_sizes, sizes) = mpsc::channel(WAITING);
         let sized = MatcherKind::ALL
-            .map(|kind| follow(client.clone(), Which::all(kind_of(kind), None), of_sizes.clone()));
+            .map(|kind| follow(client.clone(), WatchTarget::all(kind_of(kind), None), of_sizes.clone()));
         let [instancetypes, cluster_instancetypes, preferences, cluster_preferences] = sized;
-        let presets = Which::all(Kind::VirtualMachineInstancePreset, None);
+        let presets = WatchTarget::all(Kind::VirtualMachineInstancePreset, None);
         tokio::join!(
             follow(client.clone(), presets, of_sizes.clone()),
             instancetypes,
@@ -167,11 +167,11 @@ impl Live {
             preferences,
             cluster_preferences,
             self.keep_sizes(sizes),
-            follow(client.clone(), Which::all(Kind::StorageClass, None), of_storage.clone()),
-            follow(client.clone(), Which::all(Kind::StorageProfile, None), of_storage.clone()),
-            follow(client.clone(), Which::only(Kind::CDIConfig, "", CONFIG), of_storage),
+            follow(client.clone(), WatchTarget::all(Kind::StorageClass, None), of_storage.clone()),
+            follow(client.clone(), WatchTarget::all(Kind::StorageProfile, None), of_storage.clone()),
+            follow(client.clone(), WatchTarget::only(Kind::CDIConfig, "", CONFIG), of_storage),
             self.keep_storage(storage),
-            follow(client.clone(), Which::all(Kind::KubeVirt, None), to),
+            follow(client.clone(), WatchTarget::all(Kind::KubeVirt, None), to),
             certificate::follow_with(
                 client.clone(),
                 &self.namespace,
@@ -185,12 +185,12 @@ impl Live {
         );
     }
 
-    async fn settings(&self, mut seen: mpsc::Receiver<Seen>) {
+    async fn settings(&self, mut seen: mpsc::Receiver<WatchMessage>) {
         let mut objects = Store::<Plain>::default();
         while let Some(event) = seen.recv().await {
             self.dials.see(&event);
             match event {
-                Seen::Listed(_, list) => {
+                WatchMessage::Listed(_, list) => {
                     objects = Store::default();
                     for object in list {
                         objects.put(object);
@@ -198,22 +198,22 @@ impl Live {
                     self.know(&objects);
                     self.listed.store(true, Ordering::Relaxed);
                 }
-                Seen::Changed(_, object) => {
+                WatchMessage::Changed(_, object) => {
                     objects.put(object);
                     self.know(&objects);
                 }
-                Seen::Gone(key, _) => {
+                WatchMessage::Gone(key, _) => {
                     objects.remove(&key.namespace, &key.name);
                     self.know(&objects);
                 }
                 // These watches select no single object by name.
-                Seen::Only(..) => {}
+                WatchMessage::Only(..) => {}
             }
         }
     }
 
     /// Objects of storage are few and rarely change. So each change replaces the shared copy.
-    async fn keep_storage(&self, mut seen: mpsc::Receiver<Seen>) {
+    async fn keep_storage(&self, mut seen: mpsc::Receiver<WatchMessage>) {
         let mut world = World::default();
         while let Some(event) = seen.recv().await {
             take(&mut world, event);
@@ -221,10 +221,10 @@ impl Live {
         }
     }
 
-    async fn keep_sizes(&self, mut seen: mpsc::Receiver<Seen>) {
+    async fn keep_sizes(&self, mut seen: mpsc::Receiver<WatchMessage>) {
         let mut listed = BTreeSet::new();
         while let Some(event) = seen.recv().await {
-            let kind = if let Seen::Listed(kind, _) = &event { Some(*kind) } else { None };
+            let kind = if let WatchMessage::Listed(kind, _) = &event { Some(*kind) } else { None };
             take(&mut self.sizes.write().unwrap_or_else(PoisonError::into_inner), event);
             match kind {
                 Some(Kind::VirtualMachineInstancePreset) => {
@@ -237,7 +237,7 @@ impl Live {
     }
 
     fn know(&self, objects: &Store<Plain>) {
-        let mut around = Around::new(&self.namespace, objects.within(&self.namespace).next());
+        let mut around = RequestContext::new(&self.namespace, objects.within(&self.namespace).next());
         around.installations = objects.names();
         let waits = order::waits(objects.within(&self.namespace), &self.namespace, env!("CARGO_PKG_VERSION"));
         self.waits.0.store(waits, Ordering::Relaxed);
@@ -246,10 +246,10 @@ impl Live {
 }
 
 /// Applies a watch event to a cache.
-fn take(world: &mut World, event: Seen) {
+fn take(world: &mut World, event: WatchMessage) {
     let now = Timestamp::now();
     match event {
-        Seen::Listed(kind, list) => {
+        WatchMessage::Listed(kind, list) => {
             for key in world.keys(kind) {
                 world.remove(&key);
             }
@@ -257,13 +257,13 @@ fn take(world: &mut World, event: Seen) {
                 world.put(kind, object, now);
             }
         }
-        Seen::Changed(kind, object) => {
+        WatchMessage::Changed(kind, object) => {
             world.put(kind, object, now);
         }
-        Seen::Only(key, Some(object)) => {
+        WatchMessage::Only(key, Some(object)) => {
             world.put(key.kind, object, now);
         }
-        Seen::Only(key, None) | Seen::Gone(key, _) => {
+        WatchMessage::Only(key, None) | WatchMessage::Gone(key, _) => {
             world.remove(&key);
         }
     }
@@ -284,7 +284,7 @@ mod tests {
             [(kind_of(MatcherKind::ALL[0]), false), (Kind::VirtualMachineInstancePreset, true)]
         {
             let (to, seen) = mpsc::channel(1);
-            to.send(Seen::Listed(kind, Vec::new())).await.unwrap();
+            to.send(WatchMessage::Listed(kind, Vec::new())).await.unwrap();
             drop(to);
             live.keep_sizes(seen).await;
             assert_eq!(live.is_known(), is_known, "{kind:?}");
@@ -300,7 +300,10 @@ mod tests {
             let meta = json!({"namespace": "default", "name": format!("p{number}")});
             take(
                 &mut live.sizes.write().unwrap(),
-                Seen::Changed(Kind::VirtualMachineInstancePreset, json!({"metadata": meta, "spec": spec})),
+                WatchMessage::Changed(
+                    Kind::VirtualMachineInstancePreset,
+                    json!({"metadata": meta, "spec": spec}),
+                ),
             );
         }
         let request = Request { namespace: "default".to_owned(), ..Request::default() };

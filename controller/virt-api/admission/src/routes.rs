@@ -9,13 +9,15 @@
 //! A body is read by its route, after the head was checked. A large one is parsed and decided on a separate
 //! thread, so that other requests do not wait for it.
 
-use super::clones::{Asked as AskedOfClones, Clones};
+use super::clones::{CloneCheck, Clones};
 use super::evictions::Evictions;
 use super::live::Live;
 use super::measures;
-use super::rules::clone::{self, Found};
+use super::rules::clone::{self, CloneResult};
 use super::rules::eviction::judged_by;
-use super::rules::{AdmissionResponse, Around, Request, asks_what_is_left, judge, not_looked_into, review};
+use super::rules::{
+    AdmissionResponse, Request, RequestContext, asks_what_is_left, judge, not_looked_into, review,
+};
 use super::workloads::Workloads;
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_model::objects::Program;
@@ -181,7 +183,7 @@ impl Routes {
         hook: &'static Webhook,
         peer: Peer,
         request: &Request,
-        around: &mut Around,
+        around: &mut RequestContext,
     ) -> Result<()> {
         let wanted = clone::wanted(hook.question, request);
         if wanted.is_empty() {
@@ -190,12 +192,14 @@ impl Routes {
         let controller = around.accounts.user(Program::Controller);
         let whose = clone::whose(hook.question, request, &controller);
         let subject = &request.who.subject;
-        let asked = AskedOfClones { wanted: &wanted, namespace: &request.namespace, whose, subject };
+        let asked = CloneCheck { wanted: &wanted, namespace: &request.namespace, whose, subject };
         around.clones = self.clones.found(&asked, peer).await?;
         // A dry run gets no token.
         let named = match around.clones.first() {
-            Some(Some(Found::Permitted(namespace, name))) => Some((Named::Claim, namespace, name)),
-            Some(Some(Found::PermittedLater(namespace, name))) => Some((Named::DataSource, namespace, name)),
+            Some(Some(CloneResult::Permitted(namespace, name))) => Some((Named::Claim, namespace, name)),
+            Some(Some(CloneResult::PermittedLater(namespace, name))) => {
+                Some((Named::DataSource, namespace, name))
+            }
             _ => None,
         };
         if let (Some((named, namespace, name)), Question::FillDataVolume, false) =

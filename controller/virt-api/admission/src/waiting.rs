@@ -13,11 +13,11 @@ use tokio::sync::{Mutex as Line, MutexGuard as First, Notify};
 /// The waiting places.
 pub(super) struct Waiting {
     most: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<Occupancy>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Occupancy {
     next: u64,
     /// Places by age.
     places: BTreeMap<u64, Taker>,
@@ -57,12 +57,12 @@ impl Waiting {
         Some(Place { waiting: self, id, gone, line })
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, Occupancy> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Taken {
+impl Occupancy {
     /// The line of this address. It is dropped with its last place.
     fn line_of(&self, peer: Peer) -> Arc<Line<()>> {
         let other = self.places.values().find(|taker| taker.peer == peer);

@@ -1,6 +1,6 @@
 //! Properties of the answer to any review, whoever created its object.
 
-use admission::rules::{Around, Request, judge, review};
+use admission::rules::{RequestContext, Request, judge, review};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster_model::objects::Plain;
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 const LONGEST: usize = 64 << 10;
 
 /// Context of a request in a cluster with this KubeVirt object.
-pub(crate) fn around(kubevirt: Value) -> Around {
+pub(crate) fn around(kubevirt: Value) -> RequestContext {
     let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
     let plain = Plain { object: kubevirt, ..Plain::default() };
-    Around { random, ..Around::new("kubevirt", Some(&plain)) }
+    RequestContext { random, ..RequestContext::new("kubevirt", Some(&plain)) }
 }
 
 /// Checks that the body is refused or answered with a few short causes, and a patch that applies and is
 /// complete: a second review adds nothing.
-pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &Around) {
+pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &RequestContext) {
     let Ok(mut request) = Request::read(body) else { return };
     let written = answer(&request, hook, around);
     let Some(patch) = written["response"]["patch"].as_str() else { return };
@@ -39,7 +39,7 @@ pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &Around) {
     );
 }
 
-fn answer(request: &Request, hook: &Webhook, around: &Around) -> Value {
+fn answer(request: &Request, hook: &Webhook, around: &RequestContext) -> Value {
     let answer = judge(hook, request, around);
     let mut written = review::write(request, &answer);
     let response = &mut written["response"];

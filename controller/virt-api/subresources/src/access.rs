@@ -3,7 +3,7 @@
 //! A user without the right gets 401 with a message, as upstream. The number of concurrent reviews is
 //! limited. A request that cannot be reviewed in time gets 503, and nothing is done.
 
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use crate::requester::Requester;
 use crate::route::Route;
 use cluster_model::objects::Kind;
@@ -62,7 +62,7 @@ impl Access {
         let (verb, group, namespace) = (text("verb"), text("group"), text("namespace"));
         let turn = tokio::time::timeout(PATIENCE, self.reviews.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
-            return Err(Refused::unavailable(format!(
+            return Err(Refusal::unavailable(format!(
                 "cannot ask the API server whether user {:?} may {verb} {resource}: {AT_ONCE} other access reviews had no answer \
                  within 5 s; try again",
                 requester.user,
@@ -73,7 +73,7 @@ impl Access {
         let asks = cluster_client::review(&self.client, Kind::SubjectAccessReview, &spec);
         let is = on_behalf_of(&requester.user, asks).await.map_err(|error| {
             tracing::warn!("SubjectAccessReview for user {:?} failed: {}", requester.user, error.chain());
-            Refused::unavailable("the API server did not answer the access review of the user; try again")
+            Refusal::unavailable("the API server did not answer the access review of the user; try again")
         })?;
         if is["allowed"] == true && is["denied"] != true {
             return Ok(());
@@ -85,7 +85,7 @@ impl Access {
         if let Some(reason) = is["reason"].as_str().filter(|reason| !reason.is_empty()) {
             said = format!("{said}: {reason}");
         }
-        Err(Refused::unauthorized(said))
+        Err(Refusal::unauthorized(said))
     }
 }
 
@@ -99,6 +99,6 @@ pub(crate) fn verb(method: &Method, name: &str) -> Result<&'static str> {
         Method::PATCH => "patch",
         Method::DELETE if name.is_empty() => "deletecollection",
         Method::DELETE => "delete",
-        _ => return Err(Refused::method("GET and PUT")),
+        _ => return Err(Refusal::method("GET and PUT")),
     })
 }

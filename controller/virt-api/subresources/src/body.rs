@@ -3,7 +3,7 @@
 //! A body that begins with a brace is JSON. Everything else is one document of YAML, whose depth, values and
 //! aliases are bounded ([`api::yaml`]). Unknown keys are ignored.
 
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,8 +17,8 @@ pub(crate) async fn read<T: DeserializeOwned + Default>(asked: Asked, most: usiz
     let whole = asked.body.whole(most).await.map_err(|answer| {
         let text = String::from_utf8_lossy(answer.body()).trim().to_owned();
         match answer.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => Refused::bad_request(text),
-            _ => Refused::unavailable(text),
+            StatusCode::PAYLOAD_TOO_LARGE => Refusal::bad_request(text),
+            _ => Refusal::unavailable(text),
         }
     })?;
     parse(whole.as_ref())
@@ -26,7 +26,7 @@ pub(crate) async fn read<T: DeserializeOwned + Default>(asked: Asked, most: usiz
 
 fn parse<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T> {
     let wrong =
-        |why: &str| Refused::bad_request(format!("Can not unmarshal Request body to struct, error: {why}"));
+        |why: &str| Refusal::bad_request(format!("Can not unmarshal Request body to struct, error: {why}"));
     let bytes = bytes.trim_ascii();
     if bytes.starts_with(b"{") {
         return serde_json::from_slice(bytes).map_err(|error| wrong(&error.to_string()));

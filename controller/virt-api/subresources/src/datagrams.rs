@@ -4,7 +4,7 @@
 //! UDP has no end of a connection, so a stream ends after [`IDLE`] without datagrams. A closed port of the
 //! guest is reported by ICMP, which ends the stream too. Datagrams that do not fit into buffers are lost.
 
-use crate::websocket::{self, Farewell, Hears, MESSAGE, PACE, Pace, Speaks, close};
+use crate::websocket::{self, Farewell, MESSAGE, MessageSink, MessageSource, PACE, Pace, close};
 use hyper::body::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ struct Datagrams {
 struct Heard(Datagrams);
 struct Spoken(Datagrams);
 
-impl Hears for Heard {
+impl MessageSource for Heard {
     async fn hear(&mut self) -> Result<Bytes, CloseFrame> {
         let Heard(Datagrams { guest, last, idle }) = self;
         loop {
@@ -83,7 +83,7 @@ impl Hears for Heard {
     }
 }
 
-impl Speaks for Spoken {
+impl MessageSink for Spoken {
     async fn speak(&mut self, message: &[u8]) -> Result<(), CloseFrame> {
         let Spoken(Datagrams { guest, last, .. }) = self;
         last.send_replace(Instant::now());

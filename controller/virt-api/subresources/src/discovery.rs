@@ -11,7 +11,7 @@
 //!
 //! Those of `upload.cdi.kubevirt.io` are [`uploadtoken`]'s.
 
-use crate::refused::with_json_text;
+use crate::refusal::with_json_text;
 use crate::uploadtoken;
 use cluster_model::subresources::{Action, GROUP, Method, Of, SUBRESOURCES, Subresource, VERSIONS};
 use http::StatusCode;

@@ -4,7 +4,7 @@
 //! `evictionStrategy: External`). A further eviction requests it again, so a running drain must be stopped by
 //! its user.
 
-use crate::refused::{Refused, Result, Subject};
+use crate::refusal::{Refusal, Result, Subject};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::subresources::EVACUATION;
 use serde::{Deserialize, Deserializer};
@@ -33,7 +33,7 @@ pub(crate) fn cancel(vmi: &VirtualMachineInstance, options: &EvacuateCancelOptio
     if !wanted.is_empty() && wanted != node {
         let name = vmi.metadata.name.as_deref().unwrap_or_default();
         let why = format!("the VMI is evacuated from node {node:?}, not from {wanted:?}");
-        return Err(Refused::conflict(Subject { kind: "virtualmachineinstance", name }, &why));
+        return Err(Refusal::conflict(Subject { kind: "virtualmachineinstance", name }, &why));
     }
     Ok(Some(json!({"status": {EVACUATION: null}})))
 }

@@ -9,10 +9,10 @@
 //! `virt-handler.NAMESPACE.svc` and our own CA. A node that cannot be reached is named with its address: a
 //! network policy or a firewall between the two is the usual reason.
 
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use api::vmi::VirtualMachineInstance;
-use cluster_client::watch::{self, Seen};
-use cluster_model::objects::{Kind, Which};
+use cluster_client::watch::{self, WatchMessage};
+use cluster_model::objects::{Kind, WatchTarget};
 use cluster_model::servers::{HANDLER, PORT};
 use futures_util::future::BoxFuture;
 use launcher_client::{Cause, Client, Connector, Open};
@@ -59,9 +59,9 @@ impl Handlers {
     /// Watches the addresses, and the CAs of the virt-handlers' certificates, for ever.
     pub async fn keep(&self, client: kube::Client) {
         let (to, mut seen) = mpsc::channel(WAITING);
-        let which = Which {
+        let which = WatchTarget {
             namespace: self.namespace.clone(),
-            ..Which::all(Kind::EndpointSlice, Some(&format!("{OF_SERVICE}={}", HANDLER.program)))
+            ..WatchTarget::all(Kind::EndpointSlice, Some(&format!("{OF_SERVICE}={}", HANDLER.program)))
         };
         tokio::join!(
             watch::follow(client.clone(), which, to),
@@ -74,15 +74,17 @@ impl Handlers {
         );
     }
 
-    fn see(&self, event: Seen) {
+    fn see(&self, event: WatchMessage) {
         let mut slices = self.slices.write().unwrap_or_else(PoisonError::into_inner);
         let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         match event {
-            Seen::Listed(_, all) => *slices = all.iter().map(|one| (name(one), addresses(one))).collect(),
-            Seen::Changed(_, one) => drop(slices.insert(name(&one), addresses(&one))),
-            Seen::Gone(key, _) => drop(slices.remove(&key.name)),
+            WatchMessage::Listed(_, all) => {
+                *slices = all.iter().map(|one| (name(one), addresses(one))).collect()
+            }
+            WatchMessage::Changed(_, one) => drop(slices.insert(name(&one), addresses(&one))),
+            WatchMessage::Gone(key, _) => drop(slices.remove(&key.name)),
             // The watch selects no single slice by name.
-            Seen::Only(..) => {}
+            WatchMessage::Only(..) => {}
         }
     }
 
@@ -100,12 +102,12 @@ impl Handlers {
                 "no virt-handler of node {node:?} is ready: the Service {} in namespace {} has no endpoint there",
                 HANDLER.program, self.namespace
             );
-            return Err(Refused::internal(&why));
+            return Err(Refusal::internal(&why));
         };
         let config = tls::client_config(Arc::clone(&self.shown), &self.authorities)
-            .map_err(|error| Refused::internal(&error.chain()))?;
+            .map_err(|error| Refusal::internal(&error.chain()))?;
         let name = format!("{}.{}.svc", HANDLER.program, self.namespace);
-        let name = ServerName::try_from(name).map_err(|error| Refused::internal(&error.to_string()))?;
+        let name = ServerName::try_from(name).map_err(|error| Refusal::internal(&error.to_string()))?;
         let door = HandlerDoor { node, address, connector: TlsConnector::from(config), name };
         let meta = &vmi.metadata;
         let (namespace, vmi, uid) = (text(&meta.namespace), text(&meta.name), text(&meta.uid));
@@ -186,19 +188,19 @@ mod tests {
     fn the_address_of_a_node_is_the_one_of_its_ready_endpoint() {
         let handlers = Handlers::new("kubevirt", Arc::default());
         let (kind, key) = (Kind::EndpointSlice, Key::new(Kind::EndpointSlice, "kubevirt", "a"));
-        handlers.see(Seen::Listed(
+        handlers.see(WatchMessage::Listed(
             kind,
             vec![slice("a", "node1", "10.0.0.1", true), slice("b", "node2", "fd00::2", false)],
         ));
         assert_eq!(handlers.address("node1"), at("10.0.0.1:8443"));
         assert_eq!(handlers.address("node2"), None);
-        handlers.see(Seen::Changed(kind, slice("b", "node2", "fd00::2", true)));
+        handlers.see(WatchMessage::Changed(kind, slice("b", "node2", "fd00::2", true)));
         assert_eq!(handlers.address("node2"), at("[fd00::2]:8443"));
         let mut other = slice("b", "node2", "10.0.0.2", true);
         other["ports"] = json!([{"name": "http", "port": 80}, {"name": "https", "port": 9443}]);
-        handlers.see(Seen::Changed(kind, other));
+        handlers.see(WatchMessage::Changed(kind, other));
         assert_eq!(handlers.address("node2"), at("10.0.0.2:9443"), "as the Service leads to it");
-        handlers.see(Seen::Gone(key, String::new()));
+        handlers.see(WatchMessage::Gone(key, String::new()));
         assert_eq!(handlers.address("node1"), None);
     }
 

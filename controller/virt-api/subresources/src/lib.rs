@@ -17,7 +17,7 @@
 //!               ├─ running     pause, console, VNC, … ─► handlers ─► virt-handler of the node ─► launcher
 //!               ├─ ports       a TCP or UDP port of the guest
 //!               └─ uploadtoken UploadTokenRequest ─► a token, by serve::token; nothing is stored
-//!                    ├ places: limits on streams of a VMI and of a namespace; sessions: metrics of streams
+//!                    ├ stream_limits: limits on streams of a VMI and of a namespace; sessions: metrics of streams
 //!                    └ websocket: bytes both ways, pings, a close reason; datagrams: one per message
 //! ```
 //!
@@ -43,10 +43,9 @@ mod guest;
 mod handlers;
 mod lifecycle;
 mod objects;
-mod places;
 mod ports;
 mod query;
-mod refused;
+mod refusal;
 mod requester;
 mod route;
 mod routes;
@@ -54,6 +53,7 @@ mod running;
 pub mod sessions;
 mod sizes;
 mod stats;
+mod stream_limits;
 mod unserved;
 mod uploadtoken;
 mod vmi;

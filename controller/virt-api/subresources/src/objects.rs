@@ -2,7 +2,7 @@
 
 use crate::evacuation::{EvacuateCancelOptions, cancel};
 use crate::lifecycle::Changes;
-use crate::refused::{Refused, Result, Subject};
+use crate::refusal::{Refusal, Result, Subject};
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
@@ -39,7 +39,7 @@ pub(crate) struct Objects {
 }
 
 /// A VM and its VMI.
-pub(crate) struct Found {
+pub(crate) struct VmWithVmi {
     pub(crate) vm: VirtualMachine,
     pub(crate) vmi: Option<VirtualMachineInstance>,
 }
@@ -53,22 +53,22 @@ impl Objects {
     /// Reads a VM.
     pub(crate) async fn vm(&self, namespace: &str, name: &str) -> Result<VirtualMachine> {
         let found = self.read(Kind::VirtualMachine, namespace, name).await?;
-        found.ok_or_else(|| Refused::not_found(Subject { kind: "virtualmachine", name }))
+        found.ok_or_else(|| Refusal::not_found(Subject { kind: "virtualmachine", name }))
     }
 
     /// Reads a VMI.
     pub(crate) async fn vmi(&self, namespace: &str, name: &str) -> Result<VirtualMachineInstance> {
         let found = self.read(Kind::VirtualMachineInstance, namespace, name).await?;
-        found.ok_or_else(|| Refused::not_found(Subject { kind: "virtualmachineinstance", name }))
+        found.ok_or_else(|| Refusal::not_found(Subject { kind: "virtualmachineinstance", name }))
     }
 
     /// Reads a VM, and its VMI if it exists.
-    pub(crate) async fn both(&self, namespace: &str, name: &str) -> Result<Found> {
+    pub(crate) async fn both(&self, namespace: &str, name: &str) -> Result<VmWithVmi> {
         let (vm, vmi) = tokio::join!(
             self.vm(namespace, name),
             self.read::<VirtualMachineInstance>(Kind::VirtualMachineInstance, namespace, name)
         );
-        Ok(Found { vm: vm?, vmi: vmi? })
+        Ok(VmWithVmi { vm: vm?, vmi: vmi? })
     }
 
     /// Reads an object as JSON.
@@ -92,7 +92,7 @@ impl Objects {
         namespace: &str,
         name: &str,
         dry_run: &[String],
-        decide: impl Fn(&Found) -> Result<Changes>,
+        decide: impl Fn(&VmWithVmi) -> Result<Changes>,
     ) -> Result<()> {
         let writer = self.writer(dry_run)?;
         for _ in 0..TRIES {
@@ -136,7 +136,7 @@ impl Objects {
         match dry_run {
             [] => Ok(&self.writer),
             [all] if all == "All" => Ok(&self.dry),
-            _ => Err(Refused::bad_request(format!("dryRun may be [\"All\"], not {dry_run:?}"))),
+            _ => Err(Refusal::bad_request(format!("dryRun may be [\"All\"], not {dry_run:?}"))),
         }
     }
 }
@@ -147,7 +147,7 @@ async fn write(
     writer: &Writer,
     namespace: &str,
     name: &str,
-    found: &Found,
+    found: &VmWithVmi,
     changes: Changes,
 ) -> std::result::Result<(), Error> {
     let vm = Key::new(Kind::VirtualMachine, namespace, name);
@@ -189,16 +189,16 @@ fn guarded(mut change: Value, version: Option<&str>) -> Value {
     change
 }
 
-fn changed_meanwhile(subject: Subject<'_>) -> Refused {
+fn changed_meanwhile(subject: Subject<'_>) -> Refusal {
     let why = format!("the object was changed by others {TRIES} times meanwhile; try again");
-    Refused::conflict(subject, &why)
+    Refusal::conflict(subject, &why)
 }
 
 /// The response for an error of the API server.
-fn failed(error: &Error) -> Refused {
+fn failed(error: &Error) -> Refusal {
     match error.kind() {
-        ErrorKind::Unreachable => Refused::unavailable(error.chain()),
-        _ => Refused::internal(&error.chain()),
+        ErrorKind::Unreachable => Refusal::unavailable(error.chain()),
+        _ => Refusal::internal(&error.chain()),
     }
 }
 
@@ -291,7 +291,7 @@ mod tests {
             "spec": {"runStrategy": "Always", "template": {"spec": {"domain": {}}}}});
         let vmi = json!({"metadata": {"name": "web", "resourceVersion": "7"},
             "spec": {"terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}});
-        let found = Found { vm: api::wire::read(vm).unwrap(), vmi: Some(api::wire::read(vmi).unwrap()) };
+        let found = VmWithVmi { vm: api::wire::read(vm).unwrap(), vmi: Some(api::wire::read(vmi).unwrap()) };
         let stops = StopOptions { grace_period: Some(0), ..StopOptions::default() };
         let changes = stop(&found.vm, found.vmi.as_ref(), &stops).unwrap();
         let error = write(&Writer::new(client, COMPONENT), "n", "web", &found, changes).await.unwrap_err();

@@ -3,7 +3,7 @@
 //! The address is the pod's, from [`vmi::address`](crate::vmi::address); port and protocol are
 //! from the request.
 
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::{TcpStream, UdpSocket};
@@ -28,13 +28,13 @@ pub(crate) fn port(rest: &str) -> Result<(u16, Protocol)> {
         "tcp" => Protocol::Tcp,
         "udp" => Protocol::Udp,
         other => {
-            return Err(Refused::bad_request(format!("{other:?} is not a protocol: tcp and udp are")));
+            return Err(Refusal::bad_request(format!("{other:?} is not a protocol: tcp and udp are")));
         }
     };
     // A path of kilobytes, with leading zeros, would stay in memory while the port is dialled.
     let number = Some(port).filter(|port| port.len() <= DIGITS).and_then(|port| port.parse::<u16>().ok());
-    let Some(number) = number else { return Err(Refused::bad_request(format!("{port:?} is not a port"))) };
-    if number == 0 { Err(Refused::bad_request("0 is not a port")) } else { Ok((number, protocol)) }
+    let Some(number) = number else { return Err(Refusal::bad_request(format!("{port:?} is not a port"))) };
+    if number == 0 { Err(Refusal::bad_request("0 is not a port")) } else { Ok((number, protocol)) }
 }
 
 /// A socket connected to the guest's UDP port: it receives from that address only.
@@ -49,7 +49,7 @@ pub(crate) async fn dial_udp(address: IpAddr, port: u16) -> Result<UdpSocket> {
         socket.connect(to).await?;
         Ok::<_, std::io::Error>(socket)
     };
-    dialled.await.map_err(|error| Refused::internal(&format!("dialing VM: {to}: {error}")))
+    dialled.await.map_err(|error| Refusal::internal(&format!("dialing VM: {to}: {error}")))
 }
 
 /// A TCP connection to the guest.
@@ -63,7 +63,7 @@ pub(crate) async fn dial(address: IpAddr, port: u16) -> Result<TcpStream> {
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer within 10 s; does a NetworkPolicy let virt-api through?".to_owned(),
     };
-    Err(Refused::internal(&format!("dialing VM: {to}: {why}")))
+    Err(Refusal::internal(&format!("dialing VM: {to}: {why}")))
 }
 
 #[cfg(test)]

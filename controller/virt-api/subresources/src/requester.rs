@@ -12,10 +12,10 @@
 //! request with two users is refused. A certificate of the right authority with another name is refused
 //! (CVE-2025-64434).
 
-use crate::refused::{Refused, Result};
-use cluster_client::watch::{self, Seen};
+use crate::refusal::{Refusal, Result};
+use cluster_client::watch::{self, WatchMessage};
 use cluster_model::objects::certificate::Certificate;
-use cluster_model::objects::{AGGREGATION, Kind, Which};
+use cluster_model::objects::{AGGREGATION, Kind, WatchTarget};
 use http::HeaderMap;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
@@ -60,10 +60,10 @@ impl Aggregation {
     /// Watches the ConfigMap for ever.
     pub async fn keep(&self, client: kube::Client) {
         let (to, mut seen) = mpsc::channel(4);
-        let which = Which::only(Kind::ConfigMap, AGGREGATION.0, AGGREGATION.1);
+        let which = WatchTarget::only(Kind::ConfigMap, AGGREGATION.0, AGGREGATION.1);
         tokio::join!(watch::follow(client, which, to), async {
             while let Some(event) = seen.recv().await {
-                if let Seen::Only(_, Some(object)) | Seen::Changed(_, object) = event {
+                if let WatchMessage::Only(_, Some(object)) | WatchMessage::Changed(_, object) = event {
                     self.take(&object["data"]);
                 }
             }
@@ -94,19 +94,19 @@ impl Aggregation {
     pub(crate) fn requester(&self, head: &Parts, client: Option<&Client>) -> Result<Requester> {
         let terms = self.terms.read().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(terms) = terms else {
-            return Err(Refused::unavailable(
+            return Err(Refusal::unavailable(
                 "the API server's aggregation settings (kube-system/extension-apiserver-authentication) are not known yet",
             ));
         };
         let Some(client) = client else {
-            return Err(Refused::unauthorized(
+            return Err(Refusal::unauthorized(
                 "request is not authenticated: only the API server may make requests here, with its client certificate",
             ));
         };
         let name = Certificate::of(client.der()).and_then(|certificate| certificate.name);
         if !terms.permits(name.as_deref()) {
             let name = name.unwrap_or_else(|| "(none)".to_owned());
-            return Err(Refused::unauthorized(format!(
+            return Err(Refusal::unauthorized(format!(
                 "request is not authenticated: the certificate's common name {name:?} is not among requestheader-allowed-names"
             )));
         }
@@ -138,7 +138,7 @@ impl Terms {
         let texts = |name: &str| -> Result<Vec<String>> {
             let all = headers.get_all(name).iter().map(|value| {
                 let text = value.to_str().map(str::to_owned);
-                text.map_err(|_| Refused::unauthorized(format!("the header {name} is not text")))
+                text.map_err(|_| Refusal::unauthorized(format!("the header {name} is not text")))
             });
             all.collect()
         };
@@ -148,7 +148,7 @@ impl Terms {
                 if values.len() > 1 {
                     let said =
                         format!("request is not authenticated: it has the header {name} more than once");
-                    return Err(Refused::unauthorized(said));
+                    return Err(Refusal::unauthorized(said));
                 }
                 if let Some(value) = values.pop().filter(|value| !value.is_empty()) {
                     return Ok(Some(value));
@@ -157,7 +157,7 @@ impl Terms {
             Ok(None)
         };
         let Some(user) = only(&self.users)? else {
-            return Err(Refused::unauthorized("request is not authenticated: it names no user"));
+            return Err(Refusal::unauthorized("request is not authenticated: it names no user"));
         };
         let mut groups = Vec::new();
         for name in &self.groups {
@@ -172,7 +172,7 @@ impl Terms {
             }
         }
         if groups.len() + extra.values().map(Vec::len).sum::<usize>() > MOST {
-            return Err(Refused::unauthorized("the request names too many groups"));
+            return Err(Refusal::unauthorized("the request names too many groups"));
         }
         Ok(Requester { user, uid: only(&self.uids)?, groups, extra })
     }

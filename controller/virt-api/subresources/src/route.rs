@@ -1,7 +1,7 @@
 //! The parsed path of a request:
 //! `/apis/subresources.kubevirt.io/VERSION/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE`.
 
-use crate::refused::{Refused, Result, Subject};
+use crate::refusal::{Refusal, Result, Subject};
 use cluster_model::objects::names::is_name;
 use cluster_model::subresources::{GROUP, Of, Subresource, VERSIONS, find};
 
@@ -21,7 +21,7 @@ pub(crate) struct Route<'a> {
 impl<'a> Route<'a> {
     /// The route of a path below the group, or a refusal with 404.
     pub(crate) fn of(path: &'a str) -> Result<Route<'a>> {
-        read(path).ok_or_else(Refused::no_such_path)
+        read(path).ok_or_else(Refusal::no_such_path)
     }
 
     /// Resource with subresource, as in messages.

@@ -14,14 +14,14 @@ use crate::evacuation::EvacuateCancelOptions;
 use crate::handlers::Handlers;
 use crate::lifecycle::{RestartOptions, StartOptions, StopOptions, restart, start, stop};
 use crate::objects::Objects;
-use crate::places::{Opened, Streams};
 use crate::ports::Protocol;
-use crate::refused::{Refused, Result, with_json, with_json_text};
+use crate::refusal::{Refusal, Result, with_json, with_json_text};
 use crate::requester::Aggregation;
 use crate::route::Route;
-use crate::running::Way;
+use crate::running::StreamMode;
+use crate::stream_limits::{Opened, Streams};
 use crate::uploadtoken::Tokens;
-use crate::websocket::{Farewell, Wanted, carry};
+use crate::websocket::{Farewell, UpgradeRequest, carry};
 use crate::{body, datagrams, discovery, ports, query, running, sizes, unserved, uploadtoken, vmi};
 use api::duration::Duration;
 use api::launcher::{Freeze, LONGEST_FREEZE, Request};
@@ -80,7 +80,7 @@ impl FreezeOptions {
     /// The freeze request for the launcher.
     fn freeze(&self) -> Result<Freeze> {
         let Some(asked) = &self.unfreeze_timeout else { return Ok(Freeze::default()) };
-        let refused = |why: &str| Refused::bad_request(format!("unfreezeTimeout is {asked}, and {why}"));
+        let refused = |why: &str| Refusal::bad_request(format!("unfreezeTimeout is {asked}, and {why}"));
         let after = asked.to_std().ok_or_else(|| refused("may not be below zero"))?;
         if after > LONGEST_FREEZE {
             return Err(refused(
@@ -119,11 +119,11 @@ impl Routes {
         if let Some(document) = discovery::document(&path) {
             return match asked.head.method {
                 Method::GET | Method::HEAD => Ok(document),
-                _ => Err(Refused::method("GET")),
+                _ => Err(Refusal::method("GET")),
             };
         }
         if uploadtoken::is_ours(&path) {
-            let place = uploadtoken::Place::of(&path)?;
+            let place = uploadtoken::RequestPath::of(&path)?;
             let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
             let attributes = place.attributes(&asked.head.method)?;
             self.access.reviewed(&requester, uploadtoken::PLURAL, attributes).await?;
@@ -141,15 +141,15 @@ impl Routes {
         let unserved = unserved::instead(route.subresource);
         if let (Of::Group, Some(instead)) = (route.subresource.of, unserved) {
             // virtctl does not parse a Status here.
-            return Err(Refused::not_served(&route.subject_of_api(), instead).into_text());
+            return Err(Refusal::not_served(&route.subject_of_api(), instead).into_text());
         }
         self.permits(&asked, &route).await?;
         if method.as_str() != route.subresource.method.name() {
-            return Err(Refused::method(route.subresource.method.name()));
+            return Err(Refusal::method(route.subresource.method.name()));
         }
         if let Some(instead) = unserved {
             self.exists(&route).await?;
-            return Err(Refused::not_served(&route.subject_of_api(), instead));
+            return Err(Refusal::not_served(&route.subject_of_api(), instead));
         }
         match route.subresource.of {
             Of::VirtualMachine => self.of_vm(asked, &route).await,
@@ -166,7 +166,7 @@ impl Routes {
             }
             Of::Group => {
                 let vm = vm_of(body::read::<Value>(asked, LARGEST).await?, &route)?;
-                shown(&sizes::expanded(&self.objects, &vm, Refused::bad_request).await?)
+                shown(&sizes::expanded(&self.objects, &vm, Refusal::bad_request).await?)
             }
         }
     }
@@ -183,24 +183,27 @@ impl Routes {
             Action::Start => {
                 let options: StartOptions = body::read(asked, OPTIONS).await?;
                 let dry = options.dry_run.clone();
-                let decide = |found: &crate::objects::Found| start(&found.vm, found.vmi.as_ref(), &options);
+                let decide =
+                    |found: &crate::objects::VmWithVmi| start(&found.vm, found.vmi.as_ref(), &options);
                 self.objects.change(namespace, name, &dry, decide).await?;
             }
             Action::Stop => {
                 let options: StopOptions = body::read(asked, OPTIONS).await?;
                 let dry = options.dry_run.clone();
-                let decide = |found: &crate::objects::Found| stop(&found.vm, found.vmi.as_ref(), &options);
+                let decide =
+                    |found: &crate::objects::VmWithVmi| stop(&found.vm, found.vmi.as_ref(), &options);
                 self.objects.change(namespace, name, &dry, decide).await?;
             }
             Action::Restart => {
                 let options: RestartOptions = body::read(asked, OPTIONS).await?;
                 let dry = options.dry_run.clone();
-                let decide = |found: &crate::objects::Found| restart(&found.vm, found.vmi.as_ref(), &options);
+                let decide =
+                    |found: &crate::objects::VmWithVmi| restart(&found.vm, found.vmi.as_ref(), &options);
                 self.objects.change(namespace, name, &dry, decide).await?;
             }
             Action::ExpandSpec => {
                 let vm = self.objects.vm(namespace, name).await?;
-                return shown(&sizes::expanded(&self.objects, &vm, |why| Refused::internal(&why)).await?);
+                return shown(&sizes::expanded(&self.objects, &vm, |why| Refusal::internal(&why)).await?);
             }
             Action::EvacuateCancel => {
                 self.objects.vm(namespace, name).await?;
@@ -209,11 +212,11 @@ impl Routes {
             Action::PortForward => {
                 let found = self.objects.both(namespace, name).await?;
                 let Some(vmi) = found.vmi else {
-                    return Err(Refused::conflict(route.subject(), "VMI is not started"));
+                    return Err(Refusal::conflict(route.subject(), "VMI is not started"));
                 };
                 return self.port_forward(&mut asked, route, &vmi).await;
             }
-            _ => return Err(Refused::no_such_path()),
+            _ => return Err(Refusal::no_such_path()),
         }
         let mut accepted = Response::new(Bytes::new());
         *accepted.status_mut() = StatusCode::ACCEPTED;
@@ -232,7 +235,7 @@ impl Routes {
         }
         let query = asked.head.uri.query().map(str::to_owned);
         let query = query.as_deref();
-        let wanted = Wanted::of(&asked.head);
+        let wanted = UpgradeRequest::of(&asked.head);
         asked.drop_head();
         let launcher = || self.handlers.launcher_of(vmi);
         let send = async |request| running::request(&launcher()?, vmi, request).await;
@@ -274,7 +277,7 @@ impl Routes {
             Action::Console | Action::Vnc | Action::UsbRedir => {
                 let wanted = wanted?;
                 vmi::permits(vmi, action)?;
-                let way = Way::of(action, query)?;
+                let way = StreamMode::of(action, query)?;
                 let begun = self.streams.begin(action, route.namespace, route.name)?;
                 let upgrade = match asked.upgrade() {
                     Ok(upgrade) => upgrade,
@@ -287,7 +290,7 @@ impl Routes {
                 }))
             }
             Action::EvacuateCancel => self.cancel_evacuation(asked, route).await,
-            _ => Err(Refused::no_such_path()),
+            _ => Err(Refusal::no_such_path()),
         }
     }
 
@@ -312,7 +315,7 @@ impl Routes {
         route: &Route<'_>,
         vmi: &VirtualMachineInstance,
     ) -> Result<HttpResponse> {
-        let wanted = Wanted::of(&asked.head)?;
+        let wanted = UpgradeRequest::of(&asked.head)?;
         vmi::permits(vmi, Action::PortForward)?;
         let (port, protocol) = ports::port(route.rest)?;
         let address = vmi::address(vmi)?;
@@ -345,7 +348,7 @@ impl Routes {
 fn leave<F: Future<Output = ()> + Send>(
     upgrade: Upgrade,
     place: Opened,
-    wanted: &Wanted,
+    wanted: &UpgradeRequest,
     carry: impl FnOnce(Upgraded) -> F + Send + 'static,
 ) -> HttpResponse {
     tokio::spawn(async move {
@@ -361,18 +364,18 @@ fn leave<F: Future<Output = ()> + Send>(
 /// The VM in the body of `expand-vm-spec`.
 fn vm_of(object: Value, route: &Route<'_>) -> Result<VirtualMachine> {
     if object.is_null() {
-        return Err(Refused::bad_request("empty request body"));
+        return Err(Refusal::bad_request("empty request body"));
     }
     let is_vm = object["kind"].as_str().is_none_or(|kind| kind == "VirtualMachine");
     let vm = api::wire::read::<VirtualMachine>(object).ok().filter(|_| is_vm);
     let Some(mut vm) = vm else {
-        return Err(Refused::bad_request("Object is not a valid VirtualMachine"));
+        return Err(Refusal::bad_request("Object is not a valid VirtualMachine"));
     };
     match vm.metadata.namespace.as_deref() {
         None | Some("") => vm.metadata.namespace = Some(route.namespace.to_owned()),
         Some(namespace) if namespace == route.namespace => {}
         Some(_) => {
-            return Err(Refused::bad_request(format!("VM namespace must be empty or {}", route.namespace)));
+            return Err(Refusal::bad_request(format!("VM namespace must be empty or {}", route.namespace)));
         }
     }
     Ok(vm)

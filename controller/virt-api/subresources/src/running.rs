@@ -2,7 +2,7 @@
 
 use crate::guest;
 use crate::query;
-use crate::refused::{Refused, Result, with_json};
+use crate::refusal::{Refusal, Result, with_json};
 use crate::stats;
 use crate::vmi::subject;
 use crate::websocket::Farewell;
@@ -24,7 +24,7 @@ pub(crate) async fn request(
     match answer {
         // A request for the present state counts as success.
         Answer::Queued | Answer::Ignored { .. } => Ok(Response::new(Bytes::new())),
-        Answer::Denied { reason } => Err(Refused::conflict(subject(vmi), &reason)),
+        Answer::Denied { reason } => Err(Refusal::conflict(subject(vmi), &reason)),
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn screenshot(
 
 /// Mode of a stream requested by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct StreamMode {
     access: Access,
     /// No session may be closed for it: `?preserveSession=true`.
     preserves: bool,
@@ -97,10 +97,10 @@ pub(crate) struct Way {
     is_upstreams: bool,
 }
 
-impl Way {
+impl StreamMode {
     /// The mode in a query: `?mode=read|write|take`. Upstream's clients send none: theirs is the only session
     /// of the VMI, and the previous one is closed.
-    pub(crate) fn of(action: Action, query: Option<&str>) -> Result<Way> {
+    pub(crate) fn of(action: Action, query: Option<&str>) -> Result<StreamMode> {
         let preserves = action == Action::Vnc && query::is(query, "preserveSession");
         let mode = query::value(query, "mode");
         let access = match mode {
@@ -111,11 +111,11 @@ impl Way {
             None => Access::Alone,
             Some(other) => {
                 let why = format!("mode may be read, write or take, not {other:?}");
-                return Err(Refused::bad_request(why));
+                return Err(Refusal::bad_request(why));
             }
         };
         let is_upstreams = mode.is_none() && action != Action::UsbRedir;
-        Ok(Way { access, preserves, is_upstreams })
+        Ok(StreamMode { access, preserves, is_upstreams })
     }
 
     /// The way to signal the end of the stream to the client, whether by the end of the VMI or by another
@@ -130,7 +130,7 @@ pub(crate) async fn stream(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
     action: Action,
-    way: Way,
+    way: StreamMode,
 ) -> Result<Stream> {
     let opened = match action {
         Action::Vnc => launcher.vnc(way.access).await,
@@ -138,23 +138,23 @@ pub(crate) async fn stream(
         _ => launcher.console(way.access).await,
     };
     opened.map_err(|error| match error.status() {
-        Some(409) if way.preserves => Refused::unavailable("Active VNC connection. Request denied."),
+        Some(409) if way.preserves => Refusal::unavailable("Active VNC connection. Request denied."),
         // There are few USB places, which may soon be free again.
-        Some(409) if action == Action::UsbRedir => Refused::unavailable(error.to_string()),
+        Some(409) if action == Action::UsbRedir => Refusal::unavailable(error.to_string()),
         _ => failed(vmi, &error),
     })
 }
 
 /// The refusal for an error on the way to the launcher, or for its own refusal.
-fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refused {
+fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refusal {
     match (error.kind(), error.status()) {
         // virt-handler has no place for another request. The message tells the client to retry.
-        (_, Some(429)) => Refused::too_many(error.to_string()),
-        (_, Some(503)) => Refused::unavailable(error.to_string()),
+        (_, Some(429)) => Refusal::too_many(error.to_string()),
+        (_, Some(503)) => Refusal::unavailable(error.to_string()),
         (_, Some(409)) | (ErrorKind::Refused | ErrorKind::NotFound, Some(_)) => {
-            Refused::conflict(subject(vmi), &error.to_string())
+            Refusal::conflict(subject(vmi), &error.to_string())
         }
-        _ => Refused::internal(&error.chain()),
+        _ => Refusal::internal(&error.chain()),
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn upstreams_clients_want_to_be_alone_and_ours_say_how_they_share() {
-        let way = |action, query| Way::of(action, query).map(|way| (way.access, way.preserves));
+        let way = |action, query| StreamMode::of(action, query).map(|way| (way.access, way.preserves));
         for action in [Action::Console, Action::Vnc] {
             assert_eq!(way(action, None), Ok((Access::Alone, false)));
             assert_eq!(way(action, Some("preserveSession=false")), Ok((Access::Alone, false)));
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn who_says_nothing_of_sharing_hears_the_end_as_upstreams_clients_do() {
-        let farewell = |action, query| Way::of(action, query).unwrap().farewell();
+        let farewell = |action, query| StreamMode::of(action, query).unwrap().farewell();
         for action in [Action::Console, Action::Vnc] {
             for query in [None, Some("preserveSession=true")] {
                 assert_eq!(farewell(action, query), Farewell::Eof);
@@ -224,7 +224,7 @@ mod tests {
     async fn a_virt_handler_that_has_no_place_is_told_as_429_with_its_words_and_when_to_try_again() {
         let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();
         let (launcher, _folder) = answers("429 Too Many Requests");
-        let way = Way::of(Action::Console, None).unwrap();
+        let way = StreamMode::of(Action::Console, None).unwrap();
         for refused in [
             request(&launcher, &vmi, Request::Pause).await.unwrap_err(),
             unfreeze(&launcher, &vmi).await.unwrap_err(),
@@ -243,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn places_for_usb_devices_that_are_taken_may_be_free_again() {
         let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();
-        let way = || Way::of(Action::UsbRedir, None).unwrap();
+        let way = || StreamMode::of(Action::UsbRedir, None).unwrap();
         for (answer, status) in [("409 Conflict", 503), ("404 Not Found", 409)] {
             let (launcher, _folder) = answers(answer);
             let refused = stream(&launcher, &vmi, Action::UsbRedir, way()).await.unwrap_err();
@@ -256,7 +256,7 @@ mod tests {
         let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();
         let (launcher, _folder) = answers("409 Conflict");
         let refused = async |action, query| {
-            let way = Way::of(action, Some(query)).unwrap();
+            let way = StreamMode::of(action, Some(query)).unwrap();
             stream(&launcher, &vmi, action, way).await.unwrap_err()
         };
         let denied = refused(Action::Vnc, "preserveSession=true").await;

@@ -5,21 +5,25 @@
 //! A ControllerRevision is shown only if it contains an instance type or a preference.
 
 use crate::objects::Objects;
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use api::instancetype::{Conflict, Matcher, Role, expand};
 use api::vm::VirtualMachine;
-use cluster_model::instancetypes::{Given, kind_of, of_revision, revision_in_use};
+use cluster_model::instancetypes::{SizeSpecs, kind_of, of_revision, revision_in_use};
 use cluster_model::objects::names::is_name;
 use cluster_model::objects::{Key, Kind, Revision};
 use serde_json::Value;
 
 /// Refusal for a conflict of values. It differs between a VM in the body, which is the client's own, and a
 /// stored one.
-pub(crate) type Told = fn(String) -> Refused;
+pub(crate) type ToRefusal = fn(String) -> Refusal;
 
 /// The VM with the values of both, and without the references.
-pub(crate) async fn expanded(objects: &Objects, vm: &VirtualMachine, told: Told) -> Result<VirtualMachine> {
-    let mut given = Given::default();
+pub(crate) async fn expanded(
+    objects: &Objects,
+    vm: &VirtualMachine,
+    told: ToRefusal,
+) -> Result<VirtualMachine> {
+    let mut given = SizeSpecs::default();
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         let spec = spec(objects, vm, &matcher, told).await?;
         let why = |why: String| told(format!("{} cannot be used: {why}", matcher.name));
@@ -36,7 +40,12 @@ pub(crate) async fn expanded(objects: &Objects, vm: &VirtualMachine, told: Told)
     Ok(expanded)
 }
 
-async fn spec(objects: &Objects, vm: &VirtualMachine, matcher: &Matcher<'_>, told: Told) -> Result<Value> {
+async fn spec(
+    objects: &Objects,
+    vm: &VirtualMachine,
+    matcher: &Matcher<'_>,
+    told: ToRefusal,
+) -> Result<Value> {
     let field = matcher.role.field();
     if !matcher.infer_from_volume.is_empty() {
         let volume = matcher.infer_from_volume;
@@ -72,8 +81,8 @@ mod tests {
     use kit::Asked;
     use serde_json::json;
 
-    fn bad(why: String) -> Refused {
-        Refused::bad_request(why)
+    fn bad(why: String) -> Refusal {
+        Refusal::bad_request(why)
     }
 
     fn vm(matcher: &Value, status: &Value) -> VirtualMachine {

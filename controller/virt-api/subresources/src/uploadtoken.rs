@@ -12,7 +12,7 @@
 //! no signing key, the response is 503.
 
 use crate::access::verb;
-use crate::refused::{Refused, Result, with_json};
+use crate::refusal::{Refusal, Result, with_json};
 use crate::{body, query};
 use api::cdi::{UPLOAD_GROUP, UPLOAD_VERSIONS};
 use cluster_model::objects::names::is_name;
@@ -37,17 +37,17 @@ pub(crate) fn is_ours(path: &str) -> bool {
 
 /// Target of a path: all requests of a namespace, or one.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RequestPath {
     version: &'static str,
     namespace: String,
     /// Name of the request; empty for all.
     name: String,
 }
 
-impl Place {
+impl RequestPath {
     /// The target of a path below the group, or a refusal with 404.
-    pub(crate) fn of(path: &str) -> Result<Place> {
-        read(path).ok_or_else(Refused::no_such_path)
+    pub(crate) fn of(path: &str) -> Result<RequestPath> {
+        read(path).ok_or_else(Refusal::no_such_path)
     }
 
     /// Required right, as attributes of a SubjectAccessReview.
@@ -64,14 +64,14 @@ impl Place {
     }
 }
 
-fn read(path: &str) -> Option<Place> {
+fn read(path: &str) -> Option<RequestPath> {
     let path = path.strip_prefix("/apis/")?.strip_prefix(UPLOAD_GROUP)?.strip_prefix('/')?;
     let (version, path) = path.split_once("/namespaces/")?;
     let version = UPLOAD_VERSIONS.into_iter().find(|one| *one == version)?;
     let (namespace, path) = path.split_once('/')?;
     let (plural, name) = path.split_once('/').map_or((path, None), |(plural, name)| (plural, Some(name)));
     let is_good = is_name(namespace) && plural == PLURAL && name.is_none_or(is_name);
-    is_good.then(|| Place {
+    is_good.then(|| RequestPath {
         version,
         namespace: namespace.to_owned(),
         name: name.unwrap_or_default().to_owned(),
@@ -89,13 +89,13 @@ impl Tokens {
     }
 
     /// The response for an authorized user.
-    pub(crate) async fn answer(&self, asked: Asked, place: &Place) -> Result<HttpResponse> {
+    pub(crate) async fn answer(&self, asked: Asked, place: &RequestPath) -> Result<HttpResponse> {
         match (&asked.head.method, place.name.as_str()) {
             (&Method::POST, "") => {}
             (&Method::GET, name) if !name.is_empty() => {
-                return Err(Refused::not_kept(UPLOAD_GROUP, PLURAL, name));
+                return Err(Refusal::not_kept(UPLOAD_GROUP, PLURAL, name));
             }
-            _ => return Err(Refused::method("POST: an UploadTokenRequest is answered, and not stored")),
+            _ => return Err(Refusal::method("POST: an UploadTokenRequest is answered, and not stored")),
         }
         let is_dry = query::value(asked.head.uri.query(), "dryRun").is_some();
         let request = body::read::<Value>(asked, LARGEST).await?;
@@ -104,14 +104,20 @@ impl Tokens {
     }
 
     /// The request with its token.
-    fn answered(&self, mut request: Value, place: &Place, is_dry: bool, now: Timestamp) -> Result<Value> {
+    fn answered(
+        &self,
+        mut request: Value,
+        place: &RequestPath,
+        is_dry: bool,
+        now: Timestamp,
+    ) -> Result<Value> {
         let pvc = pvc(&request, place)?;
         let token = self.signer.upload(&place.namespace, &pvc, now).map_err(|error| {
             tracing::warn!("cannot sign a token for PVC {}/{pvc}: {}", place.namespace, error.chain());
-            Refused::internal("the token cannot be signed")
+            Refusal::internal("the token cannot be signed")
         })?;
         let Some(token) = token else {
-            return Err(Refused::unavailable(
+            return Err(Refusal::unavailable(
                 "virt-api has no key to sign upload tokens yet (Secret cdi-api-signing-key); try again",
             ));
         };
@@ -124,12 +130,12 @@ impl Tokens {
 }
 
 /// The PVC's name in a request that matches its path.
-fn pvc(request: &Value, place: &Place) -> Result<String> {
+fn pvc(request: &Value, place: &RequestPath) -> Result<String> {
     let wrong = |field: &str, is: &Value, why: &str| {
-        Err(Refused::bad_request(format!("{KIND}: {field} is {is}, and {why}")))
+        Err(Refusal::bad_request(format!("{KIND}: {field} is {is}, and {why}")))
     };
     if !request.is_object() {
-        return Err(Refused::bad_request(format!("{KIND}: the body is not an object")));
+        return Err(Refusal::bad_request(format!("{KIND}: the body is not an object")));
     }
     let (kind, metadata) = (&request["kind"], &request["metadata"]);
     if !kind.is_null() && kind != KIND {
@@ -240,8 +246,8 @@ mod tests {
     const PRIVATE: &[u8] = include_bytes!("../../../serve/src/token/one.pem");
     const PUBLIC: &[u8] = include_bytes!("../../../serve/src/token/one.pub.pem");
 
-    fn place(name: &str) -> Place {
-        Place { version: "v1beta1", namespace: "n".into(), name: name.into() }
+    fn place(name: &str) -> RequestPath {
+        RequestPath { version: "v1beta1", namespace: "n".into(), name: name.into() }
     }
 
     fn tokens() -> Tokens {
@@ -257,10 +263,10 @@ mod tests {
     #[test]
     fn a_path_is_read_whole_or_not_at_all() {
         let all = "/apis/upload.cdi.kubevirt.io/v1beta1/namespaces/n/uploadtokenrequests";
-        assert_eq!(Place::of(all), Ok(place("")));
-        assert_eq!(Place::of(&format!("{all}/token-for-virtctl-x")), Ok(place("token-for-virtctl-x")));
+        assert_eq!(RequestPath::of(all), Ok(place("")));
+        assert_eq!(RequestPath::of(&format!("{all}/token-for-virtctl-x")), Ok(place("token-for-virtctl-x")));
         let old = all.replace("v1beta1", "v1alpha1");
-        assert_eq!(Place::of(&old).map(|place| place.version), Ok("v1alpha1"));
+        assert_eq!(RequestPath::of(&old).map(|place| place.version), Ok("v1alpha1"));
         for path in [
             "/apis/upload.cdi.kubevirt.io/v1beta1/uploadtokenrequests",
             "/apis/upload.cdi.kubevirt.io/v1/namespaces/n/uploadtokenrequests",
@@ -271,7 +277,7 @@ mod tests {
             "/apis/upload.cdi.kubevirt.io/v1beta1/namespaces/n/pods",
         ] {
             assert!(is_ours(path));
-            assert_eq!(Place::of(path).unwrap_err().status, 404, "{path}");
+            assert_eq!(RequestPath::of(path).unwrap_err().status, 404, "{path}");
         }
         assert!(!is_ours("/apis/upload.cdi.kubevirt.iox/v1") && !is_ours("/apis/cdi.kubevirt.io/v1beta1"));
         let attributes = place("a").attributes(&Method::GET).unwrap();

@@ -1,6 +1,6 @@
 //! Preconditions of operations on a VMI. Pure. Messages are upstream's, which scripts look for.
 
-use crate::refused::{Refused, Result, Subject};
+use crate::refusal::{Refusal, Result, Subject};
 use api::vmi::{ConditionType, InterfaceStatus, Phase, VirtualMachineInstance};
 use cluster_model::subresources::Action;
 
@@ -25,28 +25,28 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
     match action {
         Action::Console => {
             if devices.autoattach_serial_console == Some(false) {
-                return Err(Refused::bad_request("No serial consoles are present."));
+                return Err(Refusal::bad_request("No serial consoles are present."));
             }
             if phase(vmi) == Phase::Failed {
-                return Err(Refused::conflict(subject(vmi), "VMI is in failed status"));
+                return Err(Refusal::conflict(subject(vmi), "VMI is in failed status"));
             }
-            is_running_or(vmi, || Refused::bad_request("VMI is not running"))
+            is_running_or(vmi, || Refusal::bad_request("VMI is not running"))
         }
         Action::Vnc | Action::Screenshot => {
             if devices.autoattach_graphics_device == Some(false) {
-                return Err(Refused::bad_request("No graphics devices are present."));
+                return Err(Refusal::bad_request("No graphics devices are present."));
             }
-            is_running_or(vmi, || Refused::bad_request("VMI is not running"))
+            is_running_or(vmi, || Refusal::bad_request("VMI is not running"))
         }
         Action::UsbRedir => {
             if devices.client_passthrough.is_none() {
-                return Err(Refused::conflict(subject(vmi), "Not configured with USB Redirection"));
+                return Err(Refusal::conflict(subject(vmi), "Not configured with USB Redirection"));
             }
-            is_running_or(vmi, || Refused::bad_request("VMI is not running"))
+            is_running_or(vmi, || Refusal::bad_request("VMI is not running"))
         }
         Action::PortForward => {
             if is(vmi, &ConditionType::Paused) {
-                return Err(Refused::conflict(subject(vmi), "VMI is paused"));
+                return Err(Refusal::conflict(subject(vmi), "VMI is paused"));
             }
             is_running(vmi, "VMI is not running")
         }
@@ -55,10 +55,10 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
             let probe = vmi.spec.liveness_probe.as_ref();
             if probe.is_some_and(|probe| probe.guest_agent_ping.is_none()) {
                 let why = "Pausing VMIs with a non-GuestAgentPing LivenessProbe is not supported";
-                return Err(Refused::forbidden(subject(vmi), why));
+                return Err(Refusal::forbidden(subject(vmi), why));
             }
             match is(vmi, &ConditionType::Paused) {
-                true => Err(Refused::conflict(subject(vmi), "VMI is already paused")),
+                true => Err(Refusal::conflict(subject(vmi), "VMI is already paused")),
                 false => Ok(()),
             }
         }
@@ -66,13 +66,13 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
             is_running(vmi, "VMI is not running")?;
             match is(vmi, &ConditionType::Paused) {
                 true => Ok(()),
-                false => Err(Refused::conflict(subject(vmi), "VMI is not paused")),
+                false => Err(Refusal::conflict(subject(vmi), "VMI is not paused")),
             }
         }
         Action::SoftReboot => {
             is_running(vmi, "VMI is not running")?;
             if is(vmi, &ConditionType::Paused) {
-                return Err(Refused::conflict(subject(vmi), "VMI is paused"));
+                return Err(Refusal::conflict(subject(vmi), "VMI is paused"));
             }
             let acpi = vmi.spec.domain.features.as_ref().and_then(|features| features.acpi.as_ref());
             let has_acpi = acpi.is_none_or(|acpi| acpi.enabled != Some(false));
@@ -80,7 +80,7 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
                 true => Ok(()),
                 false => {
                     let why = "VMI neither have the agent connected nor the ACPI feature enabled";
-                    Err(Refused::conflict(subject(vmi), why))
+                    Err(Refusal::conflict(subject(vmi), why))
                 }
             }
         }
@@ -91,12 +91,12 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
         Action::Freeze => is_running(vmi, "VM is not running"),
         Action::Unfreeze | Action::Stats => is_running(vmi, "VMI is not running"),
         Action::GuestOsInfo | Action::UserList | Action::FilesystemList => {
-            is_running(vmi, "VMI is not running").map_err(Refused::into_guest_text)?;
+            is_running(vmi, "VMI is not running").map_err(Refusal::into_guest_text)?;
             match is(vmi, &ConditionType::AgentConnected) {
                 true => Ok(()),
                 false => {
                     let why = "VMI does not have guest agent connected";
-                    Err(Refused::conflict(subject(vmi), why).into_guest_text())
+                    Err(Refusal::conflict(subject(vmi), why).into_guest_text())
                 }
             }
         }
@@ -105,10 +105,10 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
 }
 
 fn is_running(vmi: &VirtualMachineInstance, why: &str) -> Result<()> {
-    is_running_or(vmi, || Refused::conflict(subject(vmi), why))
+    is_running_or(vmi, || Refusal::conflict(subject(vmi), why))
 }
 
-fn is_running_or(vmi: &VirtualMachineInstance, refused: impl FnOnce() -> Refused) -> Result<()> {
+fn is_running_or(vmi: &VirtualMachineInstance, refused: impl FnOnce() -> Refusal) -> Result<()> {
     if phase(vmi) == Phase::Running { Ok(()) } else { Err(refused()) }
 }
 
@@ -131,9 +131,9 @@ pub(crate) fn address(vmi: &VirtualMachineInstance) -> Result<std::net::IpAddr> 
         |interface: &&InterfaceStatus| is_of_spec(&interface.name) && !is_of_multus(&interface.name);
     let first = interfaces.iter().find(is_pods);
     let text = first.and_then(|interface| interface.ip_address.as_deref()).filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| Refused::bad_request("no network interfaces are present"))?;
+    let text = text.ok_or_else(|| Refusal::bad_request("no network interfaces are present"))?;
     let address: std::net::IpAddr =
-        text.parse().map_err(|_| Refused::internal(&format!("dialing VM: {text:?} is not an IP address")))?;
+        text.parse().map_err(|_| Refusal::internal(&format!("dialing VM: {text:?} is not an IP address")))?;
     // The kernel treats `::ffff:127.0.0.1` as 127.0.0.1.
     let address = address.to_canonical();
     let is_of_link = match address {
@@ -141,7 +141,7 @@ pub(crate) fn address(vmi: &VirtualMachineInstance) -> Result<std::net::IpAddr> 
         std::net::IpAddr::V6(address) => address.is_unicast_link_local(),
     };
     if is_of_link || address.is_loopback() || address.is_unspecified() || address.is_multicast() {
-        return Err(Refused::internal(&format!("dialing VM: {address} is not an address of a VM")));
+        return Err(Refusal::internal(&format!("dialing VM: {address} is not an address of a VM")));
     }
     Ok(address)
 }

@@ -17,7 +17,7 @@
 //! stream of a console or a screen that was requested in the way of upstream's clients ends without a close
 //! frame ([`Farewell`]).
 
-use crate::refused::{self, Refused};
+use crate::refusal::{self, Refusal};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use http::header::{
@@ -74,31 +74,31 @@ pub(crate) struct Pace {
 
 /// A websocket request.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct UpgradeRequest {
     accept: HeaderValue,
     is_plain: bool,
 }
 
-impl Wanted {
+impl UpgradeRequest {
     /// Reads the websocket request in a request head.
-    pub(crate) fn of(head: &Parts) -> refused::Result<Wanted> {
+    pub(crate) fn of(head: &Parts) -> refusal::Result<UpgradeRequest> {
         let headers = &head.headers;
         if !has(headers, &UPGRADE, "websocket") {
-            return Err(Refused::bad_request(
+            return Err(Refusal::bad_request(
                 "this subresource is a stream: the request must ask for a websocket (Upgrade: websocket)",
             ));
         }
         if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
-            return Err(Refused::bad_request(
+            return Err(Refusal::bad_request(
                 "only version 13 of websockets is supported (Sec-WebSocket-Version)",
             ));
         }
         let key = headers.get(SEC_WEBSOCKET_KEY).filter(|key| key.len() == 24);
         let key =
-            key.ok_or_else(|| Refused::bad_request("Sec-WebSocket-Key is missing, or not of 16 bytes"))?;
+            key.ok_or_else(|| Refusal::bad_request("Sec-WebSocket-Key is missing, or not of 16 bytes"))?;
         let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()))
-            .map_err(|_| Refused::internal("no answer to Sec-WebSocket-Key can be written"))?;
-        Ok(Wanted { accept, is_plain: has(headers, &SEC_WEBSOCKET_PROTOCOL, PLAIN) })
+            .map_err(|_| Refusal::internal("no answer to Sec-WebSocket-Key can be written"))?;
+        Ok(UpgradeRequest { accept, is_plain: has(headers, &SEC_WEBSOCKET_PROTOCOL, PLAIN) })
     }
 
     /// The response that upgrades the connection to a websocket.
@@ -123,13 +123,13 @@ fn has(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
 }
 
 /// The side whose data is sent to the client.
-pub(crate) trait Hears: Send {
+pub(crate) trait MessageSource: Send {
     /// The next message, or the close frame at the end. Cancellation loses nothing.
     fn hear(&mut self) -> impl Future<Output = Result<Bytes, CloseFrame>> + Send;
 }
 
 /// The side that receives the client's data.
-pub(crate) trait Speaks: Send {
+pub(crate) trait MessageSink: Send {
     /// Takes a message. The error is the close frame if it takes no more.
     fn speak(&mut self, message: &[u8]) -> impl Future<Output = Result<(), CloseFrame>> + Send;
 }
@@ -149,7 +149,7 @@ impl<R> Pieces<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin + Send> Hears for Pieces<R> {
+impl<R: AsyncRead + Unpin + Send> MessageSource for Pieces<R> {
     async fn hear(&mut self) -> Result<Bytes, CloseFrame> {
         let mut count = None;
         if self.has_more {
@@ -183,7 +183,7 @@ async fn read(
     stream.read_buf(&mut room.limit(most)).await
 }
 
-impl<W: AsyncWrite + Unpin + Send> Speaks for W {
+impl<W: AsyncWrite + Unpin + Send> MessageSink for W {
     async fn speak(&mut self, message: &[u8]) -> Result<(), CloseFrame> {
         let spoken = async {
             self.write_all(message).await?;
@@ -212,8 +212,8 @@ pub(crate) async fn carry(
 pub(crate) async fn carry_at(
     pace: Pace,
     client: impl AsyncRead + AsyncWrite + Unpin + Send,
-    hears: impl Hears,
-    speaks: impl Speaks,
+    hears: impl MessageSource,
+    speaks: impl MessageSink,
     ends: impl Future<Output = ()> + Send,
     farewell: Farewell,
 ) {
@@ -246,8 +246,8 @@ pub(crate) async fn carry_at(
 async fn between<S: AsyncRead + AsyncWrite + Unpin + Send>(
     pace: Pace,
     socket: &mut WebSocketStream<S>,
-    mut hears: impl Hears,
-    mut speaks: impl Speaks,
+    mut hears: impl MessageSource,
+    mut speaks: impl MessageSink,
     ends: impl Future<Output = ()> + Send,
 ) -> Option<CloseFrame> {
     let (mut to_client, mut of_client) = socket.split();
@@ -509,7 +509,7 @@ pub(crate) mod tests {
             if let Some(protocol) = protocol {
                 request = request.header(SEC_WEBSOCKET_PROTOCOL, protocol);
             }
-            Wanted::of(&request.body(()).unwrap().into_parts().0).map(|wanted| wanted.answer())
+            UpgradeRequest::of(&request.body(()).unwrap().into_parts().0).map(|wanted| wanted.answer())
         };
         let answer = wanted(Some("base64.binary.k8s.io, plain.kubevirt.io"), "13").unwrap();
         assert_eq!(answer.status(), 101);

@@ -2,9 +2,9 @@
 
 use crate::speaker::{JSON, MERGE, STRATEGIC, Speaker, core, vmis};
 use crate::{AT_ONCE, Fault, Result};
-use cluster_client::watch::{Seen, follow};
+use cluster_client::watch::{WatchMessage, follow};
 use cluster_model::objects::names;
-use cluster_model::objects::{Kind, Which};
+use cluster_model::objects::{Kind, WatchTarget};
 use futures_util::{TryStreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(crate) async fn run(
         writes,
     };
     let (to, seen) = mpsc::channel(1024);
-    let which = Which { namespace: space.to_owned(), ..Which::all(Kind::Pod, None) };
+    let which = WatchTarget { namespace: space.to_owned(), ..WatchTarget::all(Kind::Pod, None) };
     tokio::spawn(follow(scene.administrator.0.clone(), which, to));
     let status = &sample["vmi"]["status"];
     let begin = Instant::now();
@@ -71,13 +71,13 @@ pub(crate) async fn run(
 }
 
 /// Waits until so many pods run.
-async fn running(mut seen: mpsc::Receiver<Seen>, count: usize) {
+async fn running(mut seen: mpsc::Receiver<WatchMessage>, count: usize) {
     let mut run = BTreeSet::new();
     while run.len() < count {
         let objects = match seen.recv().await {
-            Some(Seen::Changed(_, object)) => vec![object],
-            Some(Seen::Listed(_, objects)) => objects,
-            Some(Seen::Gone(..) | Seen::Only(..)) => continue,
+            Some(WatchMessage::Changed(_, object)) => vec![object],
+            Some(WatchMessage::Listed(_, objects)) => objects,
+            Some(WatchMessage::Gone(..) | WatchMessage::Only(..)) => continue,
             None => return,
         };
         let running = objects.iter().filter(|pod| pod["status"]["phase"] == "Running");

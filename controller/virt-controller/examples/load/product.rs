@@ -6,9 +6,9 @@ use crate::{AT_ONCE, Fault, Result};
 use api::launcher::{Life, State};
 use api::vmi::InterfaceStatus;
 use cluster_client::Writer;
-use cluster_client::watch::{Seen, follow};
+use cluster_client::watch::{WatchMessage, follow};
 use cluster_model::objects::names;
-use cluster_model::objects::{Kind, Which};
+use cluster_model::objects::{Kind, WatchTarget};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,8 @@ pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Valu
     let administrator = Speaker::administrator().await?;
     let handlers = handlers(&administrator).await?;
     let (to, mut seen) = mpsc::channel(1024);
-    let which = Which { namespace: space.to_owned(), ..Which::all(Kind::VirtualMachineInstance, None) };
+    let which =
+        WatchTarget { namespace: space.to_owned(), ..WatchTarget::all(Kind::VirtualMachineInstance, None) };
     tokio::spawn(follow(administrator.0.clone(), which, to));
 
     let begin = Instant::now();
@@ -40,11 +41,11 @@ pub(crate) async fn run(space: &str, count: usize, sample: &Path) -> Result<Valu
     while told.len() < count {
         let objects = tokio::select! {
             event = tokio::time::timeout(PATIENCE.saturating_sub(begin.elapsed()), seen.recv()) => match event {
-                Ok(Some(Seen::Changed(_, object))) => vec![object],
-                Ok(Some(Seen::Listed(_, objects))) => objects,
+                Ok(Some(WatchMessage::Changed(_, object))) => vec![object],
+                Ok(Some(WatchMessage::Listed(_, objects))) => objects,
                 // None is followed by its name here.
-                Ok(Some(Seen::Only(..))) => continue,
-                Ok(Some(Seen::Gone(key, _))) => return Err(format!("{key} has gone").into()),
+                Ok(Some(WatchMessage::Only(..))) => continue,
+                Ok(Some(WatchMessage::Gone(key, _))) => return Err(format!("{key} has gone").into()),
                 Ok(None) => return Err("the watch has ended".into()),
                 Err(_) => return Err(format!("{} of {count} are told of after {PATIENCE:?}; {last}", told.len()).into()),
             },

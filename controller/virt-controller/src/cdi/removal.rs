@@ -10,7 +10,7 @@
 
 use crate::installation::say;
 use cluster_model::issue::LABEL;
-use cluster_model::objects::{CDI_REMOVED, Key, Kind, Mark, Plain, Pod, Work, World, key};
+use cluster_model::objects::{CDI_REMOVED, IndexKey, Key, Kind, Plain, Pod, Work, World, key};
 use cluster_model::plan::Plan;
 use cluster_model::polls;
 use jiff::Timestamp;
@@ -115,7 +115,7 @@ pub(super) fn decide(world: &World, object: &Plain, now: Timestamp) -> Plan {
 
 /// The pods that fill disks, serve clones and poll. An export is no matter of CDI's.
 fn workers(world: &World) -> Vec<&Pod> {
-    let all = world.marked(&Mark::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let all = world.marked(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
     let goes = |pod: &&Pod| {
         polls::is_poller(&pod.meta) || Work::of(&pod.meta).is_some_and(|work| work != Work::Export)
     };

@@ -5,7 +5,7 @@
 //! ([`crate::cdi::config`]); of its status, only what is said here is written.
 
 use api::cdi::CONFIG;
-use cluster_model::objects::{Kept as _, Key, Kind, World};
+use cluster_model::objects::{Key, Kind, StoredObject as _, World};
 use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 

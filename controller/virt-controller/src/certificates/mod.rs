@@ -51,7 +51,7 @@ pub(crate) fn config_for_tests(world: &World, plan: &mut Plan) {
 
 use chain::{KUBEVIRT, Leaf};
 use cluster_model::issue::Usage;
-use cluster_model::objects::{Certificate, Kept as _, Secret, World};
+use cluster_model::objects::{Certificate, Secret, StoredObject as _, World};
 use cluster_model::plan::Plan;
 use cluster_model::servers::{API, MEASURES, SERVERS, Server};
 use jiff::{SignedDuration, Timestamp};

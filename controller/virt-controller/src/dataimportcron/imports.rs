@@ -8,7 +8,7 @@ use api::kubevirt::AnnotationPolicy;
 use api::meta::ObjectMeta;
 use api::wire::Wire;
 use cluster_model::metadata::of_disk;
-use cluster_model::objects::{Key, Kind, Mark, World, owner};
+use cluster_model::objects::{IndexKey, Key, Kind, World, owner};
 use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -33,7 +33,7 @@ impl<'a> Imports<'a> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let (namespace, name) = (text(&cron.metadata.namespace), text(&cron.metadata.name));
         let managed = &cron.spec.managed_data_source;
-        let marked = world.marked(&Mark::DataImportCron(namespace.clone(), name));
+        let marked = world.marked(&IndexKey::DataImportCron(namespace.clone(), name));
         let keys = marked.filter(|key| key.kind == Kind::DataVolume);
         let volumes = keys.filter_map(|key| world.data_volumes.get(&key.namespace, &key.name));
         Imports {

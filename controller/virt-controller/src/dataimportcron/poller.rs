@@ -25,7 +25,7 @@ use api::cdi::DataImportCron;
 use api::datavolume::DataVolume;
 use api::job::{self, Files, Import, Poll, References, Refusal, Report, Stage, Target};
 use cluster_model::config::imports;
-use cluster_model::objects::{Key, Kind, Mark, Pod, World, names, owner};
+use cluster_model::objects::{IndexKey, Key, Kind, Pod, World, names, owner};
 use cluster_model::polls::{CONTAINER, NoAnswer, Polled, WORK, is_poller};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -60,7 +60,8 @@ fn is_told(world: &World, question: &Question) -> bool {
 /// The pods of a DataImportCron, the last one first.
 pub(super) fn all<'a>(world: &'a World, cron: &DataImportCron) -> Vec<&'a Pod> {
     let Some(uid) = cron.metadata.uid.clone() else { return Vec::new() };
-    let owned = world.marked(&Mark::Owner(uid)).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let owned =
+        world.marked(&IndexKey::Owner(uid)).filter_map(|key| world.pods.get(&key.namespace, &key.name));
     let is_its = |pod: &&Pod| is_poller(&pod.meta) && pod.meta.namespace == cron.metadata.namespace;
     let mut pods: Vec<&Pod> = owned.filter(is_its).collect();
     pods.sort_by_key(|pod| std::cmp::Reverse(attempt(pod)));

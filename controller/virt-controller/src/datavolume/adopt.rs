@@ -39,7 +39,7 @@ use api::cdi::annotations::{
 use api::datavolume::{DataVolume, Phase};
 use api::meta::ObjectMeta;
 use api::wire::Wire;
-use cluster_model::objects::{ADOPTS, Kind, Mark, PersistentVolumeClaim, World, owner};
+use cluster_model::objects::{ADOPTS, IndexKey, Kind, PersistentVolumeClaim, World, owner};
 use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ fn set_finalizers<'a>(meta: &'a ObjectMeta, finalizers: impl Iterator<Item = &'a
 /// where the DataVolume asks for it.
 pub(super) fn of_reserved_volume(world: &World, volume: &ObjectMeta, mut claim: Value) -> Value {
     let (Some(namespace), Some(name)) = (&volume.namespace, &volume.name) else { return claim };
-    let mark = Mark::PersistentVolumeClaim(namespace.clone(), name.clone());
+    let mark = IndexKey::PersistentVolumeClaim(namespace.clone(), name.clone());
     let keys = world.marked(&mark).filter(|key| key.kind == Kind::PersistentVolume);
     let mut volumes = keys.filter_map(|key| world.volumes.get("", &key.name));
     let reserved = volumes

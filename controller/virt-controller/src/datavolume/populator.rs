@@ -35,7 +35,7 @@ use api::claim::{ClaimSpec, DataReference};
 use api::datavolume::{ContentType, DataVolume, PvcSource, Source};
 use api::wire::Wire;
 use cluster_model::objects::{
-    Attempt, ClaimReference, Failure, Key, Kind, Mark, PersistentVolumeClaim, Work, World, key, owner,
+    Attempt, ClaimReference, Failure, IndexKey, Key, Kind, PersistentVolumeClaim, Work, World, key, owner,
 };
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -256,7 +256,7 @@ fn populated(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
 
 /// A VMI names the prime itself: its disk would be that of two PVCs.
 fn is_used(target: &Target<'_>) -> bool {
-    let mark = Mark::PersistentVolumeClaim(target.namespace().to_owned(), target.prime_name.clone());
+    let mark = IndexKey::PersistentVolumeClaim(target.namespace().to_owned(), target.prime_name.clone());
     target.world.marked(&mark).any(|key| key.kind == Kind::VirtualMachineInstance)
 }
 

@@ -7,7 +7,7 @@
 //! | Succeeded, Failed | neither | user |
 
 use api::vmi::VirtualMachineInstance;
-use cluster_model::objects::{Kind, LauncherPods, Mark, PersistentVolumeClaim, World};
+use cluster_model::objects::{IndexKey, Kind, LauncherPods, PersistentVolumeClaim, World};
 
 /// The VMI that waits for the disk of a PVC, where there is one.
 pub(super) fn consumer<'a>(
@@ -41,7 +41,7 @@ fn vmis<'a>(
     claim: &PersistentVolumeClaim,
 ) -> impl Iterator<Item = &'a VirtualMachineInstance> + use<'a> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let mark = Mark::PersistentVolumeClaim(text(&claim.meta.namespace), text(&claim.meta.name));
+    let mark = IndexKey::PersistentVolumeClaim(text(&claim.meta.namespace), text(&claim.meta.name));
     let vmis = world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance);
     vmis.filter_map(move |key| world.vmis.get(&key.namespace, &key.name))
 }

@@ -36,7 +36,7 @@ use cluster_model::components::patch::{MOST, Patch};
 use cluster_model::components::{
     KEPT, NOTES, PLACED, PRISTINE, REPLICAS, WRITTEN, differs, is_shared, keeps_a_pod, of, pruned, rest, set,
 };
-use cluster_model::objects::{Component, Kept as _, Key, Kind, Plain, World, names};
+use cluster_model::objects::{Component, Key, Kind, Plain, StoredObject as _, World, names};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

@@ -31,7 +31,7 @@ mod workloads;
 use crate::cdi;
 use crate::installation::{self, say, served};
 use api::kubevirt::served::{CONDITION, unserved};
-use cluster_model::objects::{KUBEVIRT, Kept as _, Key, Kind, REMOVED, World, key};
+use cluster_model::objects::{KUBEVIRT, Key, Kind, REMOVED, StoredObject as _, World, key};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -13,7 +13,7 @@ use crate::certificates;
 use crate::installation::say;
 use api::meta::ObjectMeta;
 use cluster_model::issue::LABEL;
-use cluster_model::objects::{Kept as _, Key, Kind, Plain, REMOVED, World, key, owner};
+use cluster_model::objects::{Key, Kind, Plain, REMOVED, StoredObject as _, World, key, owner};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;

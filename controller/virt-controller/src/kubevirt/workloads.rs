@@ -16,7 +16,7 @@ use api::duration::Duration;
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_model::conditions::stamp;
 use cluster_model::config::Config;
-use cluster_model::objects::{Kind, Mark, Pod, World, names};
+use cluster_model::objects::{IndexKey, Kind, Pod, World, names};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ type Outdated<'a> = (&'a VirtualMachineInstance, &'a Pod);
 
 /// All that run. The label alone is not believed: whoever made the VMI may have written it.
 pub(super) fn outdated(world: &World) -> Vec<Outdated<'_>> {
-    let keys = world.marked(&Mark::Outdated).filter(|key| key.kind == Kind::VirtualMachineInstance);
+    let keys = world.marked(&IndexKey::Outdated).filter(|key| key.kind == Kind::VirtualMachineInstance);
     let vmis = keys.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
     let found = vmis.filter_map(|vmi| Some((vmi, world.active_pod(vmi)?)));
     let runs = |vmi: &VirtualMachineInstance| {

@@ -9,7 +9,7 @@ use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_client::metrics::Page;
 use cluster_model::config::Config;
 use cluster_model::metrics::cut;
-use cluster_model::objects::{Kept as _, OUTDATED, World};
+use cluster_model::objects::{OUTDATED, StoredObject as _, World};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ use api::fault::Fault;
 use api::pool::{SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
-use cluster_model::objects::{Failure, Kept as _, Key, Kind, Plain, World, key};
+use cluster_model::objects::{Failure, Key, Kind, Plain, StoredObject as _, World, key};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::Value;

@@ -17,7 +17,7 @@ use api::pool::{REVISION, max_unavailable};
 use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
 use api::vmi::{self, VirtualMachineInstance};
 use api::wire::Wire;
-use cluster_model::objects::{Kept as _, Kind, World, key};
+use cluster_model::objects::{Kind, StoredObject as _, World, key};
 use cluster_model::plan::Plan;
 
 /// Updates what is older. `ours`: those that are being deleted, too.

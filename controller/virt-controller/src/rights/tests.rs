@@ -13,11 +13,11 @@ use cluster_client::Writer;
 use cluster_client::certificate;
 use cluster_client::lease::Lease;
 use cluster_client::watch;
-use cluster_model::claimed::{PCI, TellDevices, Wanted};
+use cluster_model::claimed::{ClaimedDevice, PCI, TellDevices};
 use cluster_model::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use cluster_model::objects::rights::{follow, names};
 use cluster_model::objects::{API_CERTIFICATE, Attempt, Home, LEASE, followed_by};
-use cluster_model::plan::{Mounts, Note, OnNetwork, Plan};
+use cluster_model::plan::{EventRecord, Mounts, OnNetwork, Plan};
 use cluster_model::uploads::{BUNDLE, SIGNING_KEY};
 use jiff::Timestamp;
 use kit::Asked;
@@ -282,7 +282,7 @@ async fn a_kind_is_followed_by_two_rights_and_few_objects_by_their_names() {
         let kind = which.kind;
         let task = tokio::spawn(watch::follow(server.client.clone(), which, to));
         assert!(
-            matches!(seen.recv().await, Some(watch::Seen::Listed(of, _)) if of == kind)
+            matches!(seen.recv().await, Some(watch::WatchMessage::Listed(of, _)) if of == kind)
                 || kind_is_named(kind)
         );
         server.until(&follow(kind).into()).await;
@@ -372,7 +372,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     });
     let lan = Key::new(Kind::NetworkAttachmentDefinition, "n", "lan");
     let vf = json!({"metadata": {"name": "lan", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "intel.com/vf"}}});
-    let wanted = Wanted {
+    let wanted = ClaimedDevice {
         list: List::Gpus,
         name: "gpu".into(),
         claim: Key::new(Kind::ResourceClaim, "n", "one"),
@@ -387,7 +387,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         devices: vec![wanted.clone()],
     };
     let message = "A sentence.".to_owned();
-    let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
+    let note = EventRecord { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
     for step in [
         Step::Create { key: pod.clone(), object: json!({"metadata": {"name": "web"}}) },
         Step::Create { key: pod.clone(), object: owned.clone() },
@@ -449,7 +449,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
 #[tokio::test]
 async fn pages_of_resource_slices_without_end_are_given_up() {
     let server = Asked::begin().await;
-    let wanted = Wanted {
+    let wanted = ClaimedDevice {
         list: List::Gpus,
         name: "gpu".into(),
         claim: Key::new(Kind::ResourceClaim, "n", "one"),

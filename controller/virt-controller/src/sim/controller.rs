@@ -4,7 +4,7 @@ use super::{News, Sim, door};
 use crate::polls::Told;
 use crate::run::ControlLoop;
 use cluster_client::Done;
-use cluster_client::watch::Seen;
+use cluster_client::watch::WatchMessage;
 use cluster_model::objects::{Key, Kind};
 use cluster_model::plan::Plan;
 use cluster_model::polls::NoAnswer;
@@ -143,8 +143,8 @@ impl Flight {
     }
 }
 
-fn listed(sim: &Sim, kind: Kind) -> Seen {
-    Seen::Listed(kind, sim.keys(kind).iter().map(|key| sim.get(key).clone()).collect())
+fn listed(sim: &Sim, kind: Kind) -> WatchMessage {
+    WatchMessage::Listed(kind, sim.keys(kind).iter().map(|key| sim.get(key).clone()).collect())
 }
 
 /// The kinds that virt-controller follows.

@@ -27,7 +27,7 @@ use api::vm::{
 };
 use api::vmi::VirtualMachineInstance;
 use cluster_model::config::Config;
-use cluster_model::instancetypes::{Given, live, of_revision, revision_in_use};
+use cluster_model::instancetypes::{SizeSpecs, live, of_revision, revision_in_use};
 use cluster_model::objects::owner::controller as owner;
 use cluster_model::objects::{Attempt, Failure, Key, Kind, World};
 use cluster_model::plan::Plan;
@@ -98,7 +98,7 @@ pub(super) fn look(
     for role in Role::ALL {
         sizes.is_inferred |= inferred(world, next, role, now)?;
     }
-    let mut given = Given::default();
+    let mut given = SizeSpecs::default();
     for role in Role::ALL {
         let Some(matcher) = Matcher::from_spec(&next.spec, role) else { continue };
         let problem = |message: String| Problem { reason: not_found(role), message };
@@ -109,7 +109,7 @@ pub(super) fn look(
             Role::Preference => sizes.preference = Some(found.reference),
         }
     }
-    if given != Given::default() {
+    if given != SizeSpecs::default() {
         let config = Config::read(world);
         let expanded = expanded(next, &given, &config);
         let expanded = expanded.map_err(|message| Problem { reason: "FailedCreate", message })?;
@@ -218,7 +218,7 @@ fn found(
     world: &World,
     vm: &VirtualMachine,
     matcher: &Matcher<'_>,
-    given: &mut Given,
+    given: &mut SizeSpecs,
 ) -> Result<Found, String> {
     let kind = matcher.matched()?;
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
@@ -269,18 +269,18 @@ fn wrong(name: &str, why: &str) -> String {
 
 /// The template with the values of both, for who measures; nothing where the VM names neither, or they cannot be used.
 pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
-    let mut given = Given::default();
+    let mut given = SizeSpecs::default();
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         found(world, vm, &matcher, &mut given).ok()?;
     }
-    if given == Given::default() {
+    if given == SizeSpecs::default() {
         return None;
     }
     expand(vm.spec.template.as_ref()?, given.instancetype.as_ref(), given.preference.as_ref(), AT, None).ok()
 }
 
 /// The VM with the values of both, or why they do not fit.
-fn expanded(vm: &VirtualMachine, given: &Given, config: &Config) -> Result<VirtualMachine, String> {
+fn expanded(vm: &VirtualMachine, given: &SizeSpecs, config: &Config) -> Result<VirtualMachine, String> {
     let Some(template) = &vm.spec.template else { return Ok(vm.clone()) };
     let (instancetype, preference) = (given.instancetype.as_ref(), given.preference.as_ref());
     if let Some(preference) = preference {

@@ -15,7 +15,7 @@ use super::outcome::Outcome;
 use super::{VmiReconcile, key_of, pod_state};
 use api::machine::host_device::List;
 use api::vmi::VirtualMachineInstance;
-use cluster_model::claimed::{TellDevices, Wanted};
+use cluster_model::claimed::{ClaimedDevice, TellDevices};
 use cluster_model::objects::{Attempt, Key, Kind, Pod, key};
 use cluster_model::plan::Step;
 
@@ -59,7 +59,7 @@ pub(super) fn unallocated(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String
 }
 
 /// The devices of ResourceClaims that a VMI has, or why one of them has no ResourceClaim.
-fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<Wanted>, String> {
+fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<ClaimedDevice>, String> {
     let devices = &vmi.spec.domain.devices;
     let gpus = devices.gpus.iter().map(|gpu| (List::Gpus, &gpu.name, &gpu.claim_name, &gpu.request_name));
     let others = devices.host_devices.iter();
@@ -82,13 +82,13 @@ fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<Wanted>, String
         };
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
         let claim = Key::new(Kind::ResourceClaim, namespace, there);
-        all.push(Wanted { list, name: name.clone(), claim, request });
+        all.push(ClaimedDevice { list, name: name.clone(), claim, request });
     }
     Ok(all)
 }
 
 /// The status says of each where it is.
-fn are_told(vmi: &VirtualMachineInstance, devices: &[Wanted]) -> bool {
+fn are_told(vmi: &VirtualMachineInstance, devices: &[ClaimedDevice]) -> bool {
     let told = vmi.status.as_ref().and_then(|status| status.device_status.as_ref());
     devices.iter().all(|wanted| {
         let list = told.map(|told| match wanted.list {

@@ -91,7 +91,7 @@ mod tests {
     use crate::run::ControlLoop;
     use crate::sim::{Sim, vmi};
     use cluster_client::Done;
-    use cluster_client::watch::Seen;
+    use cluster_client::watch::WatchMessage;
     use cluster_model::objects::{Attempt, Failure, Key, Kind};
     use cluster_model::plan::{Plan, Step};
     use jiff::Timestamp;
@@ -272,7 +272,7 @@ mod tests {
             if let Some(node) = node {
                 object["status"] = json!({"phase": "Scheduled", "nodeName": node});
             }
-            control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
+            control.see(WatchMessage::Changed(Kind::VirtualMachineInstance, object), now);
         };
         see(&mut control, &younger, "2", None);
         let (of, plan) = control.next(now).expect("a plan");

@@ -31,7 +31,7 @@ fn tagged(image: &str) -> (&str, bool) {
 mod tests {
     use super::{is_other_image, is_outdated};
     use crate::sim::{Sim, vmi};
-    use cluster_model::objects::{Kept as _, Kind, OUTDATED, Pod};
+    use cluster_model::objects::{Kind, OUTDATED, Pod, StoredObject as _};
     use serde_json::json;
 
     #[test]

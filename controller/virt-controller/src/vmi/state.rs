@@ -19,7 +19,7 @@ use api::machine::Machine;
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use cluster_model::config::Config;
-use cluster_model::objects::{Key, Kind, Mark, PersistentVolumeClaim, World, names, owner};
+use cluster_model::objects::{IndexKey, Key, Kind, PersistentVolumeClaim, World, names, owner};
 use cluster_model::plan::Step;
 use cluster_model::state::{SIZE, STATE_FOR};
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn found<'a>(
     if let Some(claim) = world.pvcs.get(namespace, own) {
         return Some(claim).filter(is_ours);
     }
-    let mark = Mark::StateOf(namespace.to_owned(), names::label(name));
+    let mark = IndexKey::StateOf(namespace.to_owned(), names::label(name));
     let labelled = world.marked(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
     let older = world.pvcs.get(namespace, &format!("{STATE_FOR}-{name}"));
     labelled.chain(older).find(|claim| claim.meta.deletion_timestamp.is_none() && is_ours(claim))

@@ -9,7 +9,7 @@ use api::vmi::VirtualMachineInstance;
 use cluster_client::Writer;
 use cluster_client::error::ErrorKind;
 use cluster_model::objects::{Kind, key};
-use cluster_model::plan::{Note, Plan, Step};
+use cluster_model::plan::{EventRecord, Plan, Step};
 use serde_json::Value;
 
 /// Most characters of an event's message.
@@ -47,7 +47,7 @@ impl Cluster for Writer {
     }
 
     async fn tell(&self, vmi: &ObjectMeta, event: &Event) {
-        let note = Note {
+        let note = EventRecord {
             key: key(Kind::VirtualMachineInstance, vmi),
             uid: vmi.uid.clone().unwrap_or_default(),
             warning: event.warning,

@@ -17,9 +17,9 @@ use crate::pod::Pod;
 use api::machine::Settings;
 use api::meta::ObjectMeta;
 use cluster_client::history::History;
-use cluster_client::watch::{Seen, follow_history};
+use cluster_client::watch::{WatchMessage, follow_history};
 use cluster_model::config::node::NodeSettings;
-use cluster_model::objects::{Home, Key, Kind, LauncherPods, Program, Which};
+use cluster_model::objects::{Home, Key, Kind, LauncherPods, Program, WatchTarget};
 use serde_json::Value;
 use serve::health::Health;
 use serve::settings::{Dials, installation};
@@ -64,7 +64,7 @@ pub(crate) struct SettingsSenders {
 }
 
 impl SettingsSenders {
-    fn see(&self, namespace: &str, seen: &Seen) {
+    fn see(&self, namespace: &str, seen: &WatchMessage) {
         self.dials.see(seen);
         if let Some(object) = installation(namespace, seen) {
             let settings = Some(NodeSettings::of(object));
@@ -74,13 +74,13 @@ impl SettingsSenders {
 }
 
 /// Objects that the virt-handler of a node watches: its VMIs, their pods, and the settings.
-pub(crate) fn which(home: &Home) -> Vec<Which> {
+pub(crate) fn which(home: &Home) -> Vec<WatchTarget> {
     FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
 }
 
 /// Runs one keeper per VMI.
 async fn keep<C: Cluster>(
-    mut seen: mpsc::Receiver<Seen>,
+    mut seen: mpsc::Receiver<WatchMessage>,
     home: Home,
     node: Arc<Node<C>>,
     health: Health,
@@ -135,9 +135,9 @@ impl NodeVmis {
     }
 
     /// Takes an event. Returns the UIDs of affected VMIs.
-    fn see(&mut self, seen: Seen) -> Vec<String> {
+    fn see(&mut self, seen: WatchMessage) -> Vec<String> {
         match seen {
-            Seen::Listed(kind, objects) => {
+            WatchMessage::Listed(kind, objects) => {
                 self.listed.insert(kind);
                 let mut about: BTreeSet<String> = BTreeSet::new();
                 match kind {
@@ -154,21 +154,21 @@ impl NodeVmis {
                 about.extend(objects.into_iter().flat_map(|object| self.put(kind, object)));
                 about.into_iter().collect()
             }
-            Seen::Changed(kind, object) => self.put(kind, object),
+            WatchMessage::Changed(kind, object) => self.put(kind, object),
             // No object is watched by name here.
-            Seen::Only(..) => Vec::new(),
-            Seen::Gone(key, uid) if key.kind == Kind::Pod => {
+            WatchMessage::Only(..) => Vec::new(),
+            WatchMessage::Gone(key, uid) if key.kind == Kind::Pod => {
                 // A new pod of this name may exist by now.
                 if self.pods.get(&key).is_some_and(|known| known.meta.uid.as_deref() == Some(&uid)) {
                     self.pods.remove(&key);
                 }
                 self.called(&key)
             }
-            Seen::Gone(key, _) if key.kind == Kind::KubeVirt => {
+            WatchMessage::Gone(key, _) if key.kind == Kind::KubeVirt => {
                 self.settings.remove(&key.name);
                 self.vmis.keys().cloned().collect()
             }
-            Seen::Gone(_, uid) => {
+            WatchMessage::Gone(_, uid) => {
                 self.vmis.remove(&uid);
                 vec![uid]
             }
@@ -291,13 +291,13 @@ mod tests {
         }})
     }
 
-    fn changed(kind: Kind, object: Value) -> Seen {
-        Seen::Changed(kind, object)
+    fn changed(kind: Kind, object: Value) -> WatchMessage {
+        WatchMessage::Changed(kind, object)
     }
 
-    fn gone(pod: &Value) -> Seen {
+    fn gone(pod: &Value) -> WatchMessage {
         let text = |name: &str| pod["metadata"][name].as_str().unwrap().to_owned();
-        Seen::Gone(Key::new(Kind::Pod, text("namespace"), text("name")), text("uid"))
+        WatchMessage::Gone(Key::new(Kind::Pod, text("namespace"), text("name")), text("uid"))
     }
 
     fn has(vmis: &NodeVmis, uid: &str) -> Option<String> {
@@ -394,7 +394,7 @@ mod tests {
         vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
         let permitted = |vmis: &NodeVmis| vmis.wanted("a").unwrap().permitted;
         assert_eq!(permitted(&vmis), Permitted::NotKnown);
-        assert_eq!(vmis.see(Seen::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(vmis.see(WatchMessage::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
         assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
         let object = json!({
             "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
@@ -404,7 +404,7 @@ mod tests {
         let Permitted::By(settings) = permitted(&vmis) else { panic!("none") };
         assert!(settings.gate("HostDisk") && !settings.gate("Root"));
         let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
-        assert_eq!(vmis.see(Seen::Gone(key, "u".into())), ["a"]);
+        assert_eq!(vmis.see(WatchMessage::Gone(key, "u".into())), ["a"]);
         assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
     }
 
@@ -415,10 +415,10 @@ mod tests {
             vmis.see(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
             vmis.see(changed(Kind::Pod, pod(uid, uid)));
         }
-        let listed = Seen::Listed(Kind::VirtualMachineInstance, vec![vmi("b", "b")]);
+        let listed = WatchMessage::Listed(Kind::VirtualMachineInstance, vec![vmi("b", "b")]);
         assert_eq!(vmis.see(listed), ["a", "b"], "what is gone, and what was told");
         assert!(vmis.wanted("a").is_none() && vmis.wanted("b").is_some());
-        assert_eq!(vmis.see(Seen::Listed(Kind::Pod, Vec::new())), ["b"]);
+        assert_eq!(vmis.see(WatchMessage::Listed(Kind::Pod, Vec::new())), ["b"]);
         assert_eq!(has(&vmis, "b"), None);
     }
 }

@@ -4,7 +4,7 @@
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
-use crate::objects::{About, Elsewhere, Selector, Use};
+use crate::objects::{About, ClusterObject, Selector, Use};
 use crate::uploads::{CLIENT_SIGNER, SERVER_SIGNER, SIGNING_KEY};
 use crate::worker::REGISTRIES;
 use api::cdi::served::PROXY_AUTHORITIES;
@@ -47,7 +47,11 @@ pub(crate) const ABOUT: About = About {
     api: Use {
         follows: &[Selector::ALL],
         names: &[AUTHORITY],
-        elsewhere: &[Elsewhere { namespace: AGGREGATION.0, name: AGGREGATION.1, role: AGGREGATION_READER }],
+        elsewhere: &[ClusterObject {
+            namespace: AGGREGATION.0,
+            name: AGGREGATION.1,
+            role: AGGREGATION_READER,
+        }],
         ..Use::NONE
     },
     // CA bundle that verifies virt-api.

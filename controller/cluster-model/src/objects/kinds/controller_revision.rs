@@ -4,7 +4,7 @@
 
 use super::virtual_machine::sized_by;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
+use crate::objects::store::{StoredObject, meta};
 use crate::objects::{About, Key, Kind, Selector, Use, owner};
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub struct Revision {
     pub data: Value,
 }
 
-impl Kept for Revision {
+impl StoredObject for Revision {
     /// Revisions of VMs are not kept: nothing reads them from the World.
     fn take(mut object: Value) -> Option<Self> {
         let meta = meta(&object)?;

@@ -2,8 +2,8 @@
 //! import.
 
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
-use crate::objects::{About, Mark, Selector, Use};
+use crate::objects::store::{StoredObject, read};
+use crate::objects::{About, IndexKey, Selector, Use};
 use api::cdi::DataImportCron;
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("cdi.kubevirt.io/v1beta1", "DataImportCron", "dataimportcrons")
 };
 
-impl Kept for DataImportCron {
+impl StoredObject for DataImportCron {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }
@@ -30,8 +30,8 @@ impl Kept for DataImportCron {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let own = self.metadata.namespace.clone().unwrap_or_default();
-        vec![Mark::DataSource(own, self.spec.managed_data_source.clone())]
+        vec![IndexKey::DataSource(own, self.spec.managed_data_source.clone())]
     }
 }

@@ -2,8 +2,8 @@
 
 use super::persistent_volume_claim::inferring;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
-use crate::objects::{About, Key, Mark, Selector, Use, World};
+use crate::objects::store::{StoredObject, read};
+use crate::objects::{About, IndexKey, Key, Selector, Use, World};
 use api::cdi::DataSource;
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -24,10 +24,10 @@ pub(crate) const ABOUT: About = About {
 
 /// The DataSources and DataImportCrons that reference a DataSource.
 fn namers(world: &World, key: &Key) -> impl Iterator<Item = Key> {
-    world.marked(&Mark::DataSource(key.namespace.clone(), key.name.clone())).cloned()
+    world.marked(&IndexKey::DataSource(key.namespace.clone(), key.name.clone())).cloned()
 }
 
-impl Kept for DataSource {
+impl StoredObject for DataSource {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }
@@ -36,14 +36,14 @@ impl Kept for DataSource {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let own = self.metadata.namespace.clone().unwrap_or_default();
         let source = &self.spec.source;
         let pvc = source.pvc.as_ref().map(|pvc| {
             let namespace = if pvc.namespace.is_empty() { own.clone() } else { pvc.namespace.clone() };
-            Mark::PersistentVolumeClaim(namespace, pvc.name.clone())
+            IndexKey::PersistentVolumeClaim(namespace, pvc.name.clone())
         });
-        let named = source.data_source.as_ref().map(|named| Mark::DataSource(own, named.name.clone()));
+        let named = source.data_source.as_ref().map(|named| IndexKey::DataSource(own, named.name.clone()));
         pvc.into_iter().chain(named).collect()
     }
 }

@@ -3,8 +3,8 @@
 
 use super::persistent_volume_claim::users;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, key, owner};
+use crate::objects::store::{StoredObject, read};
+use crate::objects::{About, IndexKey, Key, Kind, Selector, Use, World, key, owner};
 use api::datavolume::{DataVolume, Phase, Spec};
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -47,17 +47,17 @@ pub(super) fn from_registries(world: &World) -> Vec<Key> {
 }
 
 /// The sources of clones in a DataVolume spec, as index keys. `own` is the namespace of the DataVolume.
-pub(super) fn sources(spec: &Spec, own: &str) -> impl Iterator<Item = Mark> {
+pub(super) fn sources(spec: &Spec, own: &str) -> impl Iterator<Item = IndexKey> {
     let within = |other: &str| if other.is_empty() { own.to_owned() } else { other.to_owned() };
     let pvc = spec.source.as_ref().and_then(|source| source.pvc.as_ref());
-    let pvc = pvc.map(|pvc| Mark::PersistentVolumeClaim(within(&pvc.namespace), pvc.name.clone()));
+    let pvc = pvc.map(|pvc| IndexKey::PersistentVolumeClaim(within(&pvc.namespace), pvc.name.clone()));
     let named = spec.source_ref.as_ref().map(|named| {
-        Mark::DataSource(within(named.namespace.as_deref().unwrap_or_default()), named.name.clone())
+        IndexKey::DataSource(within(named.namespace.as_deref().unwrap_or_default()), named.name.clone())
     });
     pvc.into_iter().chain(named)
 }
 
-impl Kept for DataVolume {
+impl StoredObject for DataVolume {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }
@@ -66,11 +66,11 @@ impl Kept for DataVolume {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let own = self.metadata.namespace.as_deref().unwrap_or_default();
         let sources = sources(&self.spec, own);
         let cron = owner::import_cron(&self.metadata);
-        let cron = cron.map(|cron| Mark::DataImportCron(cron.namespace, cron.name));
+        let cron = cron.map(|cron| IndexKey::DataImportCron(cron.namespace, cron.name));
         owner::mark(&self.metadata).into_iter().chain(cron).chain(sources).collect()
     }
 }

@@ -3,7 +3,7 @@
 use super::secret::certificates;
 use super::storage_profile;
 use crate::objects::about::kept;
-use crate::objects::{About, Kept as _, Key, Kind, Mark, Plain, Selector, Use, World, key};
+use crate::objects::{About, IndexKey, Key, Kind, Plain, Selector, StoredObject as _, Use, World, key};
 use api::kubevirt::ReferencePolicy;
 
 /// The name of the object.
@@ -24,7 +24,7 @@ pub(crate) const ABOUT: About = About {
     // Settings apply to VMIs started from now on. StorageProfiles are written as long as there is a KubeVirt
     // object.
     touches: |world, key| {
-        let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
+        let waiting = world.marked(&IndexKey::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
         let first = [key.clone(), certificates(world)].into_iter();
         let more = super::cdi::all(world).into_iter().chain(storage_profile::all(world));
         let more = more.chain(super::workload::all(world));

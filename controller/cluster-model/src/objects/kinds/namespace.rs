@@ -1,7 +1,7 @@
 //! Namespace: its labels, which settings of the cluster select.
 
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
+use crate::objects::store::{StoredObject, meta};
 use crate::objects::{About, Selector, Use};
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub struct Namespace {
     pub meta: ObjectMeta,
 }
 
-impl Kept for Namespace {
+impl StoredObject for Namespace {
     fn take(object: Value) -> Option<Self> {
         let ObjectMeta { name, labels, resource_version, uid, .. } = meta(&object)?;
         Some(Namespace { meta: ObjectMeta { name, labels, resource_version, uid, ..ObjectMeta::default() } })

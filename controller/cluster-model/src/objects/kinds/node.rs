@@ -1,8 +1,8 @@
 //! Node: readiness, abilities and heartbeat of a node.
 
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, World};
+use crate::objects::store::{StoredObject, meta};
+use crate::objects::{About, IndexKey, Key, Kind, Selector, Use, World};
 use api::machine::hyperv::LABEL as HYPERV;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -43,10 +43,11 @@ pub(crate) const ABOUT: About = About {
     put: hear,
     removed: |world, key| drop(world.heard.remove(&key.name)),
     touches: |world, key| {
-        let marked =
-            |mark: Mark| world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance).cloned();
-        let on: Vec<Key> = marked(Mark::Node(key.name.clone())).collect();
-        marked(Mark::Waiting).chain(on).chain([key.clone()]).collect()
+        let marked = |mark: IndexKey| {
+            world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance).cloned()
+        };
+        let on: Vec<Key> = marked(IndexKey::Node(key.name.clone())).collect();
+        marked(IndexKey::Waiting).chain(on).chain([key.clone()]).collect()
     },
     ..About::named("v1", "Node", "nodes")
 };
@@ -146,7 +147,7 @@ fn version_of(text: &str) -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-impl Kept for Node {
+impl StoredObject for Node {
     fn take(object: Value) -> Option<Self> {
         let text =
             |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();

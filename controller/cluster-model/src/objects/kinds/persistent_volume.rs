@@ -3,8 +3,8 @@
 
 use super::persistent_volume_claim::disks;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Mark, Selector, Use};
+use crate::objects::store::{StoredObject, meta};
+use crate::objects::{About, IndexKey, Selector, Use};
 use api::meta::ObjectMeta;
 use api::quantity::Quantity;
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub struct ClaimReference {
     pub uid: String,
 }
 
-impl Kept for PersistentVolume {
+impl StoredObject for PersistentVolume {
     fn take(object: Value) -> Option<Self> {
         let spec = &object["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -72,8 +72,10 @@ impl Kept for PersistentVolume {
         &self.meta
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let claim = self.claim.iter();
-        claim.map(|claim| Mark::PersistentVolumeClaim(claim.namespace.clone(), claim.name.clone())).collect()
+        claim
+            .map(|claim| IndexKey::PersistentVolumeClaim(claim.namespace.clone(), claim.name.clone()))
+            .collect()
     }
 }

@@ -2,8 +2,8 @@
 //! if there is no DataVolume.
 
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
+use crate::objects::store::{StoredObject, meta};
+use crate::objects::{About, IndexKey, Key, Kind, Selector, Use, World, owner};
 use crate::state::STATE_FOR;
 use crate::uploads::{POD_PHASE, TARGET};
 use api::cdi::GROUP;
@@ -43,7 +43,7 @@ pub(crate) const ABOUT: About = About {
 
 /// The VMs, VMIs and other objects that use the PVC, or the PVC of the DataVolume, of this name.
 pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
-    world.marked(&Mark::PersistentVolumeClaim(key.namespace.clone(), key.name.clone())).cloned().collect()
+    world.marked(&IndexKey::PersistentVolumeClaim(key.namespace.clone(), key.name.clone())).cloned().collect()
 }
 
 /// The VMs that infer an instance type or a preference from clones of a source. `namers` are the objects that
@@ -52,7 +52,7 @@ pub(super) fn inferring(world: &World, namers: &[Key]) -> Vec<Key> {
     let of = |kind| namers.iter().filter(move |key| key.kind == kind);
     let named = of(Kind::DataSource);
     let by_name =
-        named.flat_map(|key| world.marked(&Mark::DataSource(key.namespace.clone(), key.name.clone())));
+        named.flat_map(|key| world.marked(&IndexKey::DataSource(key.namespace.clone(), key.name.clone())));
     let clones = of(Kind::DataVolume).chain(by_name.filter(|key| key.kind == Kind::DataVolume));
     let vms = clones.flat_map(|clone| users(world, clone)).filter(|key| key.kind == Kind::VirtualMachine);
     vms.filter(|key| world.vms.get(&key.namespace, &key.name).is_some_and(super::virtual_machine::infers))
@@ -71,7 +71,7 @@ pub(super) fn disks(world: &World, namespace: &str, name: &str) -> Vec<Key> {
 
 /// The keys of the PVCs that are filled from an object.
 pub(super) fn filled_from(world: &World, key: &Key) -> Vec<Key> {
-    let mark = Mark::FilledFrom(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
+    let mark = IndexKey::FilledFrom(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
     let claims = world.marked(&mark).filter(|key| key.kind == Kind::PersistentVolumeClaim);
     claims.flat_map(|claim| disks(world, &claim.namespace, &claim.name)).collect()
 }
@@ -165,7 +165,7 @@ impl PersistentVolumeClaim {
     }
 }
 
-impl Kept for PersistentVolumeClaim {
+impl StoredObject for PersistentVolumeClaim {
     fn take(mut object: Value) -> Option<Self> {
         let mut part =
             |name: &str| object.get_mut(name).map_or_else(|| Value::Object(Default::default()), Value::take);
@@ -182,16 +182,16 @@ impl Kept for PersistentVolumeClaim {
         &self.meta
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let namespace = self.meta.namespace.clone().unwrap_or_default();
         let named = self
             .populator()
-            .map(|named| Mark::FilledFrom(named.kind.clone(), namespace.clone(), named.name.clone()));
+            .map(|named| IndexKey::FilledFrom(named.kind.clone(), namespace.clone(), named.name.clone()));
         let kind = Kind::PersistentVolumeClaim.name();
         let cloned = self
             .cloned_from()
-            .map(|name| Mark::FilledFrom(kind.to_owned(), namespace.clone(), name.to_owned()));
-        let state = self.state_of().map(|name| Mark::StateOf(namespace.clone(), name.to_owned()));
+            .map(|name| IndexKey::FilledFrom(kind.to_owned(), namespace.clone(), name.to_owned()));
+        let state = self.state_of().map(|name| IndexKey::StateOf(namespace.clone(), name.to_owned()));
         owner::mark(&self.meta).into_iter().chain(named).chain(cloned).chain(state).collect()
     }
 }

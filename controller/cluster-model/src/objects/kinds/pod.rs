@@ -5,9 +5,9 @@ use super::persistent_volume_claim::{disks, users};
 use super::virtual_machine_instance::waiting_for_disks;
 use crate::clones;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
+use crate::objects::store::{StoredObject, meta};
 use crate::objects::{
-    About, Key, Kind, LauncherPods, Mark, PersistentVolumeClaim, Selector, Use, Work, World, names, owner,
+    About, IndexKey, Key, Kind, LauncherPods, PersistentVolumeClaim, Selector, Use, Work, World, names, owner,
 };
 use crate::worker::WORKER;
 use api::launcher::Ending;
@@ -70,7 +70,7 @@ fn keep_ending(world: &mut World, key: &Key) {
     let Key { namespace, name, .. } = key;
     let Some(pod) = world.pods.get(namespace, name) else { return };
     let Some(ending) = pod.ending() else { return };
-    let of = world.marked(&Mark::LauncherPod(namespace.clone(), name.clone()));
+    let of = world.marked(&IndexKey::LauncherPod(namespace.clone(), name.clone()));
     let vmis = of.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
     let own = vmis.filter(|vmi| LauncherPods::of(vmi).is_some_and(|pods| pods.has(&pod.meta)));
     let found: Vec<_> = own
@@ -129,7 +129,7 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         }
         Some(_) => Vec::new(),
         None => {
-            let launched = world.marked(&Mark::LauncherPod(namespace.clone(), name.clone()));
+            let launched = world.marked(&IndexKey::LauncherPod(namespace.clone(), name.clone()));
             launched.cloned().flat_map(with_waiting).collect()
         }
     }
@@ -251,7 +251,7 @@ impl World {
     /// The pods that serve a disk to the clone into this PVC, whichever uid it has or had. A pod whose name
     /// does not match its label is ignored.
     pub fn sources_for(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Pod> {
-        let mark = Mark::CloneInto(namespace.to_owned(), name.to_owned());
+        let mark = IndexKey::CloneInto(namespace.to_owned(), name.to_owned());
         let pods = self.marked(&mark).filter_map(|key| self.pods.get(&key.namespace, &key.name));
         pods.filter(|pod| {
             let target = pod.meta.labels.get(clones::TARGET_LABEL);
@@ -293,7 +293,7 @@ impl World {
     pub fn copied_into(&self, claim: &PersistentVolumeClaim) -> Option<&PersistentVolumeClaim> {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let kind = Kind::PersistentVolumeClaim.name().to_owned();
-        let mark = Mark::FilledFrom(kind, text(&claim.meta.namespace), text(&claim.meta.name));
+        let mark = IndexKey::FilledFrom(kind, text(&claim.meta.namespace), text(&claim.meta.name));
         let mut clones = self.marked(&mark).filter_map(|key| self.pvcs.get(&key.namespace, &key.name));
         clones.find(|clone| {
             let is_ours =
@@ -307,7 +307,7 @@ impl World {
 
     /// A running pod that serves the disk of a PVC to a clone. Nothing may write to the disk meanwhile.
     pub fn cloner_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
-        let owned = self.marked(&Mark::Owner(claim.meta.uid.clone()?));
+        let owned = self.marked(&IndexKey::Owner(claim.meta.uid.clone()?));
         let pods = owned.filter_map(|key| self.pods.get(&key.namespace, &key.name));
         pods.into_iter().find(|pod| {
             pod.meta.namespace == claim.meta.namespace && pod.serves().is_some() && !pod.has_ended()
@@ -315,7 +315,7 @@ impl World {
     }
 }
 
-impl Kept for Pod {
+impl StoredObject for Pod {
     fn take(object: Value) -> Option<Self> {
         let meta = meta(&object)?;
         let text = |pointer: &str| object.pointer(pointer)?.as_str().map(str::to_owned);
@@ -351,10 +351,10 @@ impl Kept for Pod {
         &self.meta
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let is_worker = self.meta.labels.get(WORKER.0).is_some_and(|label| label == WORKER.1);
-        let into = self.serves().map(|(namespace, name)| Mark::CloneInto(namespace.into(), name.into()));
-        owner::mark(&self.meta).into_iter().chain(is_worker.then_some(Mark::Worker)).chain(into).collect()
+        let into = self.serves().map(|(namespace, name)| IndexKey::CloneInto(namespace.into(), name.into()));
+        owner::mark(&self.meta).into_iter().chain(is_worker.then_some(IndexKey::Worker)).chain(into).collect()
     }
 }
 

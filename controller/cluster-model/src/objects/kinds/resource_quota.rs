@@ -2,7 +2,7 @@
 //! limits, a pod without limits is refused.
 
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
+use crate::objects::store::{StoredObject, meta};
 use crate::objects::{About, Selector, Use, World};
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -24,7 +24,7 @@ pub struct ResourceQuota {
     pub limits_memory: bool,
 }
 
-impl Kept for ResourceQuota {
+impl StoredObject for ResourceQuota {
     fn take(object: Value) -> Option<Self> {
         let counts = |name: &str| !object["spec"]["hard"][name].is_null();
         Some(ResourceQuota {

@@ -3,8 +3,8 @@
 
 use crate::clones::{CLIENT, SOURCE};
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Beyond, Certificate, Key, Kind, Selector, Use, World, public_keys};
+use crate::objects::store::{StoredObject, meta};
+use crate::objects::{About, Certificate, Key, Kind, Selector, Use, World, WritableByPrefix, public_keys};
 use crate::uploads::{
     CLIENT_CERTIFICATE, CLIENT_SIGNER, NEXT, PRIVATE_KEY, PROXY_CERTIFICATE, PUBLIC_KEY, SERVER_SIGNER,
     SIGNING_KEY, UPLOADER,
@@ -42,7 +42,10 @@ pub(crate) const ABOUT: About = About {
             SIGNING_KEY,
         ],
         // Certificates of upload pods and of both ends of a clone, each in the namespace of its PVC.
-        beyond: Some(Beyond { prefixes: &[UPLOADER, SOURCE, CLIENT], verbs: &["create", "delete", "patch"] }),
+        beyond: Some(WritableByPrefix {
+            prefixes: &[UPLOADER, SOURCE, CLIENT],
+            verbs: &["create", "delete", "patch"],
+        }),
         ..Use::NONE
     },
     // Only the program's own certificate: the key of the CA is in the same namespace.
@@ -75,7 +78,7 @@ pub struct Secret {
     pub paths: PathSegments,
 }
 
-impl Kept for Secret {
+impl StoredObject for Secret {
     fn take(object: Value) -> Option<Self> {
         let text = |name: &str| object["data"][name].as_str().unwrap_or_default();
         let file =

@@ -2,8 +2,8 @@
 
 use super::storage_profile;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Kind, Mark, Selector, Use, World};
+use crate::objects::store::{StoredObject, meta};
+use crate::objects::{About, IndexKey, Kind, Selector, Use, World};
 use api::meta::ObjectMeta;
 use api::quantity::Quantity;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(crate) const ABOUT: About = About {
     // A disk may wait for a class or its parameters, and so may a VMI with persistent state. There are few
     // classes, and they rarely change.
     touches: |world, key| {
-        let waiting = world.marked(&Mark::Waiting).cloned();
+        let waiting = world.marked(&IndexKey::Waiting).cloned();
         let disks = world.keys(Kind::DataVolume);
         disks.into_iter().chain(waiting).chain([storage_profile::of(&key.name)]).collect()
     },
@@ -62,7 +62,7 @@ impl StorageClass {
     }
 }
 
-impl Kept for StorageClass {
+impl StoredObject for StorageClass {
     fn take(object: Value) -> Option<Self> {
         Some(StorageClass {
             meta: meta(&object)?,

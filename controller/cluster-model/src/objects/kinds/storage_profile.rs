@@ -1,7 +1,7 @@
 //! StorageProfile (CDI): capabilities of the volumes of a StorageClass. It has the name of the class.
 
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
+use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, Key, Kind, Selector, Use, World};
 use api::cdi::StorageProfile;
 use api::meta::ObjectMeta;
@@ -32,7 +32,7 @@ pub(super) fn all(world: &World) -> impl Iterator<Item = Key> {
     classes.chain(world.storage_profiles.names()).map(|(_, name)| of(&name))
 }
 
-impl Kept for StorageProfile {
+impl StoredObject for StorageProfile {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }

@@ -5,8 +5,8 @@ use super::kubevirt::removed_with;
 use super::virtual_machine_instance::{claim_of, uses};
 use super::virtual_machine_pool;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
+use crate::objects::store::{StoredObject, read};
+use crate::objects::{About, IndexKey, Key, Kind, Selector, Use, World, owner};
 use api::instancetype::{Matcher, Role};
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
@@ -35,7 +35,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("kubevirt.io/v1", "VirtualMachine", "virtualmachines")
 };
 
-impl Kept for VirtualMachine {
+impl StoredObject for VirtualMachine {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }
@@ -44,7 +44,7 @@ impl Kept for VirtualMachine {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let volumes = self.spec.template.iter().flat_map(|template| &template.spec.volumes);
         let made = self.spec.data_volume_templates.iter();
         let made = made.filter_map(|template| template.metadata.as_ref()?.name.as_deref());
@@ -58,7 +58,7 @@ impl Kept for VirtualMachine {
 
 /// The VMs that reference an instance type, a preference or a revision of one.
 pub(super) fn sized_by(world: &World, key: &Key) -> Vec<Key> {
-    let named = Mark::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
+    let named = IndexKey::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
     world.marked(&named).cloned().collect()
 }
 
@@ -71,12 +71,12 @@ pub(super) fn infers(vm: &VirtualMachine) -> bool {
 }
 
 /// Index keys of the object that the VM takes its instance type or preference from.
-fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
+fn named(vm: &VirtualMachine, role: Role) -> Vec<IndexKey> {
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
     let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Vec::new() };
     if !matcher.revision_name.is_empty() {
         let kind = Kind::ControllerRevision.name().to_owned();
-        return vec![Mark::Instancetype(kind, namespace, matcher.revision_name.to_owned())];
+        return vec![IndexKey::Instancetype(kind, namespace, matcher.revision_name.to_owned())];
     }
     if !matcher.infer_from_volume.is_empty() {
         return sources(vm, &namespace);
@@ -84,13 +84,13 @@ fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
     let kind = matcher.matched().into_iter();
     let mark = kind.map(|kind| {
         let within = kind.within(&namespace).to_owned();
-        Mark::Instancetype(kind.kind().to_owned(), within, matcher.name.to_owned())
+        IndexKey::Instancetype(kind.kind().to_owned(), within, matcher.name.to_owned())
     });
     mark.collect()
 }
 
 /// Index keys of the sources that the disks of a VM are cloned from. Their labels may name an instance type.
-fn sources(vm: &VirtualMachine, namespace: &str) -> Vec<Mark> {
+fn sources(vm: &VirtualMachine, namespace: &str) -> Vec<IndexKey> {
     let specs = vm.spec.data_volume_templates.iter().map(|template| &template.spec);
     specs.flat_map(|spec| data_volume::sources(spec, namespace)).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::virtual_machine::sized_by;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
+use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, Selector, Use};
 use api::instancetype::VirtualMachineClusterPreference;
 use api::meta::ObjectMeta;
@@ -22,7 +22,7 @@ pub(crate) const ABOUT: About = About {
     )
 };
 
-impl Kept for VirtualMachineClusterPreference {
+impl StoredObject for VirtualMachineClusterPreference {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }

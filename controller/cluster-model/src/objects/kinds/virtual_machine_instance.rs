@@ -2,8 +2,8 @@
 
 use super::kubevirt::removed_with;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
-use crate::objects::{About, Key, Kind, LauncherPods, Mark, Selector, Use, World, key, owner};
+use crate::objects::store::{StoredObject, read};
+use crate::objects::{About, IndexKey, Key, Kind, LauncherPods, Selector, Use, World, key, owner};
 use api::machine::hook;
 use api::meta::ObjectMeta;
 use api::vmi::{VirtualMachineInstance, Volume};
@@ -79,7 +79,7 @@ pub fn is_waiting(vmi: &VirtualMachineInstance) -> bool {
     matches!(phase.as_str(), "" | "Pending")
 }
 
-impl Kept for VirtualMachineInstance {
+impl StoredObject for VirtualMachineInstance {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }
@@ -88,17 +88,17 @@ impl Kept for VirtualMachineInstance {
         &self.metadata
     }
 
-    fn marks(&self) -> Vec<Mark> {
+    fn marks(&self) -> Vec<IndexKey> {
         let meta = &self.metadata;
-        let mut marks: Vec<Mark> = owner::mark(meta).into_iter().collect();
+        let mut marks: Vec<IndexKey> = owner::mark(meta).into_iter().collect();
         marks.extend(uses(meta, claims_of(self).iter().map(String::as_str)));
         let node = self.status.as_ref().and_then(|status| status.node_name.clone());
-        marks.extend(node.filter(|node| !node.is_empty()).map(Mark::Node));
+        marks.extend(node.filter(|node| !node.is_empty()).map(IndexKey::Node));
         let pods = LauncherPods::of(self);
         let pods = pods.iter().flat_map(LauncherPods::keys);
-        marks.extend(pods.map(|Key { namespace, name, .. }| Mark::LauncherPod(namespace, name)));
-        marks.extend(is_waiting(self).then_some(Mark::Waiting));
-        marks.extend(meta.labels.contains_key(OUTDATED).then_some(Mark::Outdated));
+        marks.extend(pods.map(|Key { namespace, name, .. }| IndexKey::LauncherPod(namespace, name)));
+        marks.extend(is_waiting(self).then_some(IndexKey::Waiting));
+        marks.extend(meta.labels.contains_key(OUTDATED).then_some(IndexKey::Outdated));
         marks
     }
 }
@@ -107,9 +107,9 @@ impl Kept for VirtualMachineInstance {
 pub(super) fn uses<'a>(
     meta: &ObjectMeta,
     names: impl Iterator<Item = &'a str>,
-) -> impl Iterator<Item = Mark> {
+) -> impl Iterator<Item = IndexKey> {
     let namespace = meta.namespace.clone().unwrap_or_default();
-    names.map(move |name| Mark::PersistentVolumeClaim(namespace.clone(), name.to_owned()))
+    names.map(move |name| IndexKey::PersistentVolumeClaim(namespace.clone(), name.to_owned()))
 }
 
 /// VMIs without a launcher pod that cannot run at the same time as this one.
@@ -125,14 +125,14 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
     let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
     keys.extend(removed_with(world));
     // The KubeVirt object's status counts outdated VMIs, and its update strategy evicts them.
-    if world.marked(&Mark::Outdated).any(|outdated| outdated == found) {
+    if world.marked(&IndexKey::Outdated).any(|outdated| outdated == found) {
         keys.extend(super::kubevirt::all(world));
     }
     // With `WaitForFirstConsumer`, the volume of a disk is created on the node of the VMI, not earlier.
     let disks =
         world.vmis.get(namespace, name).into_iter().flat_map(|vmi| &vmi.spec.volumes).filter_map(claim_of);
     for disk in disks {
-        let mark = Mark::PersistentVolumeClaim(namespace.clone(), disk.to_owned());
+        let mark = IndexKey::PersistentVolumeClaim(namespace.clone(), disk.to_owned());
         // A disk is cloned when no VMI writes to it any more.
         keys.extend(world.marked(&mark).filter(|key| key.kind == Kind::DataVolume).cloned());
         if world.data_volumes.get(namespace, disk).is_some() {

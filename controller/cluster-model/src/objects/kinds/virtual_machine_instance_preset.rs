@@ -1,7 +1,7 @@
 //! VirtualMachineInstancePreset: settings for new VMIs of its namespace that match a label selector.
 
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
+use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, Selector, Use};
 use api::meta::ObjectMeta;
 use api::preset::{VirtualMachineInstancePreset, faults, reduced};
@@ -15,7 +15,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("kubevirt.io/v1", "VirtualMachineInstancePreset", "virtualmachineinstancepresets")
 };
 
-impl Kept for VirtualMachineInstancePreset {
+impl StoredObject for VirtualMachineInstancePreset {
     /// A preset over the limit was written while the webhook was unreachable. It is ignored.
     fn take(object: Value) -> Option<Self> {
         read(object).filter(|preset| faults(preset).is_empty()).map(reduced)

@@ -2,7 +2,7 @@
 
 use super::kubevirt::removed_with;
 use crate::objects::about::kept;
-use crate::objects::store::Kept as _;
+use crate::objects::store::StoredObject as _;
 use crate::objects::{About, Key, Kind, Selector, Use, World, key, owner};
 use api::pool::API_VERSION;
 

@@ -2,7 +2,7 @@
 
 use super::virtual_machine::sized_by;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
+use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, Selector, Use};
 use api::instancetype::VirtualMachinePreference;
 use api::meta::ObjectMeta;
@@ -18,7 +18,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named(api::instancetype::API_VERSION, "VirtualMachinePreference", "virtualmachinepreferences")
 };
 
-impl Kept for VirtualMachinePreference {
+impl StoredObject for VirtualMachinePreference {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }

@@ -2,7 +2,7 @@
 
 use super::persistent_volume_claim::filled_from;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
+use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, Selector, Use};
 use api::cdi::VolumeImportSource;
 use api::meta::ObjectMeta;
@@ -15,7 +15,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("cdi.kubevirt.io/v1beta1", "VolumeImportSource", "volumeimportsources")
 };
 
-impl Kept for VolumeImportSource {
+impl StoredObject for VolumeImportSource {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }

@@ -2,7 +2,7 @@
 
 use super::persistent_volume_claim::filled_from;
 use crate::objects::about::kept;
-use crate::objects::store::{Kept, read};
+use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, Selector, Use};
 use api::cdi::VolumeUploadSource;
 use api::meta::ObjectMeta;
@@ -15,7 +15,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("cdi.kubevirt.io/v1beta1", "VolumeUploadSource", "volumeuploadsources")
 };
 
-impl Kept for VolumeUploadSource {
+impl StoredObject for VolumeUploadSource {
     fn take(object: Value) -> Option<Self> {
         read(object)
     }

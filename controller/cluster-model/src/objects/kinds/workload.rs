@@ -1,6 +1,6 @@
 //! A component of the installation: a Deployment or a DaemonSet.
 
-use crate::objects::store::{Kept, meta};
+use crate::objects::store::{StoredObject, meta};
 use crate::objects::{About, Key, Kind, Selector, Use, World};
 use crate::versions::{REGISTRY, VERSION};
 use api::meta::ObjectMeta;
@@ -61,7 +61,7 @@ impl Component {
     }
 }
 
-impl Kept for Component {
+impl StoredObject for Component {
     fn take(object: Value) -> Option<Self> {
         let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
         let meta = meta(&object)?;

@@ -23,11 +23,11 @@ type Of = (Peer, String);
 pub(super) struct Namespaces {
     /// Number of places of an address.
     most: usize,
-    taken: Mutex<BTreeMap<Of, Taken>>,
+    taken: Mutex<BTreeMap<Of, NamespaceUse>>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct NamespaceUse {
     count: usize,
     /// The line shared by the reviews of this namespace.
     line: Arc<Line<()>>,
@@ -60,7 +60,7 @@ impl Namespaces {
         Some(Share { all: self, of, line })
     }
 
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<Of, Taken>> {
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<Of, NamespaceUse>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

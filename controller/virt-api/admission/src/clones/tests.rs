@@ -3,7 +3,7 @@
 use super::*;
 use crate::evictions::tests::peer;
 use crate::rules::clone::{wanted, whose};
-use crate::rules::{Around, Request, judge};
+use crate::rules::{Request, RequestContext, judge};
 use cluster_model::objects::Plain;
 use cluster_model::webhooks::Webhook;
 use std::collections::BTreeMap;
@@ -81,17 +81,17 @@ async fn answered(
     clones: &Clones<Played>,
     (hook, request): (&'static Webhook, Request),
 ) -> Result<(Vec<String>, Vec<Value>)> {
-    let mut around = Around::new("kubevirt", Some(&Plain::default()));
+    let mut around = RequestContext::new("kubevirt", Some(&Plain::default()));
     let wanted = wanted(hook.question, &request);
     if !wanted.is_empty() {
         let whose = whose(hook.question, &request, CONTROLLER);
-        let asked = Asked { wanted: &wanted, namespace: "t", whose, subject: &request.who.subject };
+        let asked = CloneCheck { wanted: &wanted, namespace: "t", whose, subject: &request.who.subject };
         around.clones = clones.found(&asked, peer(1)).await?;
         match around.clones.first() {
-            Some(Some(Found::Permitted(namespace, name))) => {
+            Some(Some(CloneResult::Permitted(namespace, name))) => {
                 around.token = Some(format!("for {namespace}/{name}"));
             }
-            Some(Some(Found::PermittedLater(namespace, name))) => {
+            Some(Some(CloneResult::PermittedLater(namespace, name))) => {
                 around.token = Some(format!("for DataSource {namespace}/{name}"));
             }
             _ => {}
@@ -248,10 +248,10 @@ async fn an_api_server_that_does_not_answer_is_no_yes() {
 }
 
 /// Asks about a clone into this namespace. All requests come from one address, as from an API server.
-async fn asks(clones: &Clones<Played>, namespace: &str) -> Result<Vec<Option<Found>>> {
-    let wanted = [Some(Wanted::Claim("s".to_owned(), "golden".to_owned()))];
+async fn asks(clones: &Clones<Played>, namespace: &str) -> Result<Vec<Option<CloneResult>>> {
+    let wanted = [Some(CloneSource::Claim("s".to_owned(), "golden".to_owned()))];
     let subject = json!({"user": "alice"});
-    let asked = Asked { wanted: &wanted, namespace, whose: Whose::Requester, subject: &subject };
+    let asked = CloneCheck { wanted: &wanted, namespace, whose: CloneSubject::Requester, subject: &subject };
     clones.found(&asked, peer(1)).await
 }
 

@@ -24,7 +24,7 @@ pub struct AdmissionResponse {
     /// Causes of a denial.
     pub faults: Vec<Fault>,
     /// Reason to retry later, if nothing is wrong with the object.
-    pub later: Option<Later>,
+    pub later: Option<Deferral>,
     /// Changes as a JSON patch.
     pub patch: Vec<Value>,
     /// Warnings for the user.
@@ -33,7 +33,7 @@ pub struct AdmissionResponse {
 
 /// A deferral: the client retries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Later {
+pub struct Deferral {
     /// Message for the client.
     pub message: String,
     /// Node that the VMI must leave. It is written to the VMI's status before the answer is sent.
@@ -52,7 +52,7 @@ impl AdmissionResponse {
     }
 
     /// Deferred.
-    pub fn later(later: Later) -> AdmissionResponse {
+    pub fn later(later: Deferral) -> AdmissionResponse {
         AdmissionResponse { later: Some(later), ..AdmissionResponse::default() }
     }
 

@@ -8,7 +8,7 @@
 //!
 //! The token replaces any value written by the author. A DataVolume without one from here is not cloned.
 
-use super::{AdmissionResponse, Around, Operation, Request, patch};
+use super::{AdmissionResponse, Operation, Request, RequestContext, patch};
 use api::datavolume::{DataVolume, Spec};
 use api::fault::{Fault, Reason};
 use api::vm::VirtualMachine;
@@ -24,7 +24,7 @@ pub const MOST: usize = 16;
 
 /// Source of a clone, as in the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum CloneSource {
     /// A PVC of this namespace and name.
     Claim(String, String),
     /// The source of the DataSource of this namespace and name.
@@ -33,7 +33,7 @@ pub enum Wanted {
 
 /// Result of the permission check of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum CloneResult {
     /// No token is needed: the source is in the same namespace, or there is none yet.
     Own,
     /// The PVC of this namespace and name may be cloned.
@@ -46,7 +46,7 @@ pub enum Found {
 
 /// User whose right to clone counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum CloneSubject {
     /// The user of the request.
     Requester,
     /// A service account of the namespace.
@@ -58,7 +58,7 @@ pub enum Whose {
 }
 
 /// The sources of a DataVolume, or of each template of a VM; empty if the webhook does not check clones.
-pub fn wanted(question: Question, request: &Request) -> Vec<Option<Wanted>> {
+pub fn wanted(question: Question, request: &Request) -> Vec<Option<CloneSource>> {
     if request.is_leaving() {
         return Vec::new();
     }
@@ -87,30 +87,32 @@ fn templates(vm: &Value) -> &Value {
     &vm["spec"]["dataVolumeTemplates"]
 }
 
-fn of_spec(spec: &Spec, request: &Request) -> Option<Wanted> {
+fn of_spec(spec: &Spec, request: &Request) -> Option<CloneSource> {
     let own = &request.namespace;
     let within = |other: Option<&str>| other.filter(|other| !other.is_empty()).unwrap_or(own).to_owned();
     if let Some(named) = &spec.source_ref {
-        return Some(Wanted::Source(within(named.namespace.as_deref()), named.name.clone()));
+        return Some(CloneSource::Source(within(named.namespace.as_deref()), named.name.clone()));
     }
     let pvc = spec.source.as_ref()?.pvc.as_ref()?;
     let namespace = within(Some(&pvc.namespace));
-    (namespace != *own).then(|| Wanted::Claim(namespace, pvc.name.clone()))
+    (namespace != *own).then(|| CloneSource::Claim(namespace, pvc.name.clone()))
 }
 
 /// The user whose right to clone counts. `controller` is virt-controller's user.
-pub fn whose(question: Question, request: &Request, controller: &str) -> Whose {
+pub fn whose(question: Question, request: &Request, controller: &str) -> CloneSubject {
     if question == Question::Vm {
-        return Whose::Account(read::<VirtualMachine>(&request.object).map_or_else(usual, |vm| account(&vm)));
+        return CloneSubject::Account(
+            read::<VirtualMachine>(&request.object).map_or_else(usual, |vm| account(&vm)),
+        );
     }
     if request.who.name != controller {
-        return Whose::Requester;
+        return CloneSubject::Requester;
     }
     let meta = read::<DataVolume>(&request.object).map(|volume| volume.metadata);
     let vm = meta.as_ref().and_then(owner::controller).filter(|owner| {
         owner.kind == Kind::VirtualMachine.name() && owner.api_version == Kind::VirtualMachine.api_version()
     });
-    vm.map_or(Whose::Nobody, |owner| Whose::Vm(owner.name.clone(), owner.uid.clone()))
+    vm.map_or(CloneSubject::Nobody, |owner| CloneSubject::Vm(owner.name.clone(), owner.uid.clone()))
 }
 
 /// The service account of a VM: that of its `serviceAccount` volume, or the namespace's default one.
@@ -136,11 +138,11 @@ pub fn denied(user: &str, namespace: &str) -> String {
 }
 
 /// The DataVolume with its token, or without one.
-pub(super) fn fill(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn fill(request: &Request, around: &RequestContext) -> AdmissionResponse {
     if request.operation != Operation::Create {
         return AdmissionResponse::yes();
     }
-    if let Some(Some(Found::Denied(why))) = around.clones.first() {
+    if let Some(Some(CloneResult::Denied(why))) = around.clones.first() {
         return AdmissionResponse::no(vec![Fault::new("spec.source", Reason::Invalid, why.clone())]);
     }
     let mut should = request.object.clone();
@@ -155,9 +157,9 @@ pub(super) fn fill(request: &Request, around: &Around) -> AdmissionResponse {
 }
 
 /// Faults of a VM's templates whose sources its service account may not clone.
-pub(super) fn faults(around: &Around) -> impl Iterator<Item = Fault> + '_ {
+pub(super) fn faults(around: &RequestContext) -> impl Iterator<Item = Fault> + '_ {
     around.clones.iter().enumerate().filter_map(|(i, found)| match found {
-        Some(Found::Denied(why)) => {
+        Some(CloneResult::Denied(why)) => {
             let message = format!("Authorization failed, message is: {why}");
             Some(Fault::new(format!("spec.dataVolumeTemplates[{i}]"), Reason::Invalid, message))
         }

@@ -14,8 +14,8 @@
 //! **Guarantees.** An eviction is permitted only after the pod and its VMI were read. A pod that is not a
 //! launcher pod of an existing VMI, or that has ended, needs no protection.
 
-use super::answer::Later;
-use super::{AdmissionResponse, Around, Operation, Request};
+use super::answer::Deferral;
+use super::{AdmissionResponse, Operation, Request, RequestContext};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_model::objects::names::{self, is_name};
 use cluster_model::objects::{Key, Kind, LauncherPods, Pod, owner};
@@ -65,11 +65,11 @@ pub fn not_looked_at(request: &Request, why: &str) -> AdmissionResponse {
         "the pod {namespace}/{name} is not evicted now, since it is not known whether its VMI may be shut down: {why}; \
          try again"
     );
-    AdmissionResponse::later(Later { message, evacuates: None })
+    AdmissionResponse::later(Deferral { message, evacuates: None })
 }
 
 /// The decision about an eviction, from the pod and the VMI that were read.
-pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
     if pod_of(request).is_none() {
         return AdmissionResponse::yes();
     }
@@ -89,7 +89,7 @@ fn decide(evicted: &Evicted, of_cluster: Option<&EvictionStrategy>) -> Admission
             let name = vmi.metadata.name.as_deref().unwrap_or_default();
             let message =
                 format!("VMI {name} is configured with an eviction strategy but is not live-migratable");
-            AdmissionResponse::later(Later { message, evacuates: None })
+            AdmissionResponse::later(Deferral { message, evacuates: None })
         }
         Some(EvictionStrategy::External) => AdmissionResponse::later(evacuated(pod, vmi)),
         None
@@ -100,7 +100,7 @@ fn decide(evicted: &Evicted, of_cluster: Option<&EvictionStrategy>) -> Admission
 }
 
 /// Deferral for a VMI that has to leave its node.
-fn evacuated(pod: &Pod, vmi: &VirtualMachineInstance) -> Later {
+fn evacuated(pod: &Pod, vmi: &VirtualMachineInstance) -> Deferral {
     let said = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
     let status = vmi.status.as_ref();
     let (namespace, name) = (vmi.metadata.namespace.as_deref(), vmi.metadata.name.as_deref());
@@ -110,13 +110,13 @@ fn evacuated(pod: &Pod, vmi: &VirtualMachineInstance) -> Later {
         name.unwrap_or_default()
     );
     if said(status.and_then(|status| status.evacuation_node_name.as_ref())).is_some() {
-        return Later { message: format!("Evacuation in progress: {triggered}"), evacuates: None };
+        return Deferral { message: format!("Evacuation in progress: {triggered}"), evacuates: None };
     }
     let node = said(status.and_then(|status| status.node_name.as_ref()));
     match node.filter(|node| pod.node.as_ref() == Some(node)) {
-        Some(node) => Later { message: triggered, evacuates: Some(node) },
+        Some(node) => Deferral { message: triggered, evacuates: Some(node) },
         // The guest is on another node, or not yet handed over to the pod's node.
-        None => Later { message: "Eviction request for target Pod".to_owned(), evacuates: None },
+        None => Deferral { message: "Eviction request for target Pod".to_owned(), evacuates: None },
     }
 }
 

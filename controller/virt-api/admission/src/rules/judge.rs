@@ -1,13 +1,13 @@
 //! Dispatch of a review to the rules of its webhook.
 
 use super::{
-    AdmissionResponse, Around, Operation, Request, cdi, clone, eviction, instancetype, kubevirt, pool,
-    preset, replicaset, size, vm, vmi,
+    AdmissionResponse, Operation, Request, RequestContext, cdi, clone, eviction, instancetype, kubevirt,
+    pool, preset, replicaset, size, vm, vmi,
 };
 use cluster_model::webhooks::{Question, Webhook};
 
 /// The answer to a request of this webhook.
-pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> AdmissionResponse {
+pub fn judge(webhook: &Webhook, request: &Request, around: &RequestContext) -> AdmissionResponse {
     if let Some(fault) = size::fault(request) {
         return AdmissionResponse::no(vec![fault]);
     }

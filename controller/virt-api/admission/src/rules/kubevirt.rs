@@ -1,6 +1,6 @@
 //! The KubeVirt object: its uniqueness, its settings, and the check before its deletion.
 
-use super::{AdmissionResponse, Around, Operation, Request, components, settings, unknown};
+use super::{AdmissionResponse, Operation, Request, RequestContext, components, settings, unknown};
 use api::fault::{Fault, Reason};
 use api::kubevirt::served::unserved;
 use api::kubevirt::{CertConfig, Configuration, DomainAttachment, KubeVirt, REPLICAS, UninstallStrategy};
@@ -13,7 +13,7 @@ use std::time::Duration;
 const BINDINGS: [&str; 2] = ["bridge", "masquerade"];
 
 /// Validates the KubeVirt object.
-pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && request.old["spec"] == request.object["spec"] {
         return AdmissionResponse::yes();
@@ -51,7 +51,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
 }
 
 /// Validates the deletion of the installation.
-pub(super) fn deletion(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn deletion(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let Some(kind) = around.left else { return AdmissionResponse::yes() };
     if !blocks(request) {
         return AdmissionResponse::yes();

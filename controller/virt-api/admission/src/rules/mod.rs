@@ -8,22 +8,22 @@
 //! ```
 //!
 //! The table of the webhooks is [`cluster_model::webhooks`]; [`judge()`] dispatches to the rules of each. A
-//! rule gets the request and its context ([`Around`]) and returns an [`AdmissionResponse`]; `dryRun` changes
+//! rule gets the request and its context ([`RequestContext`]) and returns an [`AdmissionResponse`]; `dryRun` changes
 //! nothing, since nothing is written except the node that an evicted VMI must leave, by the caller
-//! ([`Later::evacuates`]). An object that is being deleted is never refused: the owners of its finalizers
+//! ([`Deferral::evacuates`]). An object that is being deleted is never refused: the owners of its finalizers
 //! must be able to remove them. An eviction is deferred, not refused. The kinds of CDI have a folder of their
 //! own (cdi).
 
 mod answer;
-mod around;
 mod cdi;
 pub mod clone;
 mod components;
+mod context;
 pub mod eviction;
 mod instancetype;
 mod judge;
 mod kubevirt;
-mod passed;
+mod omitted_metadata;
 mod patch;
 mod pool;
 mod preset;
@@ -40,8 +40,8 @@ mod vm;
 mod vmi;
 mod volumes;
 
-pub use answer::{AdmissionResponse, Later};
-pub use around::{Around, Sizes};
+pub use answer::{AdmissionResponse, Deferral};
+pub use context::{RequestContext, Sizes};
 pub use judge::{asks_what_is_left, judge};
 pub use kubevirt::not_looked_into;
 pub use review::{Operation, Request};

@@ -1,6 +1,6 @@
 //! Pools: their template is validated as the VM that it creates, and their selector must match those VMs.
 
-use super::{AdmissionResponse, Around, Operation, Request, replicaset, unknown, vm};
+use super::{AdmissionResponse, Operation, Request, RequestContext, replicaset, unknown, vm};
 use api::fault::{Fault, Reason, prefixed};
 use api::pool::{self, VirtualMachinePool};
 use api::vm::VirtualMachine;
@@ -11,7 +11,7 @@ use cluster_model::metadata::FENCING;
 const AT: &str = "spec.virtualMachineTemplate";
 
 /// Validates a new or changed pool.
-pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && replicaset::rest(&request.old) == replicaset::rest(&request.object) {
         return AdmissionResponse::yes();

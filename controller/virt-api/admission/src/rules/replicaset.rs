@@ -1,7 +1,7 @@
 //! Replica sets: their template is validated as the VMI that it creates, and their selector must match those
 //! VMIs.
 
-use super::{AdmissionResponse, Around, Operation, Request, template, unknown};
+use super::{AdmissionResponse, Operation, Request, RequestContext, template, unknown};
 use api::fault::{Fault, Reason};
 use api::meta::LabelSelector;
 use api::replicaset::VirtualMachineInstanceReplicaSet;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Validates a new or changed replica set.
-pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && rest(&request.old) == rest(&request.object) {
         return AdmissionResponse::yes();

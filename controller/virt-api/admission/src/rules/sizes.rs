@@ -11,15 +11,15 @@
 //! deferred here is skipped. That webhook accepts labels reserved for our programs, since one of them creates
 //! the VMI. So their check is never deferred, and no VMI gets them from a template.
 
-use super::{Around, Operation, Request};
+use super::{Operation, Request, RequestContext};
 use api::fault::{Fault, Reason};
 use api::instancetype::{Matcher, Role, at_write, expand, requirements};
 use api::vm::{Template, VirtualMachine};
-use cluster_model::instancetypes::{Given, Live, revision_in_use};
+use cluster_model::instancetypes::{Live, SizeSpecs, revision_in_use};
 
 /// Result of the validation.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct SizeCheck {
     pub(super) faults: Vec<Fault>,
     pub(super) warnings: Vec<String>,
     /// The template with the values of both; `None` if they are not known now.
@@ -27,32 +27,32 @@ pub(super) struct Looked {
 }
 
 /// Validates both. `old`: the VM before the update.
-pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &Around) -> Looked {
-    let mut looked = Looked::default();
-    let (mut given, mut is_known) = (Given::default(), true);
+pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &RequestContext) -> SizeCheck {
+    let mut looked = SizeCheck::default();
+    let (mut given, mut is_known) = (SizeSpecs::default(), true);
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         let before = old.and_then(|old| Matcher::from_spec(&old.spec, matcher.role));
         let faults = matcher.faults(before.as_ref());
         let field = format!("spec.{}", matcher.role.field());
         let found = match faults.is_empty() {
             true => found(vm, &matcher, around),
-            false => Found::Later(None),
+            false => SizeLookup::Later(None),
         };
         looked.faults.extend(faults);
         match found {
-            Found::Live(live) => {
+            SizeLookup::Live(live) => {
                 if let Err(why) = given.take(matcher.role, live.spec.clone()) {
                     let what = format!("{} cannot be used: {why}", matcher.name);
                     looked.faults.push(Fault::new(&field, Reason::Invalid, what));
                     is_known = false;
                 }
             }
-            Found::Missing(why) => {
+            SizeLookup::Missing(why) => {
                 let what = format!("Failure to find {}: {why}", matcher.role.field());
                 looked.faults.push(Fault::new(&field, Reason::NotFound, what));
                 is_known = false;
             }
-            Found::Later(warning) => {
+            SizeLookup::Later(warning) => {
                 looked.warnings.extend(warning.map(|warning| format!("{field}: {warning}")));
                 is_known = false;
             }
@@ -65,13 +65,13 @@ pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &A
 }
 
 /// Fills in the values of a preference that are fixed when a VM is written.
-pub(super) fn complete(vm: &mut VirtualMachine, around: &Around) {
+pub(super) fn complete(vm: &mut VirtualMachine, around: &RequestContext) {
     let Some(matcher) = Matcher::from_spec(&vm.spec, Role::Preference) else { return };
     if !matcher.infer_from_volume.is_empty() || !matcher.revision_name.is_empty() {
         return;
     }
-    let Found::Live(live) = found(vm, &matcher, around) else { return };
-    let mut given = Given::default();
+    let SizeLookup::Live(live) = found(vm, &matcher, around) else { return };
+    let mut given = SizeSpecs::default();
     if given.take(Role::Preference, live.spec.clone()).is_ok()
         && let Some(preference) = &given.preference
     {
@@ -85,36 +85,36 @@ pub(super) fn old(request: &Request) -> Option<VirtualMachine> {
     is_update.then(|| api::wire::read_in_part(request.old.clone(), &mut Vec::new()))?
 }
 
-enum Found<'a> {
+enum SizeLookup<'a> {
     Live(&'a Live),
     Missing(String),
     /// The check is deferred to the start of the VM, with a warning for the author.
     Later(Option<String>),
 }
 
-fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, around: &'a Around) -> Found<'a> {
+fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, around: &'a RequestContext) -> SizeLookup<'a> {
     if !matcher.infer_from_volume.is_empty() {
-        return Found::Later(None);
+        return SizeLookup::Later(None);
     }
     let kind = match matcher.matched() {
         Ok(kind) => kind,
-        Err(why) => return Found::Missing(why),
+        Err(why) => return SizeLookup::Missing(why),
     };
     let is_meant = |live: &&Live| live.kind == kind && live.meta.name.as_deref() == Some(matcher.name);
     let live = around.sizes.live.iter().find(is_meant);
     let name = vm.metadata.name.as_deref().unwrap_or_default();
     match (revision_in_use(vm, matcher), live) {
-        (None, Some(live)) => Found::Live(live),
-        (Some(used), Some(live)) if live.revision_name(name) == used => Found::Live(live),
-        (None, None) if around.sizes.is_complete => Found::Missing(kind.not_found(matcher.name)),
-        (None, None) => Found::Later(None),
-        (Some(used), _) => Found::Later(Some(format!(
+        (None, Some(live)) => SizeLookup::Live(live),
+        (Some(used), Some(live)) if live.revision_name(name) == used => SizeLookup::Live(live),
+        (None, None) if around.sizes.is_complete => SizeLookup::Missing(kind.not_found(matcher.name)),
+        (None, None) => SizeLookup::Later(None),
+        (Some(used), _) => SizeLookup::Later(Some(format!(
             "ControllerRevision {used} is validated when the VM is started, with the rest of spec.template"
         ))),
     }
 }
 
-fn expanded(template: &Template, given: &Given, around: &Around, looked: &mut Looked) {
+fn expanded(template: &Template, given: &SizeSpecs, around: &RequestContext, looked: &mut SizeCheck) {
     let (instancetype, preference) = (given.instancetype.as_ref(), given.preference.as_ref());
     if let Some(preference) = preference
         && let Err(found) = requirements(instancetype, preference, &template.spec)

@@ -1,7 +1,7 @@
 //! Validation of a template: its VMI is completed, then validated, with the template's paths.
 
 use super::vmi::ReservedLabels;
-use super::{Around, passed};
+use super::{RequestContext, omitted_metadata};
 use api::defaults;
 use api::fault::Fault;
 use api::machine::Machine;
@@ -16,7 +16,7 @@ pub(super) fn faults(
     template: &Template,
     name: &str,
     namespace: Option<&str>,
-    around: &Around,
+    around: &RequestContext,
 ) -> Vec<Fault> {
     let mut vm = VirtualMachine::default();
     vm.metadata.name = Some(name.to_owned());
@@ -37,13 +37,17 @@ pub(super) fn labels(template: &Template) -> Option<Fault> {
 }
 
 /// Warnings for the author of a template.
-pub(super) fn warnings(template: Option<&Template>, around: &Around) -> Vec<String> {
+pub(super) fn warnings(template: Option<&Template>, around: &RequestContext) -> Vec<String> {
     let Some(template) = template else { return Vec::new() };
     let metadata = template.metadata.as_ref();
     let policy = around.config.annotations;
-    let of = |metadata| passed::warnings(metadata, policy, &format!("{AT}.metadata"));
+    let of = |metadata| omitted_metadata::warnings(metadata, policy, &format!("{AT}.metadata"));
     let mut warnings = metadata.map(of).unwrap_or_default();
-    warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec"), &around.config.machine_type_map));
+    warnings.extend(omitted_metadata::of_spec(
+        &template.spec,
+        &format!("{AT}.spec"),
+        &around.config.machine_type_map,
+    ));
     warnings.extend(reserved(template).map(|labels| labels.warning(LABELS)));
     warnings
 }

@@ -1,7 +1,8 @@
 //! VMs: defaults when they are written, and validation of the VMI that they would have.
 
 use super::{
-    AdmissionResponse, Around, Operation, Request, clone, passed, patch, sizes, template, unknown, volumes,
+    AdmissionResponse, Operation, Request, RequestContext, clone, omitted_metadata, patch, sizes, template,
+    unknown, volumes,
 };
 use api::defaults::{self, DefaultsContext};
 use api::fault::{Fault, Reason};
@@ -11,7 +12,7 @@ use api::wire::{self, Wire};
 use std::borrow::Cow;
 
 /// Fills in defaults.
-pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn complete(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let read = |object| wire::read::<VirtualMachine>(object).ok();
     if request.is_leaving() {
         return AdmissionResponse::yes();
@@ -27,13 +28,13 @@ pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
     AdmissionResponse { patch: patch::of(&request.object, &before, &vm.write()), ..AdmissionResponse::yes() }
 }
 
-fn fill(vm: &mut VirtualMachine, given: &DefaultsContext, around: &Around) {
+fn fill(vm: &mut VirtualMachine, given: &DefaultsContext, around: &RequestContext) {
     sizes::complete(vm, around);
     defaults::apply_to_vm(vm, given);
 }
 
 /// True if an update does not change the machine, apart from defaults of this version.
-fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, around: &Around) -> bool {
+fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, around: &RequestContext) -> bool {
     let filled = |vm: &VirtualMachine| {
         let (mut given, mut vm) = (around.given(), vm.clone());
         keep(&mut given, Some(old.clone()), &vm);
@@ -55,7 +56,7 @@ fn keep(given: &mut DefaultsContext, old: Option<VirtualMachine>, new: &VirtualM
 }
 
 /// Validates a new or changed VM.
-pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
     // An invalid VM may still be labelled and deleted.
     if request.is_leaving()
         || request.operation == Operation::Update && request.old["spec"] == request.object["spec"]
@@ -78,10 +79,10 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
 pub(super) fn look(
     vm: &VirtualMachine,
     old: Option<&VirtualMachine>,
-    around: &Around,
+    around: &RequestContext,
 ) -> (Vec<Fault>, Vec<String>) {
     let mut warnings = template::warnings(vm.spec.template.as_ref(), around);
-    warnings.extend(passed::of_disks(&vm.spec.data_volume_templates, around.config.annotations));
+    warnings.extend(omitted_metadata::of_disks(&vm.spec.data_volume_templates, around.config.annotations));
     let looked = sizes::look(vm, old, around);
     warnings.extend(looked.warnings.iter().cloned());
     let is_accepted = old.is_some_and(|old| is_same_machine(vm, old, around));
@@ -90,7 +91,12 @@ pub(super) fn look(
 
 /// Faults of a VM. `is_accepted`: the template passed the permissions of an earlier time. Such a VM can be
 /// stopped. When it is started, its VMI is checked against the present permissions.
-fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, is_accepted: bool, around: &Around) -> Vec<Fault> {
+fn faults_of(
+    vm: &VirtualMachine,
+    sized: sizes::SizeCheck,
+    is_accepted: bool,
+    around: &RequestContext,
+) -> Vec<Fault> {
     let mut faults = Vec::new();
     let Spec {
         running,
@@ -131,7 +137,12 @@ fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, is_accepted: bool, aroun
     faults
 }
 
-fn strategy(running: Option<bool>, strategy: Option<&RunStrategy>, around: &Around, faults: &mut Vec<Fault>) {
+fn strategy(
+    running: Option<bool>,
+    strategy: Option<&RunStrategy>,
+    around: &RequestContext,
+    faults: &mut Vec<Fault>,
+) {
     let clash = match (running, strategy) {
         (Some(_), Some(_)) => Some(
             "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy \

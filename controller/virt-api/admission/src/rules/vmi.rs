@@ -4,7 +4,7 @@
 //! programs use. The virt-handler of a node changes only VMIs of its node, which is taken from its token, not
 //! from the request.
 
-use super::{AdmissionResponse, Around, Request, passed, patch, unknown};
+use super::{AdmissionResponse, Request, RequestContext, omitted_metadata, patch, unknown};
 use api::defaults;
 use api::fault::{Fault, Reason};
 use api::machine::Machine;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Fills in defaults.
-pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn complete(request: &Request, around: &RequestContext) -> AdmissionResponse {
     // The schema and the validating webhook report a VMI that cannot be read.
     let Ok(mut vmi) = wire::read::<VirtualMachineInstance>(request.object.clone()) else {
         return AdmissionResponse::yes();
@@ -36,7 +36,7 @@ pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
 }
 
 /// Restores a status that a user has changed.
-pub(super) fn restore(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn restore(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let (new, old) = (&request.object["status"], &request.old["status"]);
     if around.accounts.program(&request.who.name).is_some() || new == old {
         return AdmissionResponse::yes();
@@ -57,13 +57,13 @@ pub(super) fn restore(request: &Request, around: &Around) -> AdmissionResponse {
 }
 
 /// Validates a new VMI.
-pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn create(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let mut faults = Vec::new();
     let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
     let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vmi);
-    warnings.extend(passed::warnings(&vmi.metadata, around.config.annotations, "metadata"));
-    warnings.extend(passed::of_spec(&vmi.spec, "spec", &around.config.machine_type_map));
+    warnings.extend(omitted_metadata::warnings(&vmi.metadata, around.config.annotations, "metadata"));
+    warnings.extend(omitted_metadata::of_spec(&vmi.spec, "spec", &around.config.machine_type_map));
     if around.accounts.program(&request.who.name).is_none()
         && let Some(labels) = ReservedLabels::of(&vmi.metadata.labels)
     {
@@ -82,7 +82,7 @@ pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
 }
 
 /// Validates a change of a VMI.
-pub(super) fn update(request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn update(request: &Request, around: &RequestContext) -> AdmissionResponse {
     match around.accounts.program(&request.who.name) {
         Some(Program::Handler) => AdmissionResponse::no(not_its_own(request)),
         Some(_) => AdmissionResponse::yes(),

@@ -22,7 +22,7 @@ pub(crate) use restart::{RestartOptions, restart};
 pub(crate) use start::{StartOptions, start};
 pub(crate) use stop::{StopOptions, stop};
 
-use crate::refused::{Refused, Result, Subject};
+use crate::refusal::{Refusal, Result, Subject};
 use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 use api::wire::Wire as _;
@@ -89,7 +89,7 @@ fn requests(vm: &VirtualMachine, wanted: &[StateChangeRequest]) -> Result<Value>
         vm.status.as_ref().map(|status| status.state_change_requests.as_slice()).unwrap_or_default();
     let is_lone_stop = matches!(wanted, [only] if only.action == StateChange::Stop);
     if !pending.is_empty() && !is_lone_stop {
-        return Err(Refused::internal("unable to complete request: stop/start already underway"));
+        return Err(Refusal::internal("unable to complete request: stop/start already underway"));
     }
     let wanted: Vec<Value> = wanted.iter().map(api::wire::Wire::write).collect();
     Ok(json!({"status": {"stateChangeRequests": wanted, "startFailure": null}}))
@@ -111,7 +111,7 @@ fn needs_recovery(vm: &VirtualMachine) -> Result<()> {
             && condition["reason"] == "ManualRecovery"
     });
     if broken {
-        return Err(Refused::conflict(
+        return Err(Refusal::conflict(
             subject(vm),
             "VM recovery required: Volume migration failed, leaving some volumes pointing to non-consistent targets; \
              manual intervention is needed to reassign them to their original volumes.",

@@ -1,7 +1,7 @@
 //! Restart of a VM: the changes for its run strategy.
 
 use super::{Changes, Grace, is_final, needs_recovery, requests, said, subject, to_start, to_stop};
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use serde::Deserialize;
@@ -26,19 +26,19 @@ pub(crate) fn restart(
 ) -> Result<Changes> {
     match options.grace_period_seconds {
         Some(1..) => {
-            return Err(Refused::bad_request("For force restart, only gracePeriod=0 is supported for now"));
+            return Err(Refusal::bad_request("For force restart, only gracePeriod=0 is supported for now"));
         }
-        Some(..0) => return Err(Refused::bad_request("gracePeriod has to be greater or equal to 0")),
+        Some(..0) => return Err(Refusal::bad_request("gracePeriod has to be greater or equal to 0")),
         Some(0) | None => {}
     }
     let strategy = vm.run_strategy();
     if !matches!(strategy, RunStrategy::Always | RunStrategy::Manual | RunStrategy::RerunOnFailure) {
         let why = format!("RunStategy {} does not support manual restart requests", said(&strategy));
-        return Err(Refused::conflict(subject(vm), &why));
+        return Err(Refusal::conflict(subject(vm), &why));
     }
     needs_recovery(vm)?;
     let Some(vmi) = vmi else {
-        return Err(Refused::conflict(subject(vm), "VM is not running: Halted"));
+        return Err(Refusal::conflict(subject(vm), "VM is not running: Halted"));
     };
     let grace = options.grace_period_seconds.filter(|_| !is_final(vmi));
     let before = vmi.spec.termination_grace_period_seconds;

@@ -4,7 +4,7 @@ use super::{
     Changes, is_final, needs_recovery, phase, requests, runs, said, subject, to_start, to_stop,
     without_failures,
 };
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ pub(crate) fn start(
         !is_final(vmi) && !matches!(phase(vmi), Phase::Unknown | Phase::Other(_))
     };
     if vmi.is_some_and(runs_already) {
-        return Err(Refused::conflict(subject(vm), "VM is already running"));
+        return Err(Refusal::conflict(subject(vm), "VM is already running"));
     }
     needs_recovery(vm)?;
     let strategy = vm.run_strategy();
@@ -42,7 +42,7 @@ pub(crate) fn start(
             let wanted = to_start(options.paused);
             match vmi.map(|vmi| (vmi, phase(vmi))) {
                 Some((_, Phase::Failed)) if strategy == RunStrategy::RerunOnFailure => {
-                    Err(Refused::conflict(
+                    Err(Refusal::conflict(
                         subject(vm),
                         "RerunOnFailure does not support starting VM from failed state",
                     ))
@@ -53,7 +53,7 @@ pub(crate) fn start(
         }
         _ => {
             let why = format!("{} does not support manual start requests", said(&strategy));
-            Err(Refused::conflict(subject(vm), &why))
+            Err(Refusal::conflict(subject(vm), &why))
         }
     }
 }

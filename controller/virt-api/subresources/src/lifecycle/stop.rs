@@ -1,7 +1,7 @@
 //! Stop of a VM: the changes for its run strategy.
 
 use super::{Changes, Grace, is_final, requests, runs, said, subject, to_stop, without_failures};
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub(crate) fn stop(
     options: &StopOptions,
 ) -> Result<Changes> {
     if options.grace_period.is_some_and(|seconds| seconds < 0) {
-        return Err(Refused::bad_request("gracePeriod has to be greater or equal to 0"));
+        return Err(Refusal::bad_request("gracePeriod has to be greater or equal to 0"));
     }
     let alive = vmi.filter(|vmi| !is_final(vmi));
     let before = alive.and_then(|vmi| vmi.spec.termination_grace_period_seconds);
@@ -39,7 +39,7 @@ pub(crate) fn stop(
                     "{} only supports manual stop requests with a shorter graceperiod",
                     said(&strategy)
                 );
-                return Err(Refused::conflict(subject(vm), &why));
+                return Err(Refusal::conflict(subject(vm), &why));
             }
             Ok(Changes { grace, status: Some(requests(vm, &[to_stop(vmi)])?), ..Changes::default() })
         }
@@ -47,11 +47,11 @@ pub(crate) fn stop(
             Ok(Changes { grace, status: Some(requests(vm, &[to_stop(vmi)])?), ..Changes::default() })
         }
         (RunStrategy::Halted | RunStrategy::Manual | RunStrategy::RerunOnFailure, None) => {
-            Err(Refused::conflict(subject(vm), "VM is not running"))
+            Err(Refusal::conflict(subject(vm), "VM is not running"))
         }
         (RunStrategy::WaitAsReceiver | RunStrategy::Other(_), _) => {
             let why = format!("{} does not support manual stop requests", said(&strategy));
-            Err(Refused::conflict(subject(vm), &why))
+            Err(Refusal::conflict(subject(vm), &why))
         }
     }
 }

@@ -31,7 +31,7 @@ use api::datavolume::{Phase, Status};
 use cluster_model::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
 use cluster_model::issue::{ForPod, Holder};
 use cluster_model::objects::{
-    Attempt, Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner,
+    Attempt, IndexKey, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, names, owner,
 };
 use cluster_model::plan::Plan;
 use cluster_model::uploads::SERVICE_LABEL;
@@ -240,7 +240,7 @@ fn reach(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (b
 
 /// The reason to wait where the clones that read from the source leave no place for one into the namespace `own`.
 fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Option<Stop> {
-    let owned = world.marked(&Mark::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
+    let owned = world.marked(&IndexKey::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
     let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));
     let targets = pods
         .filter(|pod| pod.meta.namespace == source.meta.namespace && !pod.has_ended())

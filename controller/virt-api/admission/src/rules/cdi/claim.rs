@@ -12,7 +12,7 @@
 //! rules of virt-controller ([`export::Request`]). A PVC whose annotations do not change may always be
 //! written.
 
-use crate::rules::{AdmissionResponse, Around, Operation, Request, patch};
+use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, patch};
 use api::cdi::annotations::{APPLY_PROFILE, CONTENT_TYPE};
 use api::cdi::{ClaimPropertySet, WebhookPvcRendering};
 use api::claim::ClaimSpec;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Fills in defaults.
-pub(crate) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
+pub(crate) fn complete(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let (object, world) = (&request.object, &*around.storage);
     let wants = object["metadata"]["labels"][APPLY_PROFILE] == "true";
     let rendering = imports::read(world).webhook_pvc_rendering;
@@ -107,7 +107,7 @@ mod tests {
     use std::sync::Arc;
 
     /// A cluster with one class, whose volumes are preferably block devices.
-    fn around(rendering: &str) -> Around {
+    fn around(rendering: &str) -> RequestContext {
         let mut world = World::default();
         let mut put = |kind, object| world.put(kind, object, Timestamp::UNIX_EPOCH);
         let annotations = json!({
@@ -130,11 +130,11 @@ mod tests {
             Kind::CDIConfig,
             json!({"metadata": {"name": "config"}, "spec": {"webhookPvcRendering": rendering}}),
         );
-        Around { storage: Arc::new(world), ..Around::new("kubevirt", None) }
+        RequestContext { storage: Arc::new(world), ..RequestContext::new("kubevirt", None) }
     }
 
     /// The spec of a PVC as it is stored.
-    fn kept(label: &str, annotations: Value, spec: Value, around: &Around) -> Value {
+    fn kept(label: &str, annotations: Value, spec: Value, around: &RequestContext) -> Value {
         let mut object = json!({"metadata": {"labels": {APPLY_PROFILE: label}}});
         object["metadata"]["annotations"] = annotations;
         object["spec"] = spec;

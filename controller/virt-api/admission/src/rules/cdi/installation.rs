@@ -1,7 +1,7 @@
 //! The CDI object and the CDIConfig: warnings about settings without effect, and the check before the
 //! deletion of a CDI object.
 
-use crate::rules::{AdmissionResponse, Around, Operation, Request, unknown};
+use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, unknown};
 use api::cdi::served::{unserved, unserved_config};
 use api::cdi::{CDI, CDIConfig};
 use api::fault::{Fault, Reason};
@@ -34,7 +34,7 @@ pub(crate) fn settings(request: &Request) -> AdmissionResponse {
 }
 
 /// Validates the deletion of the installation.
-pub(crate) fn deletion(request: &Request, around: &Around) -> AdmissionResponse {
+pub(crate) fn deletion(request: &Request, around: &RequestContext) -> AdmissionResponse {
     let Some(kind) = around.left.filter(|_| blocks(request)) else { return AdmissionResponse::yes() };
     let message = format!(
         "rejecting the uninstall request, since there are still {kind} present. Either delete all {kind} or change the \

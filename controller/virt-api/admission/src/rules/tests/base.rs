@@ -1,7 +1,7 @@
 //! Objects to start from, helpers to change them, and to read answers.
 
 use crate::rules::review::Requester;
-use crate::rules::{AdmissionResponse, Around, Operation, Request, Sizes, judge, patch};
+use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, Sizes, judge, patch};
 use api::machine::host_folders::HOST_DISK_FOLDERS;
 use cluster_model::objects::Plain;
 use cluster_model::webhooks::Webhook;
@@ -11,18 +11,22 @@ pub(super) const HANDLER: &str = "system:serviceaccount:kubevirt:kubevirt-handle
 pub(super) const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
 
 /// Context of a cluster with an empty configuration.
-pub(super) fn around() -> Around {
+pub(super) fn around() -> RequestContext {
     with(&json!({}))
 }
 
 /// Context of a cluster with this configuration.
-pub(super) fn with(configuration: &Value) -> Around {
+pub(super) fn with(configuration: &Value) -> RequestContext {
     let folders = json!({HOST_DISK_FOLDERS: "/var/lib/disks"});
     let object = json!({"metadata": {"annotations": folders}, "spec": {"configuration": configuration}});
     let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
     // There are no instance types and no preferences.
     let sizes = Sizes { is_complete: true, ..Sizes::default() };
-    Around { random, sizes, ..Around::new("kubevirt", Some(&Plain { object, ..Plain::default() })) }
+    RequestContext {
+        random,
+        sizes,
+        ..RequestContext::new("kubevirt", Some(&Plain { object, ..Plain::default() }))
+    }
 }
 
 /// The request of a user who creates an object.
@@ -44,12 +48,12 @@ pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
 }
 
 /// The answer of the webhook at a path.
-pub(super) fn ask(path: &str, request: &Request, around: &Around) -> AdmissionResponse {
+pub(super) fn ask(path: &str, request: &Request, around: &RequestContext) -> AdmissionResponse {
     judge(Webhook::at(path).expect("a webhook"), request, around)
 }
 
 /// The object after a mutating webhook.
-pub(super) fn changed(path: &str, request: &Request, around: &Around) -> Value {
+pub(super) fn changed(path: &str, request: &Request, around: &RequestContext) -> Value {
     let answer = ask(path, request, around);
     assert_eq!(answer.faults, []);
     patch::applied(request.object.clone(), &answer.patch)

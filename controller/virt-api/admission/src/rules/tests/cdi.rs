@@ -3,7 +3,7 @@
 
 use super::base::*;
 use super::messages::{all_refused, cause, refuses, request, response};
-use crate::rules::{Around, Operation, Request, asks_what_is_left};
+use crate::rules::{Operation, Request, RequestContext, asks_what_is_left};
 use cluster_model::webhooks::Webhook;
 use serde_json::{Value, json};
 
@@ -270,7 +270,7 @@ fn a_cdi_object_goes_when_it_may() {
         old: json!({"spec": {"uninstallStrategy": strategy}, "status": {"phase": phase}}),
         ..create(Value::Null)
     };
-    let left = Around { left: Some("DataVolumes"), ..around() };
+    let left = RequestContext { left: Some("DataVolumes"), ..around() };
     let blocks = "BlockUninstallIfWorkloadsExist";
     let hook = Webhook::at(REMOVED).unwrap();
     for (strategy, phase, stays) in [

@@ -2,8 +2,8 @@
 
 use super::base::{around, create, with};
 use crate::rules::eviction::{Evicted, is_dry, judged_by, pod_of, vmi_of};
-use crate::rules::{AdmissionResponse, Around, Operation, Request, judge};
-use cluster_model::objects::{Kept as _, Pod, names};
+use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, judge};
+use cluster_model::objects::{Pod, StoredObject as _, names};
 use cluster_model::webhooks::Webhook;
 use serde_json::{Value, json};
 
@@ -49,10 +49,10 @@ fn evicted(pod: &Value, vmi: &Value) -> Evicted {
     Evicted { pod: Pod::take(pod.clone()), vmi: api::wire::read(vmi.clone()).ok() }
 }
 
-fn answer(evicted: Evicted, around: Around) -> AdmissionResponse {
+fn answer(evicted: Evicted, around: RequestContext) -> AdmissionResponse {
     let hook = Webhook::at(PATH).unwrap();
     assert_eq!(hook.name, HOOK);
-    judge(hook, &request(), &Around { evicted: Some(evicted), ..around })
+    judge(hook, &request(), &RequestContext { evicted: Some(evicted), ..around })
 }
 
 /// The message of a deferral, and the node that is written.

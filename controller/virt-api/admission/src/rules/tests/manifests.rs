@@ -1,7 +1,7 @@
 //! Every manifest under `tests/manifests` passes the webhooks that its objects have in a cluster.
 
 use super::base::*;
-use crate::rules::{Around, Request, Sizes, patch};
+use crate::rules::{Request, RequestContext, Sizes, patch};
 use api::instancetype::{MatcherKind, Role, Scope};
 use api::preset::VirtualMachineInstancePreset;
 use cluster_model::instancetypes::Live;
@@ -51,7 +51,7 @@ pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize,
         object["metadata"]["namespace"] = "default".into();
     }
     let (sizes, presets) = (sizes(&objects), presets(&objects));
-    let around = Around { sizes, presets, ..with(configuration) };
+    let around = RequestContext { sizes, presets, ..with(configuration) };
     let mut asked = 0;
     let mut refused = Vec::new();
     for object in objects {

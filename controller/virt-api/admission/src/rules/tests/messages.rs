@@ -5,7 +5,7 @@
 //! answer.
 
 use super::base::*;
-use crate::rules::{Around, Request, judge, review};
+use crate::rules::{Request, RequestContext, judge, review};
 use cluster_model::accounts::NODE_CLAIM;
 use cluster_model::webhooks::Webhook;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ pub(super) fn request(old: Option<&Value>, object: &Value) -> Value {
 }
 
 /// The answer, which must be the same for a dry run.
-pub(super) fn response(path: &str, request: &Value, around: &Around) -> Value {
+pub(super) fn response(path: &str, request: &Value, around: &RequestContext) -> Value {
     let ask = |dry_run: bool| {
         let mut request = request.clone();
         request["dryRun"] = json!(dry_run);
@@ -92,7 +92,7 @@ pub(super) fn response(path: &str, request: &Value, around: &Around) -> Value {
 
 /// Asserts a refusal for exactly these causes.
 #[track_caller]
-pub(super) fn refuses(path: &str, request: &Value, around: &Around, causes: &[Value]) {
+pub(super) fn refuses(path: &str, request: &Value, around: &RequestContext, causes: &[Value]) {
     let response = response(path, request, around);
     let status = &response["status"];
     assert_eq!(status["details"]["causes"], json!(causes), "{path}");

@@ -1,7 +1,7 @@
 //! Replica sets, pools, the installation, and hostile objects.
 
 use super::base::*;
-use crate::rules::{AdmissionResponse, Around, Operation, Request, judge};
+use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, judge};
 use api::preset::VirtualMachineInstancePreset;
 use cluster_model::webhooks::WEBHOOKS;
 use proptest::prelude::*;
@@ -162,7 +162,7 @@ fn a_new_vmi_gets_its_presets_and_one_with_two_that_differ_is_refused() {
     };
     let mut object = vmi();
     set(&mut object, "/metadata/labels", json!({"app": "web"}));
-    let one = Around { presets: vec![read("two", 2)], ..around() };
+    let one = RequestContext { presets: vec![read("two", 2)], ..around() };
     let answer = ask(FILLED, &create(object.clone()), &one);
     assert_eq!(answer.warnings, [api::preset::DEPRECATED]);
     let made = changed(FILLED, &create(object.clone()), &one);
@@ -170,7 +170,7 @@ fn a_new_vmi_gets_its_presets_and_one_with_two_that_differ_is_refused() {
     assert_eq!(made["metadata"]["annotations"]["virtualmachinepreset.kubevirt.io/two"], "kubevirt.io/v1");
     // A completed VMI is unchanged by a second call, without warnings.
     assert_eq!(ask(FILLED, &create(made), &one), AdmissionResponse::yes());
-    let both = Around { presets: vec![read("two", 2), read("four", 4)], ..around() };
+    let both = RequestContext { presets: vec![read("two", 2), read("four", 4)], ..around() };
     let told = messages(&ask(FILLED, &create(object), &both));
     assert!(told[0].starts_with("VirtualMachinePresets cannot be applied due to conflicts"), "{told:?}");
 }
@@ -420,7 +420,7 @@ fn what_would_break_a_component_is_refused_when_it_is_written() {
 #[test]
 fn there_is_one_installation() {
     let object = json!({"metadata": {"namespace": "kubevirt", "name": "second"}, "spec": {}});
-    let one = Around { installations: vec![("kubevirt".into(), "kubevirt".into())], ..around() };
+    let one = RequestContext { installations: vec![("kubevirt".into(), "kubevirt".into())], ..around() };
     let told = messages(&ask(MADE, &create(object.clone()), &one));
     assert_eq!(told, ["KubeVirt is already created: kubevirt/kubevirt; a cluster has one"]);
     assert_eq!(messages(&ask(MADE, &create(object), &around())), Vec::<String>::new());
@@ -433,7 +433,7 @@ fn an_installation_goes_when_it_may() {
         old: json!({"spec": {"uninstallStrategy": strategy}}),
         ..create(Value::Null)
     };
-    let left = Around { left: Some("Virtual Machines"), ..around() };
+    let left = RequestContext { left: Some("Virtual Machines"), ..around() };
     let told = messages(&ask(DELETED, &request("BlockUninstallIfWorkloadsExist"), &left));
     assert_eq!(
         told,

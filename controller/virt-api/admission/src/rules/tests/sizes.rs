@@ -1,7 +1,7 @@
 //! Instance types and preferences: their own validation, and that of VMs that reference them.
 
 use super::base::*;
-use crate::rules::{Around, Sizes};
+use crate::rules::{RequestContext, Sizes};
 use api::instancetype::{MatcherKind, Role, Scope};
 use cluster_model::instancetypes::Live;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ const MUTATE: &str = "/virtualmachines-mutate";
 const VALIDATE: &str = "/virtualmachines-validate";
 
 /// Context of a cluster with these.
-fn with_sizes(instancetype: Value, preference: Value) -> Around {
+fn with_sizes(instancetype: Value, preference: Value) -> RequestContext {
     let live = |role, name: &str, spec: Value| Live {
         kind: MatcherKind { role, scope: Scope::Cluster },
         meta: api::wire::read(json!({"name": name, "uid": "9f1c", "generation": 2})).unwrap(),
@@ -74,7 +74,7 @@ fn with_sizes(instancetype: Value, preference: Value) -> Around {
     };
     let live =
         vec![live(Role::Instancetype, "small", instancetype), live(Role::Preference, "linux", preference)];
-    Around { sizes: Sizes { live, is_complete: true }, ..around() }
+    RequestContext { sizes: Sizes { live, is_complete: true }, ..around() }
 }
 
 fn small() -> Value {
@@ -151,7 +151,7 @@ fn what_is_not_there_is_not_found() {
     let neither = "Either Name or InferFromVolume should be provided within the instancetype matcher";
     assert_eq!(at(json!({"instancetype": {}})), one("spec.instancetype", neither));
     // Before they were listed, a missing one is not reported.
-    let early = Around { sizes: Sizes::default(), ..around() };
+    let early = RequestContext { sizes: Sizes::default(), ..around() };
     assert!(ask(VALIDATE, &create(sized(&json!({"instancetype": {"name": "a"}}))), &early).is_yes());
     let wrong = told(&ask(
         VALIDATE,

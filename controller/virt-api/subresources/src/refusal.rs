@@ -9,11 +9,11 @@ use serve::transport::{HttpResponse, plain};
 const KUBEVIRT: &str = "kubevirt.io";
 
 /// The result of a request.
-pub(crate) type Result<T> = std::result::Result<T, Refused>;
+pub(crate) type Result<T> = std::result::Result<T, Refusal>;
 
 /// A refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
     reason: &'static str,
     pub(crate) message: String,
@@ -30,90 +30,90 @@ pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
 }
 
-impl Refused {
-    fn new(status: StatusCode, reason: &'static str, message: impl Into<String>) -> Refused {
-        Refused { status, reason, message: message.into(), about: None, is_text: false }
+impl Refusal {
+    fn new(status: StatusCode, reason: &'static str, message: impl Into<String>) -> Refusal {
+        Refusal { status, reason, message: message.into(), about: None, is_text: false }
     }
 
-    fn about(mut self, subject: Subject<'_>) -> Refused {
+    fn about(mut self, subject: Subject<'_>) -> Refusal {
         self.about = Some((KUBEVIRT, subject.kind, subject.name.to_owned()));
         self
     }
 
     /// 400: the request is invalid.
-    pub(crate) fn bad_request(message: impl Into<String>) -> Refused {
-        Refused::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
     /// 401 as text: the user is unknown or has no right.
-    pub(crate) fn unauthorized(message: impl Into<String>) -> Refused {
-        Refused::new(StatusCode::UNAUTHORIZED, "Unauthorized", message).into_text()
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message).into_text()
     }
 
     /// 403: the operation does not apply to this object.
-    pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Refused {
+    pub(crate) fn forbidden(subject: Subject<'_>, why: &str) -> Refusal {
         let message = format!("{}.kubevirt.io {:?} is forbidden: {why}", subject.kind, subject.name);
-        Refused::new(StatusCode::FORBIDDEN, "Forbidden", message).about(subject)
+        Refusal::new(StatusCode::FORBIDDEN, "Forbidden", message).about(subject)
     }
 
     /// 404: the object does not exist.
-    pub(crate) fn not_found(subject: Subject<'_>) -> Refused {
+    pub(crate) fn not_found(subject: Subject<'_>) -> Refusal {
         let message = format!("{}.kubevirt.io {:?} not found", subject.kind, subject.name);
-        Refused::new(StatusCode::NOT_FOUND, "NotFound", message).about(subject)
+        Refusal::new(StatusCode::NOT_FOUND, "NotFound", message).about(subject)
     }
 
     /// 404 for a kind whose objects are not stored.
-    pub(crate) fn not_kept(group: &'static str, plural: &'static str, name: &str) -> Refused {
+    pub(crate) fn not_kept(group: &'static str, plural: &'static str, name: &str) -> Refusal {
         let message = format!("{plural}.{group} {name:?} not found");
-        let refused = Refused::new(StatusCode::NOT_FOUND, "NotFound", message);
-        Refused { about: Some((group, plural, name.to_owned())), ..refused }
+        let refused = Refusal::new(StatusCode::NOT_FOUND, "NotFound", message);
+        Refusal { about: Some((group, plural, name.to_owned())), ..refused }
     }
 
     /// 404: the path does not exist.
-    pub(crate) fn no_such_path() -> Refused {
-        Refused::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    pub(crate) fn no_such_path() -> Refusal {
+        Refusal::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
     }
 
     /// 405: the method is not allowed.
-    pub(crate) fn method(allowed: &str) -> Refused {
+    pub(crate) fn method(allowed: &str) -> Refusal {
         let message = format!("this subresource is only served by {allowed}");
-        Refused::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+        Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
     /// 409: the state of the object does not permit it.
-    pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Refused {
+    pub(crate) fn conflict(subject: Subject<'_>, why: &str) -> Refusal {
         let message = format!(
             "Operation cannot be fulfilled on {}.kubevirt.io {:?}: {why}",
             subject.kind, subject.name
         );
-        Refused::new(StatusCode::CONFLICT, "Conflict", message).about(subject)
+        Refusal::new(StatusCode::CONFLICT, "Conflict", message).about(subject)
     }
 
     /// 429: the client has reached a limit.
-    pub(crate) fn too_many(why: impl Into<String>) -> Refused {
-        Refused::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", why)
+    pub(crate) fn too_many(why: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", why)
     }
 
     /// 500: an internal error.
-    pub(crate) fn internal(why: &str) -> Refused {
+    pub(crate) fn internal(why: &str) -> Refusal {
         let message = format!("Internal error occurred: {why}");
-        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 
     /// 501: this part of the API is not served.
-    pub(crate) fn not_served(what: &str, instead: &str) -> Refused {
+    pub(crate) fn not_served(what: &str, instead: &str) -> Refusal {
         let message = format!("{what} is not supported: {instead}");
-        Refused::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
+        Refusal::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message)
     }
 
     /// 503: a resource is exhausted for now.
-    pub(crate) fn unavailable(why: impl Into<String>) -> Refused {
-        Refused::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why)
+    pub(crate) fn unavailable(why: impl Into<String>) -> Refusal {
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", why)
     }
 
     /// The same refusal as a line of text: upstream's clients of this route do not parse a Status.
     #[must_use]
-    pub(crate) fn into_text(mut self) -> Refused {
+    pub(crate) fn into_text(mut self) -> Refusal {
         self.is_text = true;
         self
     }
@@ -121,7 +121,7 @@ impl Refused {
     /// The same refusal as text with the status 500, as upstream answers requests about the guest. A status
     /// that asks for a retry is kept.
     #[must_use]
-    pub(crate) fn into_guest_text(mut self) -> Refused {
+    pub(crate) fn into_guest_text(mut self) -> Refusal {
         if self.status != StatusCode::TOO_MANY_REQUESTS {
             self.status = StatusCode::INTERNAL_SERVER_ERROR;
         }
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_conflict_reads_as_the_api_server_writes_it() {
-        let answer = Refused::conflict(VM, "VM is already running").answer();
+        let answer = Refusal::conflict(VM, "VM is already running").answer();
         let body: Value = serde_json::from_slice(answer.body()).unwrap();
         assert_eq!(answer.status(), 409);
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_refusal_about_the_guest_is_text() {
-        let answer = Refused::conflict(VM, "VMI is not running").into_guest_text().answer();
+        let answer = Refusal::conflict(VM, "VMI is not running").into_guest_text().answer();
         assert_eq!(answer.status(), 500);
         assert_eq!(answer.headers()[header::CONTENT_TYPE], "text/plain; charset=utf-8");
         assert!(String::from_utf8_lossy(answer.body()).ends_with("VMI is not running\n"));

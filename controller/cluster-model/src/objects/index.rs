@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A property by which objects are indexed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
+pub enum IndexKey {
     /// The controlling owner has this uid.
     Owner(String),
     /// The object uses the PersistentVolumeClaim (or the DataVolume that creates it) of this namespace and
@@ -40,14 +40,14 @@ pub enum Mark {
 
 /// Index from marks to objects, and back.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Marks {
-    keys: BTreeMap<Mark, BTreeSet<Key>>,
-    marks: BTreeMap<Key, Vec<Mark>>,
+pub(super) struct Index {
+    keys: BTreeMap<IndexKey, BTreeSet<Key>>,
+    marks: BTreeMap<Key, Vec<IndexKey>>,
 }
 
-impl Marks {
+impl Index {
     /// Replaces the marks of an object.
-    pub(super) fn set(&mut self, key: &Key, marks: Vec<Mark>) {
+    pub(super) fn set(&mut self, key: &Key, marks: Vec<IndexKey>) {
         for mark in self.marks.remove(key).into_iter().flatten() {
             if let Some(keys) = self.keys.get_mut(&mark) {
                 keys.remove(key);
@@ -66,7 +66,7 @@ impl Marks {
     }
 
     /// The objects that have a mark, in the order of their keys.
-    pub(super) fn with<'a>(&'a self, mark: &Mark) -> impl Iterator<Item = &'a Key> + use<'a> {
+    pub(super) fn with<'a>(&'a self, mark: &IndexKey) -> impl Iterator<Item = &'a Key> + use<'a> {
         self.keys.get(mark).into_iter().flatten()
     }
 

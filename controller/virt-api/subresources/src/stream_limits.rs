@@ -10,7 +10,7 @@
 //! streams of virt-api, which all namespaces share. A request without a free place is refused at once (429),
 //! and other requests do not wait.
 
-use crate::refused::{Refused, Result};
+use crate::refusal::{Refusal, Result};
 use crate::sessions::Session;
 use cluster_model::subresources::Action;
 use serve::places::{Place, Places};
@@ -69,23 +69,23 @@ impl Streams {
         let vmi = format!("{namespace}/{name}");
         let of_vmi = self.of_vmi.take(&vmi).ok_or_else(|| {
             let open = format!("{} streams (consoles, screens, ports) of VMI {vmi} are open", OF_VMI);
-            Refused::too_many(format!("{open}, and no VMI may have more: end one, then try again"))
+            Refusal::too_many(format!("{open}, and no VMI may have more: end one, then try again"))
         })?;
         let of_namespace = self.of_namespace.take(namespace).ok_or_else(|| {
             let most = self.of_namespace.most();
             let open = format!("{most} streams (consoles, screens, ports) to VMIs of namespace {namespace}");
-            Refused::too_many(format!(
+            Refusal::too_many(format!(
                 "{open} are open, and no namespace may have more: end one, then try again"
             ))
         })?;
         let opening_of_vmi = self.opening_of_vmi.take(&vmi).ok_or_else(|| {
             let wait = format!("{OPENING_OF_VMI} streams of VMI {vmi} are being opened already");
-            Refused::too_many(format!(
+            Refusal::too_many(format!(
                 "{wait}, and its guest or its launcher has answered none yet; try again"
             ))
         })?;
         let opening = Arc::clone(&self.opening).try_acquire_owned().map_err(|_| {
-            Refused::too_many(format!("{OPENING} streams of VMIs are being opened already; try again"))
+            Refusal::too_many(format!("{OPENING} streams of VMIs are being opened already; try again"))
         })?;
         let vmi = (namespace.to_owned(), name.to_owned());
         Ok(Begun { opened: (of_vmi, of_namespace), action, vmi, _opening: (opening, opening_of_vmi) })

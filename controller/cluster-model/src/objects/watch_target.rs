@@ -4,7 +4,7 @@ use super::Kind;
 
 /// Selection of the objects of one watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Which {
+pub struct WatchTarget {
     pub kind: Kind,
     /// Namespace; empty for all.
     pub namespace: String,
@@ -16,17 +16,23 @@ pub struct Which {
     pub name: Option<&'static str>,
 }
 
-impl Which {
+impl WatchTarget {
     /// All objects of a kind that a label selector matches.
-    pub fn all(kind: Kind, labels: Option<&str>) -> Which {
-        Which { kind, namespace: String::new(), labels: labels.map(str::to_owned), fields: None, name: None }
+    pub fn all(kind: Kind, labels: Option<&str>) -> WatchTarget {
+        WatchTarget {
+            kind,
+            namespace: String::new(),
+            labels: labels.map(str::to_owned),
+            fields: None,
+            name: None,
+        }
     }
 
     /// The object of this name.
-    pub fn only(kind: Kind, namespace: &str, name: &'static str) -> Which {
+    pub fn only(kind: Kind, namespace: &str, name: &'static str) -> WatchTarget {
         // RBAC recognizes a request for one name by this selector.
         let fields = Some(format!("metadata.name={name}"));
-        Which { kind, namespace: namespace.to_owned(), labels: None, fields, name: Some(name) }
+        WatchTarget { kind, namespace: namespace.to_owned(), labels: None, fields, name: Some(name) }
     }
 
     /// Path of a list or a watch with these parameters.
@@ -55,7 +61,7 @@ mod tests {
 
     #[test]
     fn selectors_are_escaped() {
-        let mut which = Which::all(Kind::Pod, Some("kubevirt.io=virt-launcher"));
+        let mut which = WatchTarget::all(Kind::Pod, Some("kubevirt.io=virt-launcher"));
         which.fields = Some("spec.nodeName=a&b".into());
         assert_eq!(
             which.path("watch=true"),

@@ -1,7 +1,7 @@
 //! Context of a request: settings of the cluster, cached objects, and random values, which pure functions
 //! cannot get themselves.
 
-use super::clone::Found;
+use super::clone::CloneResult;
 use super::eviction::Evicted;
 use api::defaults::DefaultsContext;
 use api::machine::Settings;
@@ -25,7 +25,7 @@ pub struct Sizes {
 
 /// Context of a request.
 #[derive(Clone, Debug)]
-pub struct Around {
+pub struct RequestContext {
     /// Service accounts of our programs.
     pub accounts: Accounts,
     /// Settings of the cluster.
@@ -47,15 +47,15 @@ pub struct Around {
     /// The pod to evict, if it was read.
     pub evicted: Option<Evicted>,
     /// Result for each source of a clone, if they were checked.
-    pub clones: Vec<Option<Found>>,
+    pub clones: Vec<Option<CloneResult>>,
     /// Token for the clone of a DataVolume, if it is permitted.
     pub token: Option<String>,
 }
 
-impl Around {
+impl RequestContext {
     /// The context of a KubeVirt object.
-    pub fn new(namespace: &str, object: Option<&Plain>) -> Around {
-        Around {
+    pub fn new(namespace: &str, object: Option<&Plain>) -> RequestContext {
+        RequestContext {
             accounts: Accounts::of(namespace),
             config: Config::of(object),
             // Without a KubeVirt object all feature gates are closed.
