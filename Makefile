@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 60
 PROFILE ?= release
 BUILT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 
-.PHONY: help setup build images install check test test-all e2e demo bench fuzz advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
+.PHONY: help setup build images install check test test-all e2e demo bench fuzz mutants advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -80,6 +80,9 @@ bench: build images ## measure against the usual tools and write docs/benchmarks
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust
 	@.ci/setup fuzz
 	tests/fuzz.sh "$(FUZZ_SECONDS)"
+
+mutants: ## code below MODULES of CRATE that no test would miss: CRATE=cdi MODULES="src/run src/journal" (tests/mutants/README.md)
+	tests/mutants/run $(CRATE) $(MODULES) $(ARGS)
 
 advisories: setup ## known faults in our dependencies (needs the network)
 	"$$(.ci/setup path cargo-deny)" --locked --workspace check advisories
