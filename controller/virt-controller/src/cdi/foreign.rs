@@ -1,9 +1,10 @@
-//! Another CDI operator in this cluster: upstream's. Two that fill the same DataVolumes would fight.
+//! Detects another CDI operator in this cluster (upstream's). Two operators that fill the same DataVolumes
+//! would fight.
 //!
-//! | sign | whose |
+//! | sign | set by |
 //! |---|---|
 //! | the APIService of upload tokens leads to a service `cdi-api` | every version of upstream's makes it, and puts it back |
-//! | a CDI object has the finalizer `operator.cdi.kubevirt.io` | upstream's operator adds it to an object that it looks after |
+//! | a CDI object has the finalizer `operator.cdi.kubevirt.io` | upstream's operator adds it to an object that it manages |
 //!
 //! **Caveats.** An operator that went without its CDI object leaves the finalizer behind: the message says which object.
 

@@ -8,13 +8,16 @@
 //!                       all of cdi.kubevirt.io is left to it  foreign
 //! ```
 //!
-//! **Flow.** Where there is no object, `cdi` is made while there is a KubeVirt object ([`missing`]). Of several the oldest counts;
-//! the others are in the phase `Error`. `spec.config` becomes the spec of the CDIConfig ([`config`]).
-//! **Whether disks are served** says [`serves`]: not while another CDI operator works in the cluster, and not after the CDI object
-//! was taken away. Then virt-controller writes to no DataVolume, DataImportCron, DataSource and StorageProfile, and the webhooks
-//! and the API of uploads are left to whoever serves them; the condition `DataVolumesServed` of the KubeVirt object says so.
-//! **Guarantees.** An object that was taken away is not made again. A field that is set and has no effect is named by the condition
-//! `SettingsServed`. Without a KubeVirt object nobody holds a CDI object: its finalizer goes first.
+//! **Flow.** If no CDI object exists, `cdi` is created while there is a KubeVirt object ([`missing`]). Of
+//! several the oldest counts; the others are in the phase `Error`. `spec.config` becomes the spec of the
+//! CDIConfig ([`config`]).
+//! **[`serves`] tells if this installation fills disks.** It does not while another CDI operator works in the
+//! cluster, and not after the CDI object was removed. Then virt-controller writes to no DataVolume,
+//! DataImportCron, DataSource and StorageProfile, and the webhooks and the API of uploads are left to the
+//! other operator. The condition `DataVolumesServed` of the KubeVirt object says so.
+//! **Guarantees.** A CDI object that was removed is not created again. A field that is set and has no effect
+//! is named by the condition `SettingsServed`. Without a KubeVirt object the finalizer of each CDI object is
+//! removed first, so that none is held for ever.
 
 mod foreign;
 mod removal;
@@ -43,7 +46,7 @@ pub(crate) fn serves(world: &World) -> bool {
     why_not(world).is_none()
 }
 
-/// Why disks are not filled by us: a word and a sentence.
+/// Reason and message if this installation does not fill disks.
 pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
     if let Some(why) = other_operator(world) {
         return Some((
@@ -63,7 +66,7 @@ pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
     })
 }
 
-/// Makes the object where there is none, and was none.
+/// Creates the CDI object if there is none and none was removed.
 pub(crate) fn missing(world: &World) -> Plan {
     let mut plan = Plan::default();
     if world.cdis.all().next().is_none() && removal::note(world).is_none() && other_operator(world).is_none()
@@ -74,7 +77,7 @@ pub(crate) fn missing(world: &World) -> Plan {
             "metadata": {"name": CDI},
             "spec": {},
         });
-        // Whoever has just begun to act may have heard that the object is gone, and not yet why.
+        // A new leader may already know that the object is gone, but not yet that it was removed on purpose.
         let note = Key::new(Kind::ConfigMap, world.facts.namespace.clone(), CDI_REMOVED);
         plan.steps.push(Step::Absent { key: note, of: None });
         plan.create(Key::new(Kind::CDI, "", CDI), object);
@@ -82,8 +85,9 @@ pub(crate) fn missing(world: &World) -> Plan {
     plan
 }
 
-/// What the spec of the CDIConfig is to be; nothing where that is the administrator's own. As upstream, the CDI object says it
-/// where it carries the annotation, and also where it has settings at all: nobody writes them for nothing.
+/// Spec of the CDIConfig; `None` if the administrator edits it directly. As upstream, the CDI object decides
+/// if it carries the annotation. It also decides if it has any settings, since settings without an effect
+/// would be useless.
 pub(crate) fn config(world: &World) -> Option<Value> {
     let object = &installed(world)?.object;
     let said = &object["spec"]["config"];
@@ -94,7 +98,7 @@ pub(crate) fn config(world: &World) -> Option<Value> {
     }
 }
 
-/// What is to be done for the object.
+/// Plan for the CDI object.
 pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let is_ours = cluster_model::config::permitted(world).is_some() && stays(world);
@@ -102,14 +106,14 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
         return if is_ours { missing(world) } else { plan };
     };
     if other_operator(world).is_some() || !is_ours {
-        // What we said of it stands until the other operator writes; it is not held by us.
+        // Our conditions stay until the other operator writes its own. Our finalizer goes.
         removal::let_go(object, &mut plan);
         return plan;
     }
     if object.meta.deletion_timestamp.is_some() {
         return removal::decide(world, object, now);
     }
-    // Somebody wants it again.
+    // An object exists again, so the note of its removal is outdated.
     if let Some(note) = removal::note(world) {
         plan.delete(key(Kind::ConfigMap, &note.meta), &note.meta);
     }
@@ -124,12 +128,12 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     plan
 }
 
-/// What upstream's SDK of operators says of an object that counts.
+/// Status in the form of upstream's operator SDK, for the object that counts.
 fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
     let missing = installation::missing(world, &PROGRAMS, &[]);
     let status = &mut next["status"];
     let target = installation::target(world);
-    // Once it was there, it is there: what is missing for a while is told by the conditions.
+    // The phase `Deployed` stays. Components that are missing for a while show in the conditions.
     let phase = status["phase"].as_str().unwrap_or_default();
     if missing.is_none() || !["Deployed", "Deploying"].contains(&phase) {
         status["phase"] = json!(if missing.is_none() { "Deployed" } else { "Deploying" });
@@ -168,7 +172,7 @@ fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
     );
 }
 
-/// A second object says nothing to anybody.
+/// Status of a second CDI object, which is not used.
 fn say_unwanted(next: &mut Value, first: &Plain, now: Timestamp) {
     let first = first.meta.name.as_deref().unwrap_or_default();
     let message = format!("CDI {first} is in use, and a cluster has one; delete this one");

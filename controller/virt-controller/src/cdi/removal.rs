@@ -2,11 +2,12 @@
 //!
 //! | `spec.uninstallStrategy` | DataVolumes | worker pods |
 //! |---|---|---|
-//! | `RemoveWorkloads`, not said | stay, with their PVCs, and nobody fills them | are deleted, but for those of exports |
-//! | `BlockUninstallIfWorkloadsExist` | are waited for, and filled meanwhile | stay |
+//! | `RemoveWorkloads`, not set | stay with their PVCs, and are not filled any more | are deleted, except those of exports |
+//! | `BlockUninstallIfWorkloadsExist` | delay the removal, and are filled meanwhile | stay |
 //!
-//! Then that it was taken away is written down, and the finalizer goes. The programs stay: they are the KubeVirt object's, too.
-//! virt-api's webhook refuses the deletion before; what it was not asked about waits here.
+//! Then the removal is recorded in a ConfigMap, and the finalizer goes. The programs stay, because the
+//! KubeVirt object needs them too. virt-api's webhook refuses such a deletion earlier; a deletion that
+//! bypassed the webhook waits here.
 
 use crate::installation::say;
 use cluster_model::issue::LABEL;
@@ -16,7 +17,7 @@ use cluster_model::polls;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// Who must agree before the object is gone: us. Upstream's operator has another one.
+/// Our finalizer on the CDI object. Upstream's operator has another one.
 pub(crate) const FINALIZER: &str = "cdi.kubevirt.io/virt-controller";
 /// The most pods that are deleted in one round.
 const AT_ONCE: usize = 50;
@@ -42,7 +43,7 @@ fn is_held(object: &Plain) -> bool {
     object.meta.finalizers.iter().any(|name| name == FINALIZER)
 }
 
-/// Holds the object.
+/// Adds our finalizer.
 pub(super) fn hold(object: &Plain, next: &mut Value) {
     if !is_held(object) {
         let all: Vec<&str> = object.meta.finalizers.iter().map(String::as_str).chain([FINALIZER]).collect();
@@ -64,14 +65,14 @@ fn release(object: &Plain, next: &mut Value) {
     next["metadata"]["finalizers"] = json!(others);
 }
 
-/// What is to be done for an object that is being deleted.
+/// Plan for an object that is being deleted.
 pub(super) fn decide(world: &World, object: &Plain, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !is_held(object) {
         return plan;
     }
     let mut next = object.object.clone();
-    // One of several that goes takes nothing along.
+    // Deleting one of several CDI objects has no effect on DataVolumes and pods.
     let is_last = world.cdis.all().all(|other| other.meta.deletion_timestamp.is_some());
     let volumes = world.data_volumes.all().count();
     if is_last && blocks(object) && volumes > 0 {
@@ -113,7 +114,7 @@ pub(super) fn decide(world: &World, object: &Plain, now: Timestamp) -> Plan {
     plan
 }
 
-/// The pods that fill disks, serve clones and poll. An export is no matter of CDI's.
+/// Pods that fill disks, serve clones and poll. Pods of exports do not belong to CDI.
 fn workers(world: &World) -> Vec<&Pod> {
     let all = world.marked(&IndexKey::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
     let goes = |pod: &&Pod| {
