@@ -1,14 +1,14 @@
-//! An authority, whom it is made known to, and what it signs: a chain of certificates.
+//! An authority, the ConfigMap that publishes it, and the certificates that it signs.
 //!
 //! ```text
-//!  Secret ─────────────► ConfigMap ──────────► whoever has to know by whom a certificate may be signed
+//!  Secret ─────────────► ConfigMap ──────────► clients that verify certificates of this authority
 //!  the authority, with   the authorities that hold:
 //!  its key               the one now, and those before it
 //!        │
 //!        └─ signs, `spread` after it was made known beside another ─► a Secret with a [`Leaf`]
 //! ```
 //!
-//! Where no other authority holds, nobody has anything signed by another one, and nothing is waited for.
+//! If no other authority is valid, no certificate of another one is in use, and the new one signs at once.
 
 use super::terms::Term;
 use super::{BEHIND, after, before, found, made, version, whole};
@@ -23,8 +23,8 @@ use serde_json::json;
 
 /// A certificate that is wrong is not made anew more often than this.
 const PAUSE: SignedDuration = SignedDuration::from_secs(30);
-/// How long webhook paths without a segment are answered beside the first ones that have one; and how often is looked whether the
-/// virt-api of a version before is gone.
+/// Time during which webhook paths without a segment are still answered beside the first paths with one. Also
+/// the interval of checks if the previous version of virt-api is gone.
 const PLAIN: SignedDuration = SignedDuration::from_mins(1);
 /// The most authorities in a bundle.
 const MOST: usize = 8;
@@ -37,30 +37,31 @@ pub(super) struct Chain {
     pub(super) secret: &'static str,
     /// The ConfigMap with the authorities that hold, and its key.
     bundle: (&'static str, &'static str),
-    /// How the names of its authorities begin.
+    /// Prefix of the common names of its authorities.
     name: &'static str,
-    /// How long a new authority is known, beside another, before something is signed by it.
+    /// Time for which a new authority is published, beside another, before it signs.
     pub(super) spread: SignedDuration,
 }
 
-/// What our programs show to each other and to the API server. Whoever asks follows the ConfigMap.
+/// Certificates that our programs present to each other and to the API server. Clients read the ConfigMap
+/// directly.
 pub(super) const KUBEVIRT: Chain = Chain {
     secret: AUTHORITY,
     bundle: (AUTHORITY, BUNDLE),
     name: "kubevirt.io",
     spread: SignedDuration::from_secs(30),
 };
-/// What upload pods show to cdi-uploadproxy, into whose pods the ConfigMap is mounted: a kubelet brings a change after 60 to 90
-/// seconds.
+/// Certificates that upload pods present to cdi-uploadproxy. Its pods mount the ConfigMap, and a kubelet
+/// updates that after 60 to 90 seconds.
 pub(super) const UPLOAD_SERVERS: Chain = Chain {
     secret: SERVER_SIGNER.0,
     bundle: (SERVER_SIGNER.1, uploads::BUNDLE),
     name: SERVER_SIGNER.0,
     spread: SignedDuration::from_secs(120),
 };
-/// What cdi-uploadproxy shows to upload pods. A pod knows the authorities that there were when it was made, and no later ones: a
-/// new one signs when those pods are over. That is an hour less than the least that is left of a client's certificate when its
-/// authority is renewed.
+/// Certificates that cdi-uploadproxy presents to upload pods. A pod knows only the authorities that existed
+/// when it was created, so a new one signs when those pods have ended. That is one hour less than the
+/// shortest remaining life of a client certificate when its authority is renewed.
 pub(super) const UPLOAD_CLIENTS: Chain = Chain {
     secret: CLIENT_SIGNER.0,
     bundle: (CLIENT_SIGNER.1, uploads::BUNDLE),
@@ -71,12 +72,12 @@ pub(super) const UPLOAD_CLIENTS: Chain = Chain {
 /// A certificate that is signed by an authority, in a Secret of the installation.
 pub(super) struct Leaf {
     pub(super) secret: &'static str,
-    /// The common name.
+    /// Common name of the certificate.
     pub(super) name: String,
     /// The names of a server; none of a client.
     pub(super) hosts: Vec<String>,
     pub(super) usage: Usage,
-    /// Its Secret has the segments of virt-api's webhook paths.
+    /// True if its Secret holds the segments of virt-api's webhook paths.
     pub(super) has_paths: bool,
 }
 
@@ -109,7 +110,7 @@ impl Chain {
         None
     }
 
-    /// The authority, as it is; none, where it has no key, does not hold now, or is somebody else's.
+    /// The current authority. `None` if it has no key, is not valid now, or was not created by us.
     pub(super) fn holds<'a>(&self, world: &'a World, now: Timestamp) -> Option<&'a Certificate> {
         let (secret, certificate) = found(world, self.secret);
         let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key))?;
@@ -117,7 +118,7 @@ impl Chain {
         (is_ours && now < certificate.until).then_some(certificate)
     }
 
-    /// What an authority is called that was made then.
+    /// Common name of an authority that was created at this time.
     fn name_of(&self, from: Timestamp) -> String {
         format!("{}@{}", self.name, from.as_second())
     }
@@ -133,7 +134,8 @@ impl Chain {
         certificate::all(text).into_iter().filter(|certificate| certificate.until > now).collect()
     }
 
-    /// When an authority may sign: others know it long enough, or know no other one. Never, while nobody knows it.
+    /// Time from which an authority may sign: when it has been published long enough, or at once if it is the
+    /// only one. Never before it is published.
     pub(super) fn spread_until(&self, world: &World, authority: &Certificate, now: Timestamp) -> Timestamp {
         let known = self.known(world, now);
         let is_known = known.iter().any(|other| other.der == authority.der);
@@ -234,8 +236,9 @@ impl Chain {
     }
 }
 
-/// When a Secret gets other segments of webhook paths before its certificate is renewed. The virt-api of a version before answers
-/// paths without one: the first segments come when it is gone, and a while later plain paths are answered no more.
+/// Time at which a Secret gets other path segments before its certificate is renewed. The previous version of
+/// virt-api answers paths without a segment. So the first segments come when that version is gone, and a
+/// while later plain paths are not answered any more.
 fn paths_due(world: &World, secret: &Secret, certificate: &Certificate, now: Timestamp) -> Timestamp {
     match secret.paths.used() {
         None if crate::installation::missing(world, &[API.program], &[]).is_some() => after(now, PLAIN),

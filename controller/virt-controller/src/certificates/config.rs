@@ -1,8 +1,8 @@
-//! CDIConfig `config`: where clients find cdi-uploadproxy, and by whom its certificate is signed (`virtctl image-upload` and
-//! others read it); and which share of a file system a disk is not given.
+//! CDIConfig `config`: the address of cdi-uploadproxy and the authorities of its certificate (`virtctl
+//! image-upload` and other clients read it), and the share of a file system that is kept free beside a disk.
 //!
-//! The object is made where there is none. Its spec is the administrator's, or what the CDI object says of it
-//! ([`crate::cdi::config`]); of its status, only what is said here is written.
+//! The object is created if there is none. Its spec is the administrator's, or comes from the CDI object
+//! ([`crate::cdi::config`]). Of its status, only the fields named above are written.
 
 use api::cdi::CONFIG;
 use cluster_model::objects::{Key, Kind, StoredObject as _, World};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The share of a file system that is reserved for the file system itself, as `datavolume` counts it.
 const OVERHEAD: &str = "0.06";
 
-/// What is to be done, where the authorities of our programs are these.
+/// Adds the steps for the CDIConfig. `bundle`: the authorities of our programs, as PEM.
 pub(super) fn decide(world: &World, bundle: &str, plan: &mut Plan) {
     let kind = Kind::CDIConfig;
     let Some(is) = world.cdi_configs.get("", CONFIG) else {

@@ -1,36 +1,39 @@
-//! The certificates by which our programs are known: virt-api to the API server, all of them to whoever reads what they
-//! measure; and the webhooks and the APIServices that lead to virt-api.
+//! The certificates of our programs: that of virt-api for the API server, and those of all programs for the
+//! clients that scrape their metrics. Also the webhooks and APIServices that point to virt-api.
 //!
 //! ```text
 //!  Secret kubevirt-ca ───────────► ConfigMap kubevirt-ca ──────────► webhook configurations, APIServices
-//!  our authority, with its key     the authorities that hold: the    caBundle; where the API server asks
+//!  our authority, with its key     the authorities that hold: the    caBundle and service of virt-api
 //!        │                         one now, and the one before it
 //!        └─ signs ─► a Secret for each of [`SERVERS`] ──► the program shows it, without a restart
 //! ```
 //!
 //! | file | |
 //! |---|---|
-//! | [`chain`] | an authority, whom it is made known to, what it signs, and how each is replaced |
-//! | [`uploads`] | two more authorities, between cdi-uploadproxy and the upload pods; and when a pod can be made |
+//! | [`chain`] | an authority, its publication, the certificates it signs, and how each is replaced |
+//! | [`uploads`] | two more authorities, between cdi-uploadproxy and the upload pods; and when a pod can be created |
 //! | [`signing`] | the keys that sign upload tokens |
 //! | [`config`] | the CDIConfig, in which clients look for cdi-uploadproxy |
-//! | [`webhooks`] | what leads the API server to virt-api |
-//! | [`terms`] | how long each holds |
+//! | [`webhooks`] | webhook configurations and APIServices that point to virt-api |
+//! | [`terms`] | validity and renewal times |
 //!
-//! **Flow.** First an authority, then who is told of it, then the servers' certificates, then the webhooks and the
-//! APIServices: nobody is sent to a server that has no certificate. Each is renewed a while before its end.
-//! **How an authority is replaced.** The new one is added to the bundle, beside the old one; only a while later (its
-//! [`chain`] says how long) are certificates signed by it. So whoever looks trusts both, whichever certificate it is shown. An authority
-//! leaves the bundle when it ends.
-//! **Why the webhooks are made here** and do not come with what is installed: they cannot be asked before there is a
-//! certificate, and while they cannot be asked nothing can be written; and they must go before what answers them goes.
-//! APIServices likewise: while nobody answers one, no namespace of the cluster can be deleted to its end. All are there while
-//! there is a KubeVirt object, and go when it goes and no VM is left ([`webhooks_gone`]). Whether an APIService can be reached,
-//! the API server writes into its status, which is not looked at here.
-//! **Webhook paths** have a segment that nobody guesses ([`cluster_model::webhook_paths`]): virt-api answers no other caller. It stands in
-//! the Secret of virt-api's certificate, and is exchanged with that.
-//! **Guarantees.** What is decided is pure: keys are made when the step is carried out ([`cluster_client`]). No key is kept in the World.
-//! **Caveats.** An authority that somebody else has put into the secret is replaced.
+//! **Flow.** First an authority, then its publication, then the servers' certificates, then the webhooks and
+//! the APIServices. So no client is directed to a server that has no certificate. Each is renewed a while
+//! before its end.
+//! **Replacement of an authority.** The new one is added to the bundle, beside the old one; only a while
+//! later ([`chain`] says how long) are certificates signed by it. So a client that reads the bundle trusts
+//! the certificates of both. An authority leaves the bundle when it ends.
+//! **Why the webhooks are created here** and are not part of the manifests: they cannot be called before
+//! there is a certificate, and while they cannot be called, writes to our kinds fail. They must also go
+//! before the server that answers them. The same holds for APIServices: while one is not answered, no
+//! namespace of the cluster can be deleted completely. All exist while there is a KubeVirt object, and are
+//! deleted when it is deleted and no VM is left ([`webhooks_gone`]). The API server writes into the status of
+//! an APIService if it can be reached, which is not read here.
+//! **Webhook paths** have a random segment ([`cluster_model::webhook_paths`]): virt-api answers only callers
+//! that know it. It is stored in the Secret of virt-api's certificate, and is replaced with that.
+//! **Guarantees.** Decisions are pure: keys are generated when the step is carried out ([`cluster_client`]).
+//! No key is kept in the World.
+//! **Caveats.** An authority that another program has written into the Secret is replaced.
 
 mod chain;
 mod config;
@@ -43,7 +46,7 @@ mod webhooks;
 
 pub(crate) use webhooks::gone as webhooks_gone;
 
-/// What becomes of the CDIConfig alone, without certificates.
+/// The steps for the CDIConfig alone, without certificates.
 #[cfg(test)]
 pub(crate) fn config_for_tests(world: &World, plan: &mut Plan) {
     config::decide(world, "", plan);
@@ -57,10 +60,10 @@ use cluster_model::servers::{API, MEASURES, SERVERS, Server};
 use jiff::{SignedDuration, Timestamp};
 use terms::Terms;
 
-/// How long before now a certificate begins: clocks differ.
+/// Start of a certificate's validity before its creation, because clocks differ.
 const BEHIND: SignedDuration = SignedDuration::from_mins(5);
 
-/// What is to be done.
+/// Plan for all certificates, webhooks and APIServices.
 pub(crate) fn decide(world: &World, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(settings) = world.kubevirts.all().find(|object| object.meta().deletion_timestamp.is_none())
@@ -119,7 +122,7 @@ fn before(time: Timestamp, span: SignedDuration) -> Timestamp {
     time.checked_sub(span).unwrap_or(Timestamp::MIN)
 }
 
-/// When a certificate was made.
+/// Creation time of a certificate.
 fn made(certificate: &Certificate) -> Timestamp {
     after(certificate.from, BEHIND)
 }

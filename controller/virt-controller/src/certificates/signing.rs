@@ -1,19 +1,21 @@
-//! The keys that sign upload tokens: virt-api signs by the Secret, cdi-uploadproxy believes the ConfigMap.
+//! The keys that sign upload tokens: virt-api signs with the Secret, cdi-uploadproxy verifies with the
+//! ConfigMap.
 //!
 //! ```text
 //!  Secret cdi-api-signing-key                     ConfigMap cdi-api-signing-key
-//!   id_rsa, id_rsa.pub           ─────────────►    id_rsa.pub: the one that signs, the next one, those before
+//!   id_rsa, id_rsa.pub           ─────────────►    id_rsa.pub: the one that signs, the next one, former ones
 //!   next.id_rsa, next.id_rsa.pub ─────────────►       │
 //!        │      ROTATE after it began to sign         │ known for SPREAD
-//!        └─────────────── takes the place ◄───────────┘      (the one before is believed for another KEPT)
+//!        └─────────────── takes the place ◄───────────┘      (the former one is accepted for another KEPT)
 //! ```
 //!
-//! **Guarantees.** Nobody signs by a key before cdi-uploadproxy knows it, but where there is no key to go on with. A key is
-//! believed for longer than any token that was signed by it, unless its Secret was deleted or spoilt: it is so revoked, and the
-//! key that takes its place is believed alone. Neither the picture nor a plan has a private key: it is made,
-//! and moved, when the step is carried out ([`KeyChange`]).
-//! **Caveats.** A public key that somebody else has put into the ConfigMap is taken out again; as long as a key is new, it stays
-//! for up to KEPT.
+//! **Guarantees.** virt-api signs with a key only after cdi-uploadproxy knows it, except if there is no
+//! earlier key. A key is accepted for longer than any token that it has signed. If its Secret is deleted or
+//! damaged, the key is revoked, and the key that takes its place is the only one that is accepted. Neither
+//! the World nor a plan holds a private key: keys are generated and moved when the step is carried out
+//! ([`KeyChange`]).
+//! **Caveats.** A public key that another program has added to the ConfigMap is removed again. While the
+//! current key is new, it stays for up to KEPT.
 
 use super::{after, version};
 use api::meta::ObjectMeta;
@@ -24,16 +26,18 @@ use cluster_model::uploads::{PUBLIC_KEY, SIGNING_KEY, SINCE};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-/// How long a key signs.
+/// Time for which a key signs.
 const ROTATE: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// How long a public key is known before its private key signs: kubelets bring a changed ConfigMap after 60 to 90 seconds.
+/// Time for which a public key is published before its private key signs. Kubelets update a mounted ConfigMap
+/// after 60 to 90 seconds.
 const SPREAD: SignedDuration = SignedDuration::from_secs(120);
-/// How long the key before is believed: a token holds 5 minutes, and kubelets bring a changed Secret to virt-api after a while.
+/// Time for which the previous key is accepted. A token is valid for 5 minutes, and kubelets bring a changed
+/// Secret to virt-api after a while.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);
 /// The most public keys in the ConfigMap.
 const MOST: usize = 4;
 
-/// What is to be done.
+/// Adds the steps for the signing keys.
 pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
     let namespace = &world.facts.namespace;
     let secret = world.secrets.get(namespace, SIGNING_KEY);
@@ -65,8 +69,8 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
     let mut all = vec![signs];
     all.extend(secret.signs_next.clone().filter(|next| *next != all[0]));
     let forget = after(since, KEPT);
-    // A key that took the place of another was known before it signed. One that was not is a first one: the one before is
-    // lost, or was deleted because somebody else has it.
+    // A key that succeeded another was published before it signed. A key that was not is a first key: the
+    // previous one is lost, or was deleted because it leaked.
     if now < forget && known.contains(&all[0]) {
         let before: Vec<&String> = known.iter().filter(|key| !all.contains(key)).collect();
         let room = MOST.saturating_sub(all.len());

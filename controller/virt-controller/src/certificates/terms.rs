@@ -1,13 +1,14 @@
-//! How long certificates hold, and when they are renewed: what the KubeVirt object says, or the usual.
+//! Validity and renewal times of certificates, from the KubeVirt object or by default.
 
 use super::{Certificate, after, before, made};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// How long an authority and a server's certificate hold unless something else is said.
+/// Default validity: 7 days for an authority, a day for a server's certificate.
 const AUTHORITY: SignedDuration = SignedDuration::from_hours(7 * 24);
 const SERVER: SignedDuration = SignedDuration::from_hours(24);
-/// What is shorter is not listened to: it would end while it is being spread.
+/// Shortest validity. Shorter ones are ignored, because such a certificate would end while it is being
+/// spread.
 const LEAST: SignedDuration = SignedDuration::from_mins(10);
 /// Unless it is said, a certificate is renewed when this part of its life is left.
 const LEFT: i32 = 5;
@@ -27,10 +28,10 @@ pub(super) struct Term {
 }
 
 impl Terms {
-    /// What a KubeVirt object says.
+    /// Terms from a KubeVirt object.
     pub(super) fn of(object: &Value) -> Terms {
         let said = &object["spec"]["certificateRotateStrategy"]["selfSigned"];
-        // The old names hold where the new ones say nothing.
+        // The old field names count where the new ones are not set.
         let authority =
             Term::of(&said["ca"], &said["caRotateInterval"], &said["caOverlapInterval"], AUTHORITY);
         let server = Term::of(&said["server"], &said["certRotateInterval"], &Value::Null, SERVER);
@@ -58,7 +59,7 @@ impl Term {
         Term { length, before }
     }
 
-    /// When a certificate is renewed: these terms hold for what was made under others too.
+    /// Renewal time of a certificate. These terms also hold for certificates that were created under others.
     pub(super) fn renew(&self, certificate: &Certificate) -> Timestamp {
         let end = certificate.until.min(after(made(certificate), self.length));
         let life = end.duration_since(made(certificate));

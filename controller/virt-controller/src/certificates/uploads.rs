@@ -62,7 +62,8 @@ fn span(signer: &Certificate, until: Timestamp, now: Timestamp) -> Span {
     Span { from: whole(before(now, BEHIND)).max(signer.from), until: whole(until) }
 }
 
-/// Those that sign for servers and for clients now, where each is known to those who have to know it.
+/// The authorities that sign for servers and for clients now. `None` until each is known where it has to be
+/// known.
 fn authorities(world: &World, now: Timestamp) -> Option<(&Certificate, &Certificate)> {
     let signer = UPLOAD_SERVERS.holds(world, now)?;
     if now < UPLOAD_SERVERS.spread_until(world, signer, now) {
@@ -85,7 +86,7 @@ pub(crate) fn servers(world: &World, now: Timestamp) -> Vec<CertificateDer<'stat
     known.chain(signer).map(|certificate| certificate.der).collect()
 }
 
-/// What cdi-uploadproxy shows to upload pods, which believe this name alone.
+/// The client certificate of cdi-uploadproxy. Upload pods accept only this name.
 fn client() -> Leaf {
     Leaf {
         secret: CLIENT_CERTIFICATE,

@@ -1,5 +1,6 @@
-//! What leads the API server to virt-api: the webhook configurations, made from the table that virt-api answers by, and the
-//! APIServices of the subresources and of upload tokens. All are taken away when nobody answers any more.
+//! Configurations that direct the API server to virt-api: the webhook configurations, generated from
+//! virt-api's routing table, and the APIServices of the subresources and of upload tokens. All are deleted
+//! when virt-api is not needed any more.
 
 use api::cdi::{UPLOAD_GROUP, UPLOAD_VERSIONS};
 use base64::Engine as _;
@@ -20,9 +21,9 @@ struct Configuration {
     name: &'static str,
     /// The field that says all of it. What stands beside (the status of an APIService) is not ours.
     field: &'static str,
-    /// It is about kinds of CDI, which another CDI operator serves where there is one.
+    /// True if it is about kinds of CDI. Another CDI operator, if there is one, serves those.
     of_cdi: bool,
-    /// That field.
+    /// Content of that field.
     content: fn(&WebhookTarget<'_>) -> Value,
 }
 
@@ -45,7 +46,7 @@ impl Configuration {
     }
 }
 
-/// All of them.
+/// All webhook configurations and APIServices.
 const CONFIGURATIONS: [Configuration; 8] = [
     Configuration::webhooks(Kind::MutatingWebhookConfiguration, MUTATOR, false, |to| {
         configuration(true, false, to)
@@ -137,13 +138,14 @@ pub(super) fn take_away(world: &World, plan: &mut Plan) {
     }
 }
 
-/// None is there any more: nobody is asked who may be gone.
+/// True if none exists any more, so that the API server calls no virt-api that may be gone.
 pub(crate) fn gone(world: &World) -> bool {
     let found = |one: &Configuration| store(world, one.kind).get("", one.name);
     CONFIGURATIONS.iter().all(|one| found(one).is_none_or(|is| !is_ours(one.kind, is)))
 }
 
-/// It leads to virt-api. An APIService that another CDI operator has taken over is not ours to take away.
+/// True if the object points to virt-api. An APIService that another CDI operator has taken over must not be
+/// deleted.
 fn is_ours(kind: Kind, object: &Plain) -> bool {
     let service = object.object["spec"]["service"]["name"].as_str();
     kind != Kind::APIService || service.is_none_or(|name| name == SERVICE.0)
