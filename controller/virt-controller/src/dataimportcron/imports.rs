@@ -13,7 +13,7 @@ use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
-/// Imports that are kept where nobody says how many.
+/// Default of `importsToKeep`.
 const KEPT: usize = 3;
 /// Labels that tell VMs of a disk how they are best run.
 const OF_VMS: &str = "instancetype.kubevirt.io/";
@@ -21,7 +21,7 @@ const OF_VMS: &str = "instancetype.kubevirt.io/";
 /// DataVolumes and DataSource of a DataImportCron.
 pub(super) struct Imports<'a> {
     cron: &'a DataImportCron,
-    /// Its DataVolumes.
+    /// DataVolumes of the DataImportCron.
     volumes: Vec<&'a DataVolume>,
     /// The DataSource of the name that it manages, whosever that is.
     source: Option<&'a DataSource>,
@@ -44,12 +44,13 @@ impl<'a> Imports<'a> {
         }
     }
 
-    /// Its DataVolume of a name.
+    /// The DataVolume of this name, if it is an import of this DataImportCron.
     pub(super) fn get(&self, name: &str) -> Option<&'a DataVolume> {
         self.volumes.iter().copied().find(|volume| volume.metadata.name.as_deref() == Some(name))
     }
 
-    /// The DataSource that it manages, or the DataVolume of the newest digest, is somebody else's: that is said.
+    /// Message if the managed DataSource or the DataVolume of the newest digest exists, but does not belong
+    /// to this DataImportCron.
     pub(super) fn in_the_way(&self, newest: &str) -> Option<String> {
         let namespace = self.cron.metadata.namespace.as_deref().unwrap_or_default();
         let own = self.cron.metadata.name.as_deref().unwrap_or_default();
@@ -195,7 +196,7 @@ fn is_of(cron: &DataImportCron, meta: &ObjectMeta) -> bool {
     is_labelled && owner::controller(meta).is_none_or(|owner| Some(&owner.uid) == own.uid.as_ref())
 }
 
-/// The same of a DataVolume, by its name too: somebody's copy of one is no import.
+/// The same for a DataVolume, which must also be named like an import: a user's copy of one does not count.
 fn is_import(cron: &DataImportCron, meta: &ObjectMeta) -> bool {
     let managed = &cron.spec.managed_data_source;
     let digits = meta.name.as_ref().and_then(|name| name.strip_prefix(&format!("{managed}-")).map(str::len));

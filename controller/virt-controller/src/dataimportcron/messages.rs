@@ -2,7 +2,7 @@
 
 use cluster_model::objects::Failure;
 
-/// Types of conditions.
+/// Condition types, as upstream names them.
 pub(super) const PROGRESSING: &str = "Progressing";
 pub(super) const UP_TO_DATE: &str = "UpToDate";
 

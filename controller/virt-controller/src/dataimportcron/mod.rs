@@ -1,7 +1,7 @@
 //! DataImportCrons: an image is imported again after each change of it, and a DataSource leads to the newest import.
 //!
 //! ```text
-//!  question, when it is due ──► polls: one request ──► World::polls: digest, or why there is none
+//!  question, when it is due ──► polls: one request ──► World::polls: digest, or the reason without one
 //!                          └──► where a Secret, a mirror or the proxy is needed: a pod, which ends with the same
 //!                                                         │
 //!  annotation …sourceDesiredDigest ◄──────────────────────┘
@@ -14,21 +14,25 @@
 //!  messages  reasons and messages
 //! ```
 //!
-//! **Flow.** [`decide`] makes a [`CronReconcile`] of the last poll, the imports and the DataSource. [`poll::poll`] returns the
-//! DataImportCron with the newest digest, and [`import::import`] the outcome of that digest: conditions, and what is made and deleted. The
-//! plan is the difference of the DataImportCrons, and then the steps of both. A tag that moves while an import
-//! goes on waits for its end, and the DataSource is led to that import first: of a tag that moves more often than it is
-//! imported nothing would ever be whole.
-//! **Guarantees.** The DataSource leads to an import that is whole, and stays there while the next one is made or fails. A
-//! DataSource or a DataVolume that somebody else made is neither changed nor deleted; it is said in the way. An import is deleted
-//! when neither the DataSource leads to it nor it is the newest, and no clone reads it.
-//! **What belongs to a DataImportCron** says its label `cdi.kubevirt.io/dataImportCron`. With `retentionPolicy: None` it is the owner too, and
-//! the garbage collector takes all of it along; with `All`, the default, nothing has an owner, and a DataImportCron of the
-//! same name goes on where the first one ended. No finalizer is needed for either.
-//! **Assumptions.** Whoever may write a DataImportCron may write DataVolumes and DataSources of its namespace: it makes no
-//! others ([`api::datavolume::Spec::foreign_clone_source`]).
-//! **Caveats.** A file of a web server is imported as it is then: one that changed after the poll is imported under the older
-//! digest, and once more under its own after the next poll. VolumeSnapshots are not made: `sourceFormat` is `pvc`.
+//! **Flow.** [`decide`] makes a [`CronReconcile`] of the last poll, the imports and the DataSource.
+//! [`poll::poll`] returns the DataImportCron with the newest digest, and [`import::import`] the outcome of
+//! that digest: conditions, and objects to create and delete. The plan is the difference of the
+//! DataImportCrons, and then the steps of both. A tag that moves during an import waits for its end, and the
+//! DataSource is pointed to that import first. Otherwise a tag that moves more often than an import takes
+//! would never have a complete import.
+//! **Guarantees.** The DataSource points to a complete import, and stays there while the next one is running
+//! or fails. A DataSource or a DataVolume that another client created is neither changed nor deleted; a
+//! condition names it. An import is deleted when neither the DataSource points to it nor it is the newest,
+//! and no clone reads it.
+//! **Membership.** The label `cdi.kubevirt.io/dataImportCron` names the DataImportCron of an object. With
+//! `retentionPolicy: None` the DataImportCron is the owner too, and the garbage collector deletes all its
+//! objects with it. With `All`, the default, the objects have no owner, and a later DataImportCron of the
+//! same name continues with them. No finalizer is needed for either.
+//! **Assumptions.** A user who may write a DataImportCron may write DataVolumes and DataSources of its
+//! namespace: it creates no others ([`api::datavolume::Spec::foreign_clone_source`]).
+//! **Caveats.** A file of a web server is imported in its state at that time: a file that changed after the
+//! poll is imported under the older digest, and once more under its own after the next poll. VolumeSnapshots
+//! are not created: `sourceFormat` is `pvc`.
 
 mod import;
 mod imports;
@@ -91,7 +95,7 @@ struct CronReconcile<'a> {
     imports: Imports<'a>,
     /// A pod polls, not this program.
     by_pod: bool,
-    /// Its poll pods, the last one first.
+    /// Poll pods, the last one first.
     pods: Vec<&'a Pod>,
     polled: Option<Polled>,
     /// The message of the last poll pod, where that has no answer.
@@ -146,7 +150,7 @@ fn polled<'a>(world: &'a World, cron: &DataImportCron) -> Option<&'a Polled> {
     world.polls.get(&at).filter(|(uid, _)| Some(uid) == meta.uid.as_ref()).map(|(_, polled)| polled)
 }
 
-/// The newest digest, by the annotation. What is none is as good as not there.
+/// The newest digest, from the annotation. An invalid value counts as absent.
 fn digest(cron: &DataImportCron) -> Option<&str> {
     let said = cron.metadata.annotations.get(DESIRED_DIGEST)?;
     Some(said.as_str()).filter(|said| source::is_digest(said))

@@ -1,20 +1,21 @@
-//! The pod that polls, where virt-controller does not ask itself. Pure: the same DataImportCron gives the same pod, byte for byte.
+//! The pod that polls where virt-controller cannot poll by itself. Pure: the same DataImportCron gives the
+//! same pod, byte for byte.
 //!
 //! ```text
 //!  pod poller-NAME-N, owned by the DataImportCron, restartPolicy Never, five minutes at most; N failures in a row before it
-//!  └─ container: cdi-worker poll, uid 107, CDI_JOB says what is asked
+//!  └─ container: cdi-worker poll, uid 107, CDI_JOB has the question
 //!       /etc/cdi/secrets/NAME, /etc/cdi/certs/NAME     what the template names, as in the importer's pod
 //!  ends with a digest or a reason in its termination message ─► learned ─► deleted; one that failed stays until the next one
 //! ```
 //!
-//! | why a pod | |
+//! | reason for a pod | |
 //! |---|---|
-//! | the template names a Secret, a ConfigMap, headers, or a user in its URL | virt-controller has no right to Secrets of tenants, and asks as nobody |
-//! | `coracle-registries`, `insecureRegistries` | the rules of registries are the engine's |
+//! | the template names a Secret, a ConfigMap, headers, or a user in its URL | virt-controller has no right to Secrets of tenants, and polls without credentials |
+//! | `coracle-registries`, `insecureRegistries` | cdi-worker applies the rules of registries |
 //! | `importProxy` | virt-controller's own requests go through no proxy |
 //!
-//! **Assumptions.** A pod that says of itself that it is the poller of a DataImportCron is believed about its digest: whoever may
-//! make pods in that namespace may import there what they want.
+//! **Assumptions.** The digest of a pod that is marked as the poller of a DataImportCron is accepted. A user
+//! who may create pods in that namespace may import anything there.
 
 use super::source::{Question, Source, is_image_digest};
 use crate::datavolume::base_pod::{self, BasePod};
@@ -51,7 +52,8 @@ fn has_proxy(world: &World) -> bool {
     imports::read(world).import_proxy.is_some_and(|proxy| said(&proxy.http_proxy) || said(&proxy.https_proxy))
 }
 
-/// Something is said of the registry. What cannot be told is said when the pod is made.
+/// True if there are settings for this registry. Settings that cannot be read are reported when the pod is
+/// created.
 fn is_told(world: &World, question: &Question) -> bool {
     let Question::Image { host, .. } = question else { return false };
     !Told::of_host(Some(host), world).is_ok_and(|told| told.is_empty())
@@ -68,7 +70,7 @@ pub(super) fn all<'a>(world: &'a World, cron: &DataImportCron) -> Vec<&'a Pod> {
     pods
 }
 
-/// What came of a pod, and in words why it has no answer; nothing while it has not ended.
+/// Result of a poll pod, with the failure as text; `None` while it has not ended.
 pub(super) fn polled(pod: &Pod) -> Option<(Polled, Option<String>)> {
     let made = || pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
     let ended = pod.container(CONTAINER).and_then(|container| container.ended.as_ref());
@@ -104,7 +106,7 @@ pub(super) fn polled(pod: &Pod) -> Option<(Polled, Option<String>)> {
     Some((Polled { at, answer: Err(NoAnswer::Pod), failures, pause: None }, Some(why)))
 }
 
-/// Why a pod does not run yet; nothing for one that runs.
+/// Reason and message of a pod that does not run yet; `None` if it runs.
 pub(super) fn waits(world: &World, pod: &Pod) -> Option<String> {
     let runs = pod.container(CONTAINER).is_some_and(|container| container.running);
     if runs || pod.is_going() {

@@ -1,14 +1,15 @@
-//! Where the image of a DataImportCron comes from: what is asked for its digest, and what is imported then.
+//! Source of the image of a DataImportCron: the request for its digest, and the import of that digest.
 //!
-//! | source | asked | digest | imported |
+//! | source | request to | digest | imported |
 //! |---|---|---|---|
 //! | `registry`, by tag | the registry, for the manifest | that of the manifest or index | the same name, by that digest |
-//! | `registry`, by digest | nobody | that one | the same |
+//! | `registry`, by digest | none | that one | the same |
 //! | `http`, `s3` | the server, for the head of the file | SHA-256 of its strong ETag, or of its date and size | the same URL |
-//! | `pvc` | the picture of the cluster | `uid:` and the PVC's uid | the same PVC |
+//! | `pvc` | the cache of the cluster | `uid:` and the PVC's uid | the same PVC |
 //!
-//! virt-controller asks as nobody and trusts the system's CAs: it has no right to Secrets and ConfigMaps of tenants. Where the
-//! template names one, a pod asks ([`super::poller`]), and the digest is the same.
+//! virt-controller sends no credentials and trusts the system's CAs: it has no right to Secrets and
+//! ConfigMaps of tenants. If the template names one, a pod sends the request ([`super::poller`]), and the
+//! digest is the same.
 
 use super::messages::{NO_DIGEST, NOT_AUTHORIZED};
 use api::cdi::DataImportCron;
@@ -18,42 +19,42 @@ use api::datavolume::{Http, Registry, Source as Template};
 const SERVICE_ACCOUNT: &str =
     "spec.serviceAccountName: nothing of another namespace is imported, in whose name ever; leave it out";
 
-/// Where the image comes from.
+/// Source of the image.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Source<'a> {
-    /// A server is asked.
+    /// Request from virt-controller.
     Asked(Question),
-    /// A server is asked with what only a pod of that namespace can have.
+    /// Request from a pod, with Secrets or ConfigMaps of its namespace.
     ByPod,
     /// The digest stands in the URL.
     Pinned(String),
     /// The PVC of this name, in the namespace of the DataImportCron.
     Pvc(&'a str),
-    /// Nobody is asked: a word, and the field with the reason.
+    /// No request is possible: reason, and message with the field.
     Refused(&'static str, String),
 }
 
-/// What a server is asked for.
+/// Question to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// The digest of an image by its tag.
     Image {
-        /// `HOST` or `HOST:PORT`.
+        /// Address of the registry: `HOST` or `HOST:PORT`.
         host: String,
-        /// The repository.
+        /// Repository without the host.
         repository: String,
-        /// The tag.
+        /// Tag without the colon.
         tag: String,
     },
     /// The version of a file by its URL.
     File(String),
 }
 
-/// Where the image of a DataImportCron comes from.
+/// Classifies the source of a DataImportCron.
 pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
     let template = &cron.spec.template.spec;
     let own = cron.metadata.namespace.as_deref();
-    // Its DataVolumes are made with our rights, which reach into every namespace.
+    // Its DataVolumes are created with virt-controller's rights, which cover all namespaces.
     if let Some((field, other)) =
         template.foreign_clone_source(own).or_else(|| template.foreign_data_source_ref(own))
     {
@@ -76,7 +77,7 @@ pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
     }
 }
 
-/// What is imported of a digest.
+/// The template's source, pinned to a digest.
 pub(super) fn pinned(source: &Template, digest: &str) -> Template {
     let mut pinned = source.clone();
     if let Some(registry) = &mut pinned.registry
@@ -109,7 +110,7 @@ pub(crate) fn is_image_digest(text: &str) -> bool {
     !text.starts_with("uid:") && is_digest(text)
 }
 
-/// So much of a digest stands in the name of its DataVolume.
+/// Digits of a digest in the name of its DataVolume.
 pub(super) const SHORT: usize = 12;
 
 /// The name of the DataVolume of a digest.
@@ -123,7 +124,7 @@ fn at(field: &str) -> String {
     format!("spec.template.spec.source{}{field}", if field.is_empty() { "" } else { "." })
 }
 
-/// One of these fields names something.
+/// True if one of these fields is set.
 fn names_one(fields: [&Option<String>; 2]) -> bool {
     fields.iter().any(|field| field.as_ref().is_some_and(|name| !name.is_empty()))
 }
@@ -171,7 +172,7 @@ struct Reference<'a> {
     digest: Option<&'a str>,
 }
 
-/// Nothing for what is no such name. What stands in a path is of the letters of names alone.
+/// Parses the URL of an image; `None` if it is invalid. Only characters that are safe in a URL path pass.
 fn reference(url: &str) -> Option<Reference<'_>> {
     let (host, rest) = url.strip_prefix("docker://")?.split_once('/')?;
     let (rest, digest) = match rest.split_once('@') {

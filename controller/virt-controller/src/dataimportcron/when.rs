@@ -1,12 +1,13 @@
-//! When the image of a DataImportCron is polled.
+//! Poll times of a DataImportCron.
 //!
 //! ```text
-//!  made ─► at once ─┬─ an answer ─► the next time of the schedule; never again without one
-//!                   └─ none ──────► after a pause that grows, and no earlier than the server asked; then as before
+//!  created ─► at once ─┬─ an answer ─► the next time of the schedule; never again without a schedule
+//!                      └─ none ──────► after a growing pause, and no earlier than the server asked; then as before
 //! ```
 //!
-//! **Guarantees.** Two polls of one DataImportCron have a minute between them, whatever the schedule and the server say. A
-//! schedule that cannot be read, and one of another time zone than UTC, has no times: virt-api refuses both.
+//! **Guarantees.** Two polls of one DataImportCron are at least a minute apart, regardless of the schedule
+//! and the server. A schedule that cannot be read, or is of another time zone than UTC, has no times:
+//! virt-api refuses both.
 
 use super::source::{self, Source};
 use api::cdi::{DataImportCron, Schedule};
@@ -22,8 +23,8 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 /// More days than lie between two of any schedule: the 29th of February, a weekday, and a century without one.
 const DAYS: usize = 366 * 41;
 
-/// The time of the next poll, which may be over; nothing, where there is none. `polled` is what came of the last one, where that
-/// is known.
+/// Time of the next poll, which may be in the past; `None` if there is none. `polled` is the result of the
+/// last one, if known.
 pub(super) fn due(cron: &DataImportCron, polled: Option<&Polled>, digest: Option<&str>) -> Option<Timestamp> {
     if matches!(source::of(cron), Source::Refused(..)) {
         return None;
