@@ -6,15 +6,15 @@
 //!      └──────────────────────◄── status.source, condition Ready ─────────────────┘
 //! ```
 //!
-//! **Flow.** The source that is meant is written into the status, and whether it can be taken: `Ready` is true when the
-//! DataVolume of the PVC has succeeded, or when there is a PVC without one; and nothing on the PVC says that its disk is not
-//! whole.
-//! **Guarantees.** The spec is never written. A DataSource that names one which names another is refused, so that there is
-//! no circle.
-//! **Assumptions.** Whoever clones is asked for the right to do so where the PVC is, when a DataVolume is made.
-//! **Caveats.** A PVC may be in another namespace, as upstream: whoever writes a DataSource learns whether there is a PVC or a
-//! DataVolume of that name, and whether it can be taken (`Ready`, `NotFound`, `NotReady`), and nothing else of it.
-//! VolumeSnapshots are not looked at yet.
+//! **Flow.** The resolved source is written into the status, with the condition `Ready`. It is true when the
+//! DataVolume of the PVC has succeeded, or when there is a PVC without a DataVolume, and no annotation of the
+//! PVC marks its disk as incomplete.
+//! **Guarantees.** The spec is never written. A DataSource that names a DataSource which names another is
+//! refused, so that there is no cycle.
+//! **Assumptions.** The right to clone from the namespace of the PVC is checked when a DataVolume is created.
+//! **Caveats.** A PVC may be in another namespace, as upstream. So the author of a DataSource learns if a PVC
+//! or DataVolume of that name exists and can be cloned (`Ready`, `NotFound`, `NotReady`), and nothing else of
+//! it. VolumeSnapshots are not supported yet.
 
 #[cfg(test)]
 mod tests;
@@ -31,13 +31,13 @@ use jiff::Timestamp;
 /// The condition of a DataSource, and its reason where it is true.
 const READY: &str = "Ready";
 
-/// Why a DataSource cannot be taken whose PVC does not exist.
+/// Reason if the PVC of a DataSource does not exist.
 const NOT_FOUND: &str = "NotFound";
 
-/// Why a DataSource cannot be taken: a word and a sentence.
+/// Reason and message of a source that cannot be cloned.
 type Why = (String, String);
 
-/// What is to be done for a DataSource.
+/// Plan for a DataSource.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(source) = world.data_sources.get(namespace, name) else { return plan };
@@ -58,7 +58,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan
 }
 
-/// What a DataSource leads to, where that can be taken now; else why not, as its own namespace may know it.
+/// The source that a DataSource resolves to, if it can be cloned now. Otherwise the reason, as its own
+/// namespace may know it.
 pub(crate) fn resolved<'a>(
     world: &'a World,
     namespace: &str,
@@ -98,7 +99,7 @@ fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceS
     Ok(&other.spec.source)
 }
 
-/// Whether a source can be taken. `own` is the namespace of the DataSource.
+/// Checks if a source can be cloned. `own` is the namespace of the DataSource.
 fn check(world: &World, own: &str, source: &DataSourceSource) -> Result<(), Why> {
     match (&source.pvc, &source.snapshot) {
         (Some(_), Some(_)) => {
@@ -117,12 +118,12 @@ fn check_pvc(world: &World, own: &str, source: &PvcSource) -> Result<(), Why> {
         if namespace == own || reason == NOT_FOUND {
             return (reason, message);
         }
-        // How far it is, is nobody's business but its namespace's.
+        // The progress of a PVC is visible in its own namespace only.
         because("NotReady", format!("PVC {namespace}/{name} is not ready"))
     })
 }
 
-/// Whether a PVC can be taken, as its own namespace may know it.
+/// Checks if a PVC can be cloned. The answer is meant for its own namespace.
 pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(), Why> {
     if let Some(volume) = world.data_volumes.get(namespace, name) {
         let phase = volume.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
@@ -140,7 +141,7 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
     }
 }
 
-/// Whether the disk of a PVC is whole.
+/// Checks if the disk of a PVC is complete.
 fn check_content(claim: &PersistentVolumeClaim) -> Result<(), Why> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let shown = format!("{}/{}", text(&claim.meta.namespace), text(&claim.meta.name));
