@@ -25,7 +25,10 @@ pub(crate) fn stream(input: &[u8]) {
         (Ok(tables), Ok(arrived)) => assert!(tables == arrived, "a stream tells other bytes than the tables"),
         // Data that is named twice, or lies in what was skipped, has gone by.
         (Ok(_), Err(e)) => {
-            assert!(e.kind() == ErrorKind::Malformed && e.to_string().contains("already read from the stream"), "{e}")
+            assert!(
+                e.kind() == ErrorKind::Malformed && e.to_string().contains("already read from the stream"),
+                "{e}"
+            )
         }
         // The tables of snapshots are not looked at as they pass.
         (Err(e), Ok(_)) => assert!(e.to_string().contains("snapshot"), "{e}"),

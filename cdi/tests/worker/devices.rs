@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use tests::http::{Behaviour, Server, pattern};
 
 const SIZE: usize = 16 << 20;
-/// Three times what is asked for at once (eight ranges of 2 MiB): with all of a disk in one round there is no mark inside it.
+/// Three times the bytes in flight (eight ranges of 2 MiB): a disk that fits in one round has no mark inside
+/// it.
 const ROUNDS: usize = 48 << 20;
 
-/// A device on which somebody else's bytes are.
+/// A device with old bytes of another user.
 pub(super) struct Device {
     pub(super) path: PathBuf,
     _folder: tempfile::TempDir,

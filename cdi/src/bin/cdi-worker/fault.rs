@@ -1,21 +1,23 @@
-//! An error of the engine as a reason in one word, a sentence for the status of a DataVolume, and whether to try again.
+//! Conversion of the engine's errors to a reason in one word, a message for the status of a DataVolume, and
+//! the decision about another attempt.
 //!
-//! | reason | again | |
+//! | reason | retry | cause |
 //! |---|---|---|
 //! | `NotFound`, `Forbidden` | no | 404 and 410; 401, 403 and 407 |
 //! | `ChecksumError` | no | the checksum of the DataVolume |
-//! | `DataVolumeTooSmall` | no | with the bytes of the disk, of the volume, and those that are missing; also as a number, by which virt-controller may make the PVC larger |
-//! | `MemoryLimit` | no | with the memory limit that would do |
+//! | `DataVolumeTooSmall` | no | the message has the bytes of the disk, of the volume, and the missing ones; virt-controller gets the size as a number, and may enlarge the PVC |
+//! | `MemoryLimit` | no | the message has a memory limit that suffices |
 //! | `InvalidImage`, `InvalidArchive` | no | hostile, broken, or not supported |
 //! | `InvalidJob` | no | the job makes no sense |
 //! | `DevicePermission` | no | the pod's user may not write the block device, or not read the disk |
-//! | `Refused` | no | of an export: the disk, or a name that the registry does not take |
+//! | `Refused` | no | export: the disk, or a name that the registry rejects |
 //! | `NoSpace` | yes | the file system is full; it may grow. Also of an archive that fits the size of the volume |
-//! | `Killed` | yes | the process that converts, perhaps for want of memory; ten times in a row it is `MemoryLimit` |
+//! | `Killed` | yes | the converting process was killed, perhaps by the memory limit; after ten times in a row: `MemoryLimit` |
 //! | `Failed` | yes | everything else: a connection, a server |
 //!
-//! The engine speaks to people at a terminal. Its advice about flags helps nobody in a pod and is left out; what its errors know
-//! of sizes and of memory ([`Detail`]) is said in the words of a DataVolume. No kind is known by the words of a sentence.
+//! The engine's messages are for a command line. Their advice about flags is of no use in a pod and is left
+//! out. Sizes and memory in its errors ([`Detail`]) are reported in the terms of a DataVolume. No kind of
+//! error is recognised by the text of a message.
 
 use crate::protocol::Fault;
 use api::job::export::Disk;
@@ -25,25 +27,25 @@ use cdi::{Detail, Error, ErrorKind};
 use std::io;
 use std::path::Path;
 
-/// The reason that says least.
+/// Reason of an error without a more specific one.
 pub(crate) const FAILED: &str = "Failed";
-/// The disk, or the archive, does not fit.
+/// Reason of a disk, or an archive, that does not fit.
 pub(crate) const TOO_SMALL: &str = "DataVolumeTooSmall";
-/// The process that converts was killed, perhaps for want of memory.
+/// Reason of a converting process that was killed, perhaps by the memory limit.
 pub(crate) const KILLED: &str = "Killed";
-/// The process was asked to end.
-pub(crate) const INTERRUPTED: &str = "Interrupted";
 /// Reason of a full file system.
 pub(crate) const NO_SPACE: &str = "NoSpace";
+/// Reason of a process that was asked to end.
+pub(crate) const INTERRUPTED: &str = "Interrupted";
 
-/// What gives a block device to a user who is not root.
+/// Advice on how a user other than root gets access to a block device.
 const DEVICES: &str =
     "set device_ownership_from_security_context in the configuration of the container runtime";
 
-/// Memory of a pod that no plan counts: the process that listens, the kernel's own for sockets and pages.
+/// Memory of a pod that no plan counts: the listening process, the kernel's memory for sockets and pages.
 pub(crate) const BASE: u64 = 32 << 20;
 
-/// Why an attempt at this job failed.
+/// The fault for an error of an import.
 pub(crate) fn of(error: &Error, job: &Import) -> Fault {
     let final_fault = |reason: &str, message: String| Fault {
         reason: reason.to_owned(),
@@ -54,7 +56,7 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
     match (error.kind(), error.detail()) {
         (ErrorKind::NotFound, _) => final_fault("NotFound", sentence(error)),
         (ErrorKind::Auth, _) => final_fault("Forbidden", sentence(error)),
-        // Other files take the room just now.
+        // Other files take the space at present.
         (ErrorKind::Refused, Some(&Detail::Files { bytes, .. }))
             if job.size.is_some_and(|size| bytes <= size) =>
         {
@@ -84,7 +86,7 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
     }
 }
 
-/// Why an attempt at this export failed.
+/// The fault for an error of an export.
 pub(crate) fn of_export(error: &Error, job: &Export) -> Fault {
     let text = error.to_string();
     let is_denied = matches!(error.detail(), Some(Detail::Denied(path)) if path == job.disk.path());
@@ -108,8 +110,8 @@ pub(crate) fn of_export(error: &Error, job: &Export) -> Fault {
     Fault { reason: reason.to_owned(), message, may_retry, ..Fault::default() }
 }
 
-/// The registry does not take a name, a document or a method, and will not the next time. Of an upload under way it may have lost
-/// what it had.
+/// True if the registry rejects a name, a document or a method, and will do so again. Errors of an upload in
+/// progress are not final, since the registry may have lost its part.
 fn is_refused(text: &str) -> bool {
     let Some((url, rest)) = text.split_once(": the server answered ") else { return false };
     let is_final =
@@ -117,16 +119,16 @@ fn is_refused(text: &str) -> bool {
     is_final && !url.contains("/blobs/uploads/")
 }
 
-/// What is hostile, broken or not supported.
+/// Reason of an input that is hostile, broken or not supported.
 fn invalid(job: &Import) -> &'static str {
     if matches!(job.target, Target::Folder(_)) { "InvalidArchive" } else { "InvalidImage" }
 }
 
-/// A refusal that has words of its own, in those of a DataVolume.
+/// Reason and message of an error with structured data, in the terms of a DataVolume.
 fn of_detail(error: &Error, detail: &Detail, job: &Import) -> (&'static str, String) {
     const KNOWN: &str = "DataVolume too small to contain image";
     match *detail {
-        // The words before the colon are known to tools.
+        // Tools match the words before the colon.
         Detail::TooLarge { disk, room } => {
             let missing = disk.saturating_sub(room);
             let message = format!(
@@ -134,7 +136,7 @@ fn of_detail(error: &Error, detail: &Detail, job: &Import) -> (&'static str, Str
             );
             (TOO_SMALL, message)
         }
-        // A stream tells its size at its end, and came to that of the volume before.
+        // The size of the stream is known at its end only, and it exceeded the volume before.
         Detail::Behind { size } if volume(job) == Some(size) => {
             let message = format!(
                 "{KNOWN}: the volume holds {size} bytes and the disk has more; how many more, a compressed stream tells at its \
@@ -156,7 +158,7 @@ fn of_detail(error: &Error, detail: &Detail, job: &Import) -> (&'static str, Str
     }
 }
 
-/// The memory limit with which a plan, or a decoder, would have enough.
+/// Reason and message with the memory limit that a plan, or a decoder, needs.
 fn memory_limit(error: &Error, bytes: u64) -> (&'static str, String) {
     let limit = bytes.saturating_add(BASE);
     ("MemoryLimit", format!("{}; the pod needs a memory limit of {limit} bytes", sentence(error)))
@@ -166,7 +168,7 @@ fn is_device(path: &Path, job: &Import) -> bool {
     matches!(&job.target, Target::Device(device) if device == path)
 }
 
-/// Bytes of the volume: what was asked for, and what a device has.
+/// Bytes of the volume: the requested size, or that of a device.
 fn volume(job: &Import) -> Option<u64> {
     let device = match &job.target {
         Target::Device(path) => FileSource::open(path).ok().and_then(|device| device.facts().size),
@@ -187,7 +189,7 @@ fn sentence(error: &Error) -> String {
     let mut line = without_flags(&error.to_string());
     for cause in error_core::causes(error) {
         let text = without_flags(&cause.to_string());
-        // What an error says of its cause already is not said twice.
+        // A cause that the text contains already is not repeated.
         if !line.contains(&text) {
             line = format!("{line}: {text}");
         }

@@ -1,4 +1,4 @@
-//! A worker pod, as its processes find it: the environment that virt-controller sets, and the last words.
+//! The environment of a worker pod, as virt-controller sets it, and the termination message.
 
 use crate::fault::{self, BASE};
 use api::job::{Report, Stage};
@@ -12,29 +12,30 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A job in JSON.
+/// The environment variable with the job in JSON.
 pub(crate) const JOB: &str = "CDI_JOB";
-/// The uid of the PVC.
+/// The environment variable with the uid of the PVC.
 const OWNER: &str = "OWNER_UID";
-/// The memory limit of the pod, in bytes.
+/// The environment variable with the memory limit of the pod, in bytes.
 const LIMIT: &str = "MEMORY_LIMIT";
-/// The file of the termination message.
+/// The environment variable with the file of the termination message.
 const TERMINATION: &str = "TERMINATION_LOG";
 const TERMINATION_USUAL: &str = "/dev/termination-log";
-/// The time after which the pod makes room for one with new certificates (RFC 3339).
+/// The environment variable with the time after which a pod with new certificates replaces this one (RFC
+/// 3339).
 const DEADLINE: &str = "DEADLINE";
-/// The longest sleep: clocks may be set meanwhile.
+/// The longest sleep, since the clock may be set in the meantime.
 const NAP: Duration = Duration::from_secs(60);
-/// The memory limit where nobody says it: that of a worker pod.
+/// The memory limit if the variable is unset: that of a worker pod.
 const LIMIT_USUAL: u64 = 128 << 20;
-/// Exit code of a process that was asked to end, or found no room to begin: the next pod goes on.
+/// Exit code of a process that was asked to end, or found no space to begin: the next pod continues.
 const ENDED_BY_TERM: u8 = 143;
 
 /// The job in the environment.
 pub(crate) fn job<T: DeserializeOwned>() -> Result<T> {
     let text = std::env::var(JOB)
         .map_err(|_| Error::refused(format!("the environment has no {JOB}: virt-controller sets it")))?;
-    // What serde says may repeat a value, and a value may be a secret.
+    // The message of serde may quote a value, and a value may be a secret.
     serde_json::from_str(&text).map_err(|e| {
         Error::refused(format!(
             "{JOB} is not a job of this version: at line {} column {}",
@@ -44,7 +45,7 @@ pub(crate) fn job<T: DeserializeOwned>() -> Result<T> {
     })
 }
 
-/// A setting that a server cannot do without.
+/// A variable that a server requires.
 pub(crate) fn setting(name: &str) -> Result<String> {
     match std::env::var(name) {
         Ok(value) if !value.is_empty() => Ok(value),
@@ -52,7 +53,7 @@ pub(crate) fn setting(name: &str) -> Result<String> {
     }
 }
 
-/// Bytes that an attempt may take.
+/// Memory of an attempt, in bytes.
 pub(crate) fn memory() -> Result<u64> {
     let limit = match std::env::var(LIMIT) {
         Err(_) => LIMIT_USUAL,
@@ -63,12 +64,12 @@ pub(crate) fn memory() -> Result<u64> {
     Ok(limit.saturating_sub(BASE))
 }
 
-/// The uid of the PVC, for metrics.
+/// The uid of the PVC.
 pub(crate) fn owner() -> String {
     std::env::var(OWNER).unwrap_or_default()
 }
 
-/// The deadline of the pod, where it has one.
+/// The deadline of the pod, if it has one.
 pub(crate) fn deadline() -> Result<Option<Timestamp>> {
     let Ok(text) = std::env::var(DEADLINE) else { return Ok(None) };
     let time = text.parse();
@@ -77,7 +78,7 @@ pub(crate) fn deadline() -> Result<Option<Timestamp>> {
     })
 }
 
-/// Waits for the deadline; for ever where there is none.
+/// Waits for the deadline; for ever if there is none.
 pub(crate) async fn until(deadline: Option<Timestamp>) {
     let Some(deadline) = deadline else { return std::future::pending().await };
     loop {
@@ -88,23 +89,23 @@ pub(crate) async fn until(deadline: Option<Timestamp>) {
     }
 }
 
-/// The last words, and the exit code.
+/// Writes the termination message, and returns the exit code.
 pub(crate) fn end(ended: Result<Report>) -> ExitCode {
     Termination::open().end(ended)
 }
 
-/// The file of the termination message; open, a program that has given up the rest writes it too.
+/// The open file of the termination message, for a program that confines itself later.
 pub(crate) struct Termination {
     path: PathBuf,
     file: io::Result<File>,
 }
 
 impl Termination {
-    /// Opens it.
+    /// Opens the file.
     pub(crate) fn open() -> Termination {
         let path =
             std::env::var_os(TERMINATION).map_or_else(|| PathBuf::from(TERMINATION_USUAL), PathBuf::from);
-        // What was left there stays until the same is written again.
+        // An old message stays until it is overwritten.
         let file = File::options().write(true).create(true).truncate(false).open(&path);
         Termination { file, path }
     }
@@ -116,10 +117,11 @@ impl Termination {
         }
     }
 
-    /// The last words, and the exit code.
+    /// Writes the termination message, and returns the exit code.
     pub(crate) fn end(self, ended: Result<Report>) -> ExitCode {
         let report = ended.unwrap_or_else(|e| {
-            // Nothing was begun: the pod is not as it must be. A node that is full may have room for the next one.
+            // The work did not begin, since the pod's environment is wrong. A full node may have space for
+            // the next pod.
             let (stage, reason) = match fault::is_full(&e) {
                 true => (Stage::Waiting, fault::NO_SPACE),
                 false => (Stage::Failed, fault::FAILED),
@@ -149,7 +151,7 @@ impl Termination {
     }
 }
 
-/// Leaves the last words where the kubelet looks for them, whatever ends the process.
+/// Writes the termination message early, so that the kubelet finds it however the process ends.
 pub(crate) fn leave(report: &Report) {
     Termination::open().write(report);
 }

@@ -1,22 +1,23 @@
-//! What the cluster says about registries, as the files that a registry's settings are read from. They are in the job, for no
-//! pod can mount a ConfigMap of another namespace; and they name one another by path (`ca = "corp.pem"`).
+//! The cluster's settings of registries, written to files. They are in the job, since a pod cannot mount a
+//! ConfigMap of another namespace; and they refer to one another by path (`ca = "corp.pem"`).
 
 use api::job::Registry;
 use cdi::{Error, Result};
 use guard::folder::{Parents, ensure_private};
 use std::path::{Path, PathBuf};
 
-/// The file that leads to all others.
+/// The main file, which refers to the others.
 const MAIN: &str = "registries.toml";
 
-/// Writes what a job says of its registry into a folder of this process alone. Gives the file of settings, where there is one.
+/// Writes a job's settings of its registry to a folder of this process. Returns the main file, if there is
+/// one.
 pub(crate) fn write(registry: Option<&Registry>) -> Result<Option<PathBuf>> {
     let Some(registry) = registry.filter(|registry| registry.settings.contains_key(MAIN)) else {
         return Ok(None);
     };
     let folder = std::env::temp_dir().join(format!("cdi-registries-{}", std::process::id()));
     let cannot = |e| Error::io(format!("cannot write settings of registries to {}", folder.display()), e);
-    // What another process of this number left is not ours.
+    // A folder of an earlier process with the same ID is removed.
     match std::fs::remove_dir_all(&folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(cannot(e)),
         _ => {}

@@ -1,5 +1,5 @@
-//! Taking a name for a target, and deciding with its journal where to begin. The name is taken before the first byte is
-//! fetched, so that a target that cannot be written costs nobody an hour.
+//! The claim of a target's name, and the decision, by its journal, where to begin. The name is claimed before
+//! the first byte is fetched, so that an unwritable target fails at once.
 
 use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
 use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, may_resume};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
-/// A target name that is ours: examined, and locked against a second run. Nothing has been changed.
+/// A claimed target name: examined, and locked against a second run. Nothing has been changed.
 pub struct Claim {
     folder: Arc<dyn Folder>,
     names: Names,
@@ -28,17 +28,17 @@ pub struct Claim {
 
 /// A target that is ready for data.
 pub struct Started<T = FileTarget> {
-    /// Where the data goes.
+    /// The target of the data.
     pub target: T,
-    /// Where the marks go.
+    /// The journal of the marks.
     pub journal: Journal,
-    /// Where to go on; `None` is the beginning.
+    /// The mark to continue from; `None` is the beginning.
     pub mark: Option<Mark>,
-    /// Why an earlier run was thrown away, if one was.
+    /// The reason why an earlier run was dropped, if one was.
     pub anew: Option<String>,
 }
 
-/// Removes an empty `.partial` that came to nothing: a claim that was dropped, a start that failed.
+/// Removes an empty `.partial` after a claim that was dropped, or a start that failed.
 struct Tidy {
     folder: Arc<dyn Folder>,
     partial: OsString,
@@ -46,8 +46,9 @@ struct Tidy {
 }
 
 impl Claim {
-    /// Refuses what cannot become a disk: a link, a folder, a device, a file that is in use, a name that another run
-    /// is writing, a place without write permission; with [`Mode::Always`] also a `.partial` that is not ours.
+    /// Refuses a name that cannot become a disk: a link, a folder, a device, a file that is in use, a name
+    /// that another run is writing, a place without write permission; with [`Mode::Always`] also another
+    /// user's `.partial`.
     pub fn take(path: &Path, mode: Mode) -> Result<Self> {
         let (folder, name) = split(path)?;
         let folder = RealFolder::open(folder)?;
@@ -68,7 +69,7 @@ impl Claim {
         Ok(Claim { folder, names, tidy, file, replaced, created })
     }
 
-    /// Goes on with the earlier run where that is safe and wanted, or starts anew.
+    /// Continues the earlier run if that is safe and requested, or starts anew.
     pub fn start(self, options: FileOptions, job: &Conversion, mode: Mode) -> Result<Started> {
         let partial = self.file.identity().map_err(|e| self.failed("cannot examine", e))?;
         let before = if self.created {
@@ -79,7 +80,8 @@ impl Claim {
         let doubt = self.file.doubt().map_err(|e| self.failed("cannot examine", e))?;
         match may_resume(&before, job, mode, doubt.as_deref()) {
             Resume::Go(mark) => {
-                // What lies behind the mark is written again, and must not meet pages that an earlier run could not write.
+                // Data behind the mark is written again, and must not meet pages that an earlier run could
+                // not write.
                 self.file.drop_cache();
                 let journal = Journal::reopen(self.folder.clone(), &self.names.journal, &partial)?;
                 let target = self.go_on(options)?;
@@ -89,7 +91,7 @@ impl Claim {
                 let target = self.start_anew(options)?;
                 let partial = target.file.identity().map_err(|e| target.failed("cannot examine", e))?;
                 let journal = Journal::create(target.folder.clone(), &target.names.journal, job, partial)?;
-                // Both names must be durable before the first mark speaks of them.
+                // Both names must be durable before the first mark refers to them.
                 target
                     .folder
                     .sync()
@@ -109,7 +111,7 @@ impl Claim {
 
     /// Starts anew, without a journal.
     pub fn start_anew(mut self, options: FileOptions) -> Result<FileTarget> {
-        // The old journal's marks must be gone for good before the data they speak of goes.
+        // The old marks must be gone durably before their data is dropped.
         let removed = journal::remove(&*self.folder, &self.names.journal);
         let was_there = removed.map_err(|e| {
             let journal = self.folder.path(&self.names.journal);
@@ -124,7 +126,7 @@ impl Claim {
         self.ready(options, Zeros::Free)
     }
 
-    /// A new file in place of the one that was found, which stays locked until the new one is.
+    /// Creates a new file in place of the existing one, which stays locked until the new one is.
     fn renew(&mut self) -> Result<()> {
         let partial = &self.names.partial;
         self.folder.remove(partial).map_err(|e| self.failed("cannot remove", e))?;
@@ -167,14 +169,14 @@ impl Claim {
         })
     }
 
-    /// Checks the free space, sets the length, reserves.
+    /// Checks the free space, sets the length, reserves blocks.
     fn make_room(&self, options: FileOptions) -> Result<()> {
         let path = self.folder.path(&self.names.target);
         let has = self.file.allocated().map_err(|e| self.failed("cannot examine", e))?;
         let needed =
             if options.preallocate { options.size.unwrap_or(0).max(options.needed) } else { options.needed };
         let needed = needed.saturating_sub(has);
-        // Some network file systems do not tell; the write will.
+        // Some network file systems do not report it; then a write will fail.
         let free = self.folder.free().unwrap_or(u64::MAX);
         if needed > free {
             let what = format!(
@@ -203,8 +205,8 @@ impl Claim {
     }
 }
 
-/// Removes what an ended run left beside `path`, where going on makes no sense (the input was refused). Refused while
-/// a run is writing it.
+/// Removes the files of an ended run beside `path`, if continuing makes no sense (the input was refused).
+/// Refused while a run is writing them.
 pub fn discard(path: &Path) -> Result<()> {
     let (folder, name) = split(path)?;
     let folder = RealFolder::open(folder)?;
