@@ -42,14 +42,14 @@ pub(in super::super) fn choose_way(
     Ok(ChosenWay { annotations, data_source: way.data_source(&cloned.name), outcome })
 }
 
-/// Nothing may write to a PVC that the storage is about to clone.
+/// Plan that requires that no pod writes to a PVC which the storage is about to clone.
 fn require_no_writer(request: &Request<'_>, source: &PersistentVolumeClaim) -> Result<Plan, Stop> {
     if let Some(stop) = in_use(request, source) {
         return Err(stop);
     }
     let mut plan = Plan::default();
     let failed = request.world.failures.get(&request.key());
-    // While the next try waits nothing is made, and so nothing is asked.
+    // During a pause before the next attempt nothing is created, so the check is not needed.
     if failed.is_none_or(|failed| failed.retry <= request.now) {
         plan.unused(&source.meta);
     }

@@ -1,33 +1,39 @@
 //! Clones: a DataVolume that is filled from another PVC, of its own namespace or of another one.
 //!
 //! ```text
-//!  spec.source.pvc ───────────────────────┐                          ┌─ copy       source pod ──TLS──► importer pod
-//!  spec.sourceRef ─► DataSource ─► PVC ───┴─► may it? ─► is it ready? ┤             (serve, pod)        (fill, as an import)
-//!                    (once: the answer stands on the PVC)             ├─ csi-clone  PVC with dataSource: no pod
-//!  spec.source.snapshot ──────────────────────────────────────────────┴─ snapshot   PVC with dataSource: no pod
+//!  spec.source.pvc ───────────────────────┐                                  ┌─ copy       source pod ──TLS──► importer pod
+//!  spec.sourceRef ─► DataSource ─► PVC ───┴─► permitted? ─► is it complete? ─┤             (serve, pod)        (fill, as an import)
+//!                    (once: the PVC is recorded on the target)               ├─ csi-clone  PVC with dataSource: no pod
+//!  spec.source.snapshot ─────────────────────────────────────────────────────┴─ snapshot   PVC with dataSource: no pod
 //!
-//!  source   what is cloned, and whether that can be now      permit  who may clone from another namespace
-//!  way      which of the three ways, and why not another     serve   the source pod: made, made known, made anew
-//!  choose   the way of a PVC that is about to be made
-//!  pod      the source pod as an object                      reader  a source pod that nobody reads from is let go of
+//!  source   the source of a clone, and its readiness         permit  the right to clone from another namespace
+//!  way      the three ways of cloning, and reasons           serve   the source pod: created, published, replaced
+//!  choose   the way of a PVC that is about to be created
+//!  pod      the source pod as an object                      reader  a source pod without a reader is deleted
 //! ```
 //!
-//! **Steps.** [`resolve`] finds what is cloned and whether that can be now, [`choose_way`] how, and [`serve`] sees to the source pod. Each
-//! returns an outcome, which ends up in the one of the walk (`datavolume::reconcile`).
-//! **Flow.** Before there is a PVC, the clone waits until its source can be cloned; the PVC then has its size, and notes what it is a
-//! clone of. The source pod is made when the target may be written, and the importer pod when the source pod answers. All that is
-//! said is said of the target's DataVolume.
-//! **Guarantees.** Nothing of another namespace is told or read, and nothing but a DataSource looked at, before it is verified that who
-//! made the DataVolume may clone there; and again before each source pod. While a source pod reads a PVC, or a storage clones it,
-//! nothing is written to the PVC: no VMI starts on it ([`crate::vmi`]) and no pod fills it. A storage is asked to clone a PVC when
-//! nobody writes to the PVC. Source pods outlive neither their target nor their source: whichever goes, they go.
-//! **Bounds.** Of one source PVC there are [`serve::PLACES`] source pods, which namespaces share. One that is not ready, or that no
-//! importer pod reads from, goes ([`reader`]), and VMs of its namespace may start. A clone that waits is looked at after [`LOOK`], and
-//! the less often the longer it has waited, up to [`RARELY`].
-//! **Assumptions.** Who may write in the namespace of the source may do with its disk what they like, also lie to its clones: to the
-//! importer what comes is foreign bytes. Who may write in that of the target can show themselves to the source pod as the importer.
-//! **Caveats.** A clone token holds as long as virt-api's public key is known: a clone that waits for a month has to be made anew, and
-//! says so (`CloneTokenExpired`). Who may clone a PVC can keep its VMs waiting by one clone after another.
+//! **Steps.** [`resolve`] finds the source and checks if it can be cloned now, [`choose_way`] chooses the
+//! way, and [`serve`] manages the source pod. Each returns an outcome, which becomes part of the outcome of
+//! `datavolume::reconcile`.
+//! **Flow.** Before there is a PVC, the clone waits until its source can be cloned. The PVC then gets the
+//! size of the source, and an annotation with the source. The source pod is created when the target may be
+//! written, and the importer pod when the source pod answers. All conditions and events are those of the
+//! target's DataVolume.
+//! **Guarantees.** Of another namespace only a DataSource is read, and nothing is reported, before the right
+//! of the DataVolume's author to clone there is verified. The right is verified again before each source pod.
+//! While a source pod reads a PVC, or the storage clones it, nothing is written to the PVC: no VMI starts on
+//! it ([`crate::vmi`]) and no pod fills it. The storage is asked to clone a PVC only when no pod writes to
+//! it. A source pod is deleted with its target and with its source.
+//! **Bounds.** One source PVC has at most [`serve::PLACES`] source pods, which namespaces share. A source pod
+//! that is not ready, or that no importer pod reads from, is deleted ([`reader`]), and VMs of its namespace
+//! may start. A clone that waits is checked after [`LOOK`], and the less often the longer it has waited, up
+//! to [`RARELY`].
+//! **Assumptions.** A user who may write in the namespace of the source controls its disk, and may serve
+//! false data to its clones: the importer treats the data as untrusted. A user who may write in the namespace
+//! of the target can pose as the importer to the source pod.
+//! **Caveats.** A clone token is valid as long as virt-api's public key is known. A clone that waits for a
+//! month has to be created again, and says so (`CloneTokenExpired`). A user who may clone a PVC can keep its
+//! VMs waiting by one clone after another.
 
 mod choose;
 mod permit;
@@ -56,9 +62,9 @@ use jiff::{SignedDuration, Timestamp};
 /// Reason and message of a clone that does not go on.
 #[derive(Clone, Debug)]
 pub(super) enum Stop {
-    /// It may later.
+    /// The clone may become possible later: reason and message.
     Waits(&'static str, String),
-    /// No time mends that.
+    /// The clone can never become possible: reason and message.
     Never(&'static str, String),
 }
 

@@ -1,25 +1,28 @@
-//! Who may clone a PVC of another namespace: whoever may create `datavolumes/source` there. virt-api asks the API server when a
-//! DataVolume is made, and signs that it was answered yes; here that is verified.
+//! The right to clone a PVC of another namespace: the right to create `datavolumes/source` there. virt-api
+//! asks the API server when a DataVolume is created, and signs a token if the answer is yes. The token is
+//! verified here.
 //!
 //! ```text
-//!  the webhook stood when the DataVolume was made?      else anybody could have written the annotation
+//!  the webhook existed when the DataVolume was created? otherwise any client could have written the annotation
 //!  a key of ours has signed the token?                  ConfigMap cdi-api-signing-key
-//!  of this source and this target, made in its time?    serve::token::verify_clone
-//!  or of the DataSource that the DataVolume names?      it leads to this PVC now, and the PVC is of the DataSource's own namespace
+//!  for this source and target, created in its time?     serve::token::verify_clone
+//!  or for the DataSource that the DataVolume names?     it points to this PVC now, and the PVC is of the DataSource's own namespace
 //! ```
 //!
-//! **A DataSource that led nowhere** when the DataVolume was made: its maker may clone every PVC of the namespace of the DataSource.
-//! Where the DataSource leads to is looked at before each source pod, so whoever writes its name over on the PVC gains nothing, and
-//! neither does whoever turns it to another namespace.
+//! **A DataSource that pointed to nothing** when the DataVolume was created: the author of the DataVolume may
+//! clone every PVC of the namespace of the DataSource. The DataSource is resolved again before each source
+//! pod. So overwriting its name on the PVC gains nothing, and neither does pointing the DataSource to another
+//! namespace.
 //!
-//! **Labels.** A VM may take its instance type from what its disk is cloned from. Of another namespace that is read where the disk is
-//! such a clone, and the right to it is verified as for a source pod ([`far_clone`]).
+//! **Labels.** A VM may take its instance type from the source of its disk. In another namespace that is read
+//! only if the disk is a clone of it, and the right to it is verified as for a source pod ([`far_clone`]).
 //!
-//! virt-api answers the paths of the webhook configurations alone, but those are known to all who may read them, so a review may be made up.
-//! So a token counts only in a DataVolume that the API server showed to virt-api when it was made: there the webhook has taken away
-//! what its maker wrote, and an admission policy of the installation lets nobody write the annotation afterwards. The configuration with
-//! that webhook has no others than those about kinds of CDI. It is deleted while another CDI operator is there, whose webhooks would
-//! let a token of somebody's own stand: so its age says since when virt-api was asked.
+//! virt-api answers only on the paths of the webhook configurations, but every client that may read those
+//! knows the paths, so a review may be forged. So a token counts only in a DataVolume that the API server
+//! showed to virt-api when it was created. The webhook then removes the annotation if the author wrote it,
+//! and an admission policy of the installation denies later changes of it. The configuration with that
+//! webhook has only webhooks about kinds of CDI. It is deleted while another CDI operator is present, whose
+//! webhooks would keep a forged token. So its creation time says since when virt-api was asked.
 
 use super::super::request::Request;
 use super::{Stop, source};
@@ -131,8 +134,8 @@ pub(crate) struct FarClone<'a> {
     name: &'a str,
 }
 
-/// What a DataVolume clones from another namespace: what its own PVC says that it is a clone of, where the token of the DataVolume is
-/// for that. Nothing before there is that PVC, and without the right.
+/// The source in another namespace that a DataVolume clones, as recorded on its own PVC. `None` before there
+/// is a PVC, and if the token of the DataVolume does not permit it.
 pub(crate) fn far_clone<'a>(
     world: &'a World,
     volume: &'a DataVolume,
@@ -147,12 +150,13 @@ pub(crate) fn far_clone<'a>(
 }
 
 impl FarClone<'_> {
-    /// It is a clone of this PVC.
+    /// True if this PVC is the source.
     pub(crate) fn is_of(&self, namespace: &str, name: &str) -> bool {
         (self.namespace, self.name) == (namespace, name)
     }
 
-    /// Its maker named this DataSource, of the namespace that they may clone from, or one that leads to what they may clone.
+    /// True if the DataVolume names this DataSource, and the DataSource is in the namespace of the source or
+    /// resolves to the source.
     pub(crate) fn is_by(&self, namespace: &str, name: &str) -> bool {
         let leads_here = || {
             let found = datasource::resolved(self.request.world, namespace, name).ok();
@@ -165,7 +169,7 @@ impl FarClone<'_> {
     }
 }
 
-/// The clone has to be made again, by somebody who may.
+/// The key of the token is gone, so the clone has to be created again by a user who may.
 fn forgotten() -> Stop {
     let (group, plural, part) = RIGHT;
     Stop::Waits(

@@ -1,4 +1,4 @@
-//! A source pod that nobody reads from: it goes, so that the VMs of its namespace may start.
+//! Deletes a source pod without a reader, so that the VMs of its namespace may start.
 //!
 //! ```text
 //!  source pod made ──► ready ──► an importer pod runs, and reads: it stays
@@ -9,18 +9,19 @@
 //!      └──────────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Whether the importer pod starts, and what it does, is in the hands of the target's namespace (its quota, its image secrets, its
-//! StorageClass), and what waits meanwhile are VMs of another one. After a reader that broke off, the pause before the next one counts
-//! for nothing.
+//! The target's namespace decides if the importer pod starts and what it does (quota, image pull Secrets,
+//! StorageClass), while VMs of another namespace wait. After a reader that broke off, the pause before the
+//! next source pod does not count.
 //!
-//! **Who says that it reads.** The source pod, by the bytes that it has sent: the importer pod is the tenant's. An importer whose own
-//! count moves may write zeros where nothing is sent, and is believed for that, but not for longer than [`STILL_AT_MOST`].
-//! **State.** When the source pod went is when the condition Running began to say so; how often, its DataVolume counts as restarts.
-//! Whoever may write the status of the DataVolume may write that: a time that is still to come is not ours and counts for nothing, and
-//! a source pod that has sent nothing for [`STILL_AT_MOST`] goes, whenever a reader is said to have ended. Between two source pods they
-//! may make the pause as short as the first one.
-//! **Caveats.** While nothing is known of what a source pod sends (it cannot be asked), it stays until its deadline. An importer that reads
-//! a little now and then stays too.
+//! **Evidence of reading.** The source pod reports the bytes that it has sent, because the importer pod
+//! belongs to the tenant. An importer whose own count moves may be writing zeros while nothing is sent. That
+//! is accepted, but not for longer than [`STILL_AT_MOST`].
+//! **State.** The condition Running records when the source pod was deleted; the DataVolume counts deletions
+//! as restarts. A user who may write the status of the DataVolume may forge both. So a time in the future is
+//! ignored, and a source pod that has sent nothing for [`STILL_AT_MOST`] is deleted, whenever a reader is
+//! said to have ended. Such a user may make the pause between two source pods as short as the first one.
+//! **Caveats.** While the sent bytes of a source pod are unknown (it does not answer), it stays until its
+//! deadline. An importer that reads a little now and then stays too.
 
 use super::super::claim_annotations::running;
 use super::super::outcome::Outcome;
@@ -31,7 +32,7 @@ use cluster_model::conditions::stamp;
 use cluster_model::objects::{PersistentVolumeClaim, Pod, Work, names};
 use jiff::{SignedDuration, Timestamp};
 
-/// The reason of a clone whose source pod went because nobody read from it.
+/// Reason if the source pod was deleted because it had no reader.
 pub(super) const UNREAD: &str = "CloneNotStarted";
 /// The reason of a clone whose source pod went because its reader read nothing.
 pub(super) const STALLED: &str = "CloneStalled";
@@ -39,7 +40,8 @@ pub(super) const STALLED: &str = "CloneStalled";
 const STARTS: SignedDuration = SignedDuration::from_mins(10);
 /// The time that a source pod waits for a reader.
 const IDLE: SignedDuration = SignedDuration::from_mins(5);
-/// How long a reader may stand still; and how long nothing may be sent to one that says it does not.
+/// Time after which a reader without progress is stopped, and the time without sent bytes for a reader that
+/// reports progress.
 const STILL: SignedDuration = SignedDuration::from_mins(30);
 const STILL_AT_MOST: SignedDuration = SignedDuration::from_hours(2);
 /// The time after which there is another source pod, in seconds: the first, and the longest.
@@ -92,7 +94,7 @@ fn let_go_until(
     (Outcome::default().deletes(importer).again(until), Stop::waits(reason, message))
 }
 
-/// Until when there is no other source pod, where that is what was said last: with its reason and its sentence.
+/// Reason and message of the last deletion of a source pod, and the end of the pause before the next one.
 fn is_let_go_until(request: &Request<'_>) -> Option<(&'static str, String, Timestamp)> {
     let said = running(&request.status)?;
     let reason = [UNREAD, STALLED].into_iter().find(|reason| said.reason.as_deref() == Some(*reason))?;

@@ -1,21 +1,25 @@
-//! The source pod of a copy: it shows the disk to the importer pod, and to nobody else.
+//! The source pod of a copy. It serves the disk to the importer pod alone.
 //!
 //! ```text
-//!  nobody writes to the source? ─► pod ─► Secret, Service, Secret of the importer, note on the target ─► ready
+//!  no pod writes to the source? ─► pod ─► Secret, Service, Secret of the importer, note on the target ─► ready
 //!        ▲                         │ gone, ended, its certificate is about to end                          │
 //!        └─────────────────────────┘                                            the importer pod is made ◄─┘
 //! ```
 //!
-//! **Guarantees.** The pod is the first that is made and the last that is deleted, and it alone is followed: whatever else is left of
-//! a plan that broke off is made, or taken away, as long as the pod is there. What is made known to the target is noted by the
-//! pod's uid. Until the importer pod is there, a source to which somebody writes after all is let go of.
-//! **Places.** Of one PVC there are no more than [`PLACES`] source pods, and a namespace gets another one where more places are free than
-//! it has: one alone gets half of them, and for a namespace that has none there is one left, whoever came before it.
-//! **Deadlines.** A source pod ends before its certificate, and the next one serves the same version: a clone into a file system goes on.
-//! Nothing goes on on a device, which has no journal. So a device is served for the whole life of a certificate ([`DEVICE`]); a clone
-//! that had that time and is not done has failed, and does not begin anew for ever.
-//! **Owners** are of the same namespace. So the pod goes with its source by itself, and Secret and Service with the pod; that the pod goes
-//! with its target is decided under the key of the target, which its annotation says.
+//! **Guarantees.** The pod is the first object that is created and the last that is deleted, and only the pod
+//! is watched. Other objects of a plan that broke off are completed, or deleted, as long as the pod is there.
+//! The record on the target has the pod's uid. Until the importer pod exists, the source pod is deleted if
+//! another pod writes to the source.
+//! **Places.** One PVC has at most [`PLACES`] source pods, and a namespace gets another one if more places
+//! are free than it has. A single namespace gets half of them, and one place is left for a namespace that has
+//! none, regardless of the order.
+//! **Deadlines.** A source pod ends before its certificate, and the next one serves the same version. So a
+//! clone into a file system continues. A clone onto a device cannot continue, because a device has no
+//! journal. So a device is served for the whole life of a certificate ([`DEVICE`]). A clone that is not
+//! complete in that time has failed, and does not begin again for ever.
+//! **Owners** are of the same namespace. So the garbage collector deletes the pod with its source, and Secret
+//! and Service with the pod. The deletion of the pod with its target is decided under the key of the target,
+//! which is in its annotation.
 
 use super::super::fill::not_running_since;
 use super::super::outcome::Outcome;
@@ -48,7 +52,7 @@ const TOO_LONG: &str = "CloneTooLong";
 
 /// The state of the source pod.
 pub(in super::super) enum Served<'a> {
-    /// The pod answers.
+    /// The source pod serves the disk.
     Ready,
     /// The pod does not answer yet: reason and message.
     Waits(String, String),
@@ -259,13 +263,13 @@ fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Optio
     Some(Stop::Waits("CloneSourceBusy", message))
 }
 
-/// The certificates of both ends, and the Service. Those beside the pod go with the pod, also where nobody looks; while those
-/// of an earlier pod are there, nothing is made.
+/// The certificates of both ends, and the Service. The objects in the pod's namespace are deleted with the
+/// pod by the garbage collector. While those of an earlier pod exist, nothing is created.
 fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installation: &str) -> Plan {
     let mut plan = Plan::default();
     let (namespace, name) = at(pod);
     let mut of_pod = owner::reference(Kind::Pod, &pod.meta);
-    // Who makes an owner wait must be permitted to change it.
+    // `blockOwnerDeletion` needs the right to update the owner.
     of_pod["blockOwnerDeletion"] = json!(false);
     let uid = target.meta.uid.clone().unwrap_or_default();
     let labels = pod::labels(&uid, &name);

@@ -1,17 +1,19 @@
-//! The source of a clone: the PVC that a DataVolume names, or that its DataSource names; and the reasons why it cannot be cloned yet.
+//! The source of a clone: the PVC that a DataVolume or its DataSource names, and the reasons why it cannot be
+//! cloned yet.
 //!
 //! | the source | the clone |
 //! |---|---|
-//! | of another namespace, and no right is shown | waits, and learns nothing of the source |
-//! | what a DataSource of another namespace leads to, and it leads nowhere, or no right is shown | waits, and learns not which of these |
-//! | not there, not bound, not filled, being deleted | waits; when bytes of it were copied: has failed |
-//! | being deleted, and a source pod that runs reads it | goes on: the PVC stays as long as the pod |
-//! | of an archive | has failed |
+//! | in another namespace, and the right is not shown | waits, and does not learn anything about the source |
+//! | the target of a DataSource of another namespace, which does not exist, or the right is not shown | waits, and does not learn which of these |
+//! | missing, not bound, not filled, being deleted | waits; fails if bytes of it were copied |
+//! | being deleted, and a running source pod reads it | continues: the PVC stays as long as the pod |
+//! | holds an archive | fails |
 //!
-//! A DataSource is looked at once: what it led to when the PVC was made stands in an annotation of the PVC. Whoever changes that
-//! names a source that has to be permitted like any other. Where that source goes before the first byte was copied (a newer image has
-//! taken its place), the DataSource is followed again, and noted anew; not for a clone that the storage makes, whose PVC names its source
-//! for ever.
+//! A DataSource is resolved once: its target at the creation of the PVC is recorded in an annotation of the
+//! PVC. A user who changes that annotation names a source that has to be permitted like any other. If that
+//! source disappears before the first byte was copied (a newer image has taken its place), the DataSource is
+//! resolved and recorded again. This does not hold for a clone by the storage, whose PVC names its source
+//! permanently.
 
 use super::super::outcome::Outcome;
 use super::super::request::Request;
@@ -152,9 +154,9 @@ fn permitted_source<'a>(
     Ok(Found::Claim(namespace, name, source))
 }
 
-/// The one word on a DataSource of another namespace: whether it is there, whether it is ready, and where it leads to is nobody's
-/// business who may not clone that ([`holds_token_of`] checks that). Nothing where the DataVolume names none, or was permitted
-/// when its PVC was made.
+/// The only message about a DataSource of another namespace. A user who may not clone from it must not learn
+/// if it exists, if it is ready, and where it points to ([`holds_token_of`] checks the right). `None` if the
+/// DataVolume names no such DataSource, or was permitted when its PVC was created.
 fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
     let (home, source) = far_source(request)?;
     let (group, plural, part) = clones::RIGHT;
@@ -210,8 +212,8 @@ fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result
     Stop::waits(NO_DATA_SOURCE, message)
 }
 
-/// What the DataSource led to when this PVC was made is gone, and not a byte of it was copied: the DataSource may lead to another one
-/// by now. The storage was told once and for all.
+/// True if the recorded source is gone and nothing of it was copied, so that the DataSource is resolved
+/// again. Not for a clone by the storage, which cannot change its source.
 fn is_left(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
     let refers = request.volume.spec.source_ref.is_some() && request.volume.spec.source.is_none();
     let Some((namespace, name)) = noted(target).filter(|_| refers) else { return false };

@@ -1,4 +1,5 @@
-//! Which way a PVC is cloned: by its storage, where that can, or by two pods that copy it; and why not by its storage.
+//! The ways to clone a PVC: by its storage, if that is possible, or by two pods that copy it. Also the
+//! reasons against cloning by the storage.
 //!
 //! | reason | the storage does not clone it, because |
 //! |---|---|
@@ -18,16 +19,16 @@ use cluster_model::objects::{Kind, PersistentVolumeClaim, StorageClass, World};
 /// A way to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Way {
-    /// Two pods copy it. Why the storage does not clone it: a word; empty where nobody wants it to.
+    /// Two pods copy it. The reason against cloning by the storage; empty if a setting asks for a copy.
     Copy(String),
     /// The CSI driver of the storage does.
     Csi,
-    /// It is made from a VolumeSnapshot.
+    /// Created from a VolumeSnapshot.
     Snapshot,
 }
 
 impl Way {
-    /// As the annotation of a PVC says it.
+    /// Value of the annotation of the PVC.
     pub(in super::super) fn name(&self) -> &'static str {
         match self {
             Way::Copy(_) => "copy",
