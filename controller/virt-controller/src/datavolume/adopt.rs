@@ -1,34 +1,36 @@
-//! A PVC that was there before its DataVolume: when it is taken as it is, and nothing is written to it.
+//! Adoption of a PVC that existed before its DataVolume: the PVC is used as it is, and nothing is written to
+//! it.
 //!
 //! ```text
 //!  PVC of that name, without a controlling owner
-//!    ├─ storage.populatedFor: NAME on it             a backup brought it back, with the content of that DataVolume
-//!    ├─ allowClaimAdoption: "true" on it             somebody says so
+//!    ├─ storage.populatedFor: NAME on it             a backup restored it, with the content of that DataVolume
+//!    ├─ allowClaimAdoption: "true" on it             a user permits it
 //!    │     └─► owner reference ─► Succeeded, without a pod
 //!    └─ else ─► ErrResourceExists
 //! ```
 //!
-//! The PVC itself says so: a DataVolume is quickly made, and a PVC goes with its owner. An admission policy holds
-//! virt-controller to the same two annotations. With `storage.prePopulated` on the DataVolume no PVC is made: the DataVolume
-//! waits for one.
+//! The permission is an annotation of the PVC, because a DataVolume is quickly created, and a PVC is deleted
+//! with its owner. An admission policy holds virt-controller to the same two annotations. With
+//! `storage.prePopulated` on the DataVolume no PVC is created: the DataVolume waits for one.
 //!
 //! ```text
 //!  DataVolume: finalizer ─► PVC: owner, note ─► is the DataVolume there, and not deleted? ─► Succeeded ─► note and finalizer go
 //!                                                   └─ it is deleted: the PVC has its owners as before ─► finalizer goes
 //! ```
 //!
-//! With `storage.checkStaticVolume` on the DataVolume a PVC is made for the PersistentVolume that is reserved for it, and taken as it
-//! is too.
+//! With `storage.checkStaticVolume` on the DataVolume, a PVC is created for the PersistentVolume that is
+//! reserved for it, and is adopted too.
 //!
-//! **Guarantees.** A PVC that somebody else looks after is never taken, nor one that a pod of ours still writes to, nor one whose
-//! disk is not whole. A DataVolume takes a PVC once: what somebody took away from one that has succeeded or failed (`kubectl delete
-//! dv --cascade=orphan`) stays away. A PVC that is owned by what is gone goes, too: so a finalizer holds the DataVolume until it is
-//! known that nobody deleted it before it had the PVC; where somebody did, the PVC is given back ([`ends`]), also while another
-//! installation fills the disks, or nobody does. The uids of objects that a
-//! backup brought back are new: nothing here compares one with an older one.
-//! **Caveats.** A DataVolume that is deleted after it says `Succeeded` takes the PVC along, as every other one does; and so does one that
-//! is deleted in that moment with `--cascade=foreground`. What is in a PVC that is taken nobody looks at, nor whether it is as large as
-//! the DataVolume asks for.
+//! **Guarantees.** A PVC with another controlling owner is never adopted, nor one that a pod of ours still
+//! writes to, nor one whose disk is incomplete. A DataVolume adopts a PVC once: a PVC that a user took away
+//! from a DataVolume that has succeeded or failed (`kubectl delete dv --cascade=orphan`) stays away. A PVC
+//! whose owner is deleted is deleted too. So a finalizer holds the DataVolume until it is known that it was
+//! not deleted before it had the PVC. If it was, the PVC is given back ([`ends`]), also while another
+//! installation or none fills the disks. Objects that a backup restored have new uids: nothing here compares
+//! one with an older one.
+//! **Caveats.** A DataVolume that is deleted after it says `Succeeded` takes the PVC along, as every other
+//! one does. So does one that is deleted in that moment with `--cascade=foreground`. Neither the content of
+//! an adopted PVC nor its size is checked.
 
 use super::claim_name;
 use super::outcome::Outcome;

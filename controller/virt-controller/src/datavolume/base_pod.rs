@@ -16,7 +16,7 @@ pub(crate) struct BasePod<'a> {
     pub(crate) world: &'a World,
     pub(crate) name: &'a str,
     pub(crate) namespace: Option<&'a str>,
-    /// The owner reference.
+    /// Owner reference of the pod.
     pub(crate) owner: Value,
     /// The work, as the label has it.
     pub(crate) work: &'a str,
@@ -57,7 +57,7 @@ pub(crate) fn container(world: &World, name: &str, verb: &str, mut env: Vec<Valu
     container
 }
 
-/// The pod.
+/// Pod with the settings that all worker pods share.
 pub(crate) fn pod(parts: BasePod<'_>) -> Value {
     let BasePod { world, name, namespace, owner, work, fetches, attempt, mut labels, container, volumes } =
         parts;
@@ -70,7 +70,7 @@ pub(crate) fn pod(parts: BasePod<'_>) -> Value {
             "runAsUser": USER,
             "runAsGroup": USER,
             "fsGroup": USER,
-            // A volume with a million files is not walked for a group that it has.
+            // The kubelet need not walk a volume with a million files if its group is already right.
             "fsGroupChangePolicy": "OnRootMismatch",
             "runAsNonRoot": true,
             "seccompProfile": {"type": "RuntimeDefault"},

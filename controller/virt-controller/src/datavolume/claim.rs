@@ -37,7 +37,7 @@ const FILE_SYSTEM: &str = "Filesystem";
 /// The PVC that a DataVolume asks for, with everything filled in.
 #[derive(Debug)]
 pub(super) struct RequestedClaim<'a> {
-    /// Its spec, as the PVC will have it.
+    /// Spec of the PVC to create.
     pub(super) spec: ClaimSpec,
     /// The class it will be of, if one is known.
     pub(super) class: Option<&'a StorageClass>,

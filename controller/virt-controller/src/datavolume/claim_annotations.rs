@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  import   storage.pod.phase, .restarts
-//!  upload   these, storage.pod.ready, storage.uploadPodName, storage.condition.running (.reason, .message)
-//!           these of an import, too, that is without a DataVolume
+//!  upload   the same, and storage.pod.ready, storage.uploadPodName, storage.condition.running (.reason, .message)
+//!           an import without a DataVolume has them too
 //!           without a DataVolume also storage.condition.running.since: there is no other record (standalone_claim.rs)
 //! ```
 //!
-//! `storage.pod.phase` becomes `Succeeded` when the disk is complete, whatever phases its pods had: one that made room for the
-//! next ends well too.
+//! `storage.pod.phase` becomes `Succeeded` when the disk is complete, regardless of the phases of its pods: a
+//! pod that was replaced counts as successful too.
 
 use api::cdi::annotations::{POD_NAME, POD_PHASE, POD_READY, POPULATED_FOR, POPULATOR_PROGRESS};
 pub(super) use api::cdi::annotations::{

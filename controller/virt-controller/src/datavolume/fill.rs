@@ -106,7 +106,7 @@ fn waits_for_pod(target: &Target<'_, '_>, pod: Option<&Pod>, reason: &str, messa
     }
 }
 
-/// The pod works.
+/// Outcome while the pod works.
 fn runs(target: &Target<'_, '_>, pod: Option<&Pod>, report: Option<&Report>) -> Outcome {
     let Target { request, claim, clone, .. } = *target;
     let outcome = match request.work {

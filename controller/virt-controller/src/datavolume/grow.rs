@@ -1,4 +1,4 @@
-//! A PVC that is too small for its image, and becomes larger.
+//! Expansion of a PVC that is too small for its image.
 //!
 //! ```text
 //!  worker: DataVolumeTooSmall, required ─► may it grow? ─► PVC: request, storage.grownFor ─► the pod goes ─► ExpansionInProgress
@@ -7,19 +7,19 @@
 //!                                          Failed, with the bytes that are missing                         the next pod
 //! ```
 //!
-//! | it grows | it does not |
+//! | expanded | not expanded |
 //! |---|---|
-//! | `spec.storage`, whose size is that of the disk | `spec.pvc`, which is taken as it stands |
-//! | the StorageClass has `allowVolumeExpansion` | it has not |
-//! | the first time | once more: the worker found another size, or the volume did not become what was asked for |
-//! | up to `resources.limits` of the DataVolume, or else 4 times what was asked for; and to what quotas admit | beyond that |
+//! | `spec.storage`, whose size is that of the disk | `spec.pvc`, which is used unchanged |
+//! | the StorageClass has `allowVolumeExpansion` | the StorageClass does not have it |
+//! | the first time | a second time: the worker found another size, or the volume did not reach the requested size |
+//! | up to `resources.limits` of the DataVolume, or else 4 times the request; and to what quotas admit | beyond that |
 //!
-//! **Guarantees.** A PVC never becomes smaller, and grows once, to the size that the worker found in the image and to nothing
-//! beyond; the next pod looks at the image anew, and at the volume.
-//! **Assumptions.** The worker's number is somebody's in the tenant's namespace, as the size in a DataVolume is: quotas and
-//! `limits` bound both. Not everywhere is there a quota: an image says its size in eight bytes, whatever is in it, and a PVC never
-//! becomes smaller. So one that nobody gave `limits` grows 4 times at most: far enough for a size that somebody misjudged, and not
-//! for one that an image made up.
+//! **Guarantees.** A PVC never shrinks, and is expanded once, to the size that the worker found in the image
+//! and not beyond. The next pod inspects the image and the volume again.
+//! **Assumptions.** The worker's number comes from the tenant's namespace, like the size in a DataVolume:
+//! quotas and `limits` bound both. Not every namespace has a quota, an image states its size in eight bytes
+//! regardless of its content, and a PVC never shrinks. So without `limits` a PVC grows to 4 times its request
+//! at most. That is enough for a misjudged size, and too little for a size that an image made up.
 
 use super::claim_name;
 use super::fill::Target;

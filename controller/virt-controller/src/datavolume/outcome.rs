@@ -61,7 +61,7 @@ struct Event {
 impl Outcome {
     // ── The status ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Sets a condition.
+    /// Sets a condition, in place of an earlier one of its type.
     pub(super) fn condition(
         mut self,
         kind: ConditionType,
@@ -118,7 +118,7 @@ impl Outcome {
         self.condition(ConditionType::Bound, status, reason, &message)
     }
 
-    /// There is no PVC of this request: condition Bound.
+    /// Condition Bound of a request whose PVC does not exist.
     pub(super) fn not_found(self) -> Outcome {
         self.condition(ConditionType::Bound, "False", "NotFound", "No PVC found")
     }
@@ -191,7 +191,7 @@ impl Outcome {
         self
     }
 
-    /// Sends an event.
+    /// Adds an event, to be sent after the status is written.
     pub(super) fn event(
         mut self,
         is_warning: bool,
@@ -209,7 +209,7 @@ impl Outcome {
         self
     }
 
-    /// This outcome, and then another one.
+    /// Adds another outcome. The other one wins where both set the same field.
     pub(super) fn and(mut self, other: Outcome) -> Outcome {
         for ConditionChange { kind, status, reason, message } in other.conditions {
             self = self.condition(kind, status, &reason, &message);

@@ -48,7 +48,7 @@ pub(super) struct WorkerInput<'a> {
     pub(super) consumer: Option<(&'a VirtualMachineInstance, &'a Machine)>,
     /// Pods before this one that did not end their work.
     pub(super) attempt: i64,
-    /// What the pod does. Of an upload: until when it waits for one, before its certificate ends.
+    /// Work of the pod. For an upload also the end of the wait for a client, before its certificate ends.
     pub(super) work: Work,
     pub(super) deadline: Option<Timestamp>,
     /// Settings of registries for the pod.
@@ -57,7 +57,7 @@ pub(super) struct WorkerInput<'a> {
     pub(super) clone: Option<job::Clone>,
 }
 
-/// The pod.
+/// Worker pod that fills the PVC.
 pub(super) fn pod(
     volume: &DataVolume,
     wanted: &RequestedClaim<'_>,
@@ -178,7 +178,7 @@ pub(crate) struct Tls {
     pub(crate) deadline: Option<Timestamp>,
 }
 
-/// A worker pod.
+/// Worker pod with a job and a PVC, for all kinds of work.
 pub(crate) fn worker(part: Part<'_>) -> Value {
     let Part { world, work, name, claim, job, is_block, attempt, labels, volumes: more, mut mounts, tls } =
         part;
@@ -307,8 +307,8 @@ impl References for Mounted {
 }
 
 impl Mounted {
-    /// What the node needs to pull the image: the Secret, and to be of the architecture, for it takes from the image what it runs
-    /// itself.
+    /// Settings that the node needs to pull the image: the Secret and the architecture. The kubelet takes the
+    /// variant of its own architecture.
     fn pull(&self, spec: &mut Value, volume: &DataVolume) {
         if let Some(name) = &self.pull_secret {
             let mut secrets = spec["imagePullSecrets"].as_array().cloned().unwrap_or_default();

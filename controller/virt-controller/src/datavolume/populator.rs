@@ -1,10 +1,11 @@
-//! A PVC with a `dataSourceRef` to one of our kinds: another one is filled in its place, and its volume is handed over.
+//! A PVC with a `dataSourceRef` to one of our kinds. Another PVC (the prime) is filled in its place, and its
+//! volume is handed over.
 //!
 //! ```text
 //!  target: PVC, dataSourceRef ─► VolumeImportSource, VolumeUploadSource, VolumeCloneSource
-//!    │ its class waits for a consumer: until a pod is scheduled (selected-node), or it is wanted at once
+//!    │ its class waits for a consumer: until a pod is scheduled (selected-node), or immediate binding is requested
 //!    ▼
-//!  prime-UID: PVC, owned by the target ─► filled, as a PVC without a DataVolume is (`request`)─► whole, and its pod is gone
+//!  prime-UID: PVC, owned by the target ─► filled, as a PVC without a DataVolume is (`request`)─► complete, and its pod is gone
 //!    │ annotations: repeated on the target                                                        │
 //!    ▼                                                                                            ▼
 //!  target is bound ─► prime is deleted          PV: claimRef prime ──► target, reclaim policy Retain, and what it was
@@ -13,16 +14,19 @@
 //!
 //! [`decide`] matches the state of a PVC and of its prime; each case returns the steps for it.
 //!
-//! **Why.** Provisioners leave a PVC alone whose `dataSourceRef` is of a kind that they do not know, and nothing mounts a PVC
-//! that is not bound: a pod may wait for the disk from the beginning, and sees it whole or not at all.
-//! **Guarantees.** A volume passes from `prime-UID` to the PVC of that uid and namespace alone, when no pod of ours is there any
-//! more and nobody's mounts the prime, for reading either (what is mounted is protected by its PVC, and the prime goes); each step
-//! looks at the version that was decided on. While it passes its policy is Retain: whatever becomes of the two PVCs, the volume is not
-//! reclaimed under the disk; afterwards, and where the target is gone, it has its own policy again, also when the KubeVirt object
-//! is gone, or the CDI object. An admission policy holds virt-controller to this.
-//! **Clones.** A VolumeCloneSource names a PVC of its own namespace, and the prime is filled as a DataVolume with `source.pvc` is: by a
-//! source pod and an importer pod ([`super::clone`]).
-//! **Caveats.** A VolumeCloneSource is never cloned by the storage, and one of a VolumeSnapshot is refused by name.
+//! **Why.** Provisioners ignore a PVC whose `dataSourceRef` is of a kind that they do not know, and no pod
+//! mounts a PVC that is not bound. So a pod may wait for the disk from the beginning, and sees it complete or
+//! not at all.
+//! **Guarantees.** A volume passes from `prime-UID` only to the PVC of that uid and namespace, and only when
+//! neither a pod of ours nor any other pod mounts the prime. That includes readers, since a PVC protects a
+//! volume while it is mounted, and the prime is deleted. Each step requires the version that was decided on.
+//! While the volume passes, its policy is Retain: whatever happens to the two PVCs, the volume is not
+//! reclaimed under the disk. Afterwards, and if the target is gone, it has its own policy again, also if the
+//! KubeVirt object or the CDI object is gone. An admission policy holds virt-controller to this.
+//! **Clones.** A VolumeCloneSource names a PVC of its own namespace, and the prime is filled like a
+//! DataVolume with `source.pvc`, by a source pod and an importer pod ([`super::clone`]).
+//! **Caveats.** A VolumeCloneSource is never cloned by the storage, and a VolumeCloneSource of a
+//! VolumeSnapshot is refused by name.
 
 use super::claim::{AT_ONCE, WORKER_OBJECT};
 use super::claim_annotations::{self, MESSAGE, REASON, RESTARTS, RUNNING};
@@ -207,7 +211,7 @@ fn may_begin(target: &Target<'_>) -> bool {
         || annotations.contains_key(AT_ONCE)
 }
 
-/// Makes the prime.
+/// Creates the prime, and reports it on the target.
 fn make_prime(target: &Target<'_>, settings: &PrimeSettings) -> Plan {
     let name = &target.prime_name;
     let mut plan = match target.failure() {

@@ -7,10 +7,12 @@
 //!  ConfigMap coracle-registries, in the namespace of the installation ── its files ──► settings ─────┴─► job of the pod ─► TOLD
 //! ```
 //!
-//! **Assumptions.** The files hold no secrets: pods in the namespaces of tenants have them, and so has whoever may read pods
-//! there. They go in the job, for no pod can mount a ConfigMap of another namespace.
-//! **Guarantees.** A pod that waits because of a registry is replaced when what it would be told has changed ([`TOLD`] has a sum
-//! of what it was told): nobody has to delete it. One that moves bytes is let be.
+//! **Assumptions.** The files hold no secrets, because pods in the namespaces of tenants get them, and every
+//! user who may read pods there sees them. They are part of the job, since a pod cannot mount a ConfigMap of
+//! another namespace.
+//! **Guarantees.** A pod that waits because of a registry is replaced when its settings have changed
+//! ([`TOLD`] has a checksum of the settings it was started with), so no user has to delete it. A pod that
+//! transfers bytes is left alone.
 
 use api::cdi::served::PROXY_AUTHORITIES;
 use api::datavolume::DataVolume;
@@ -35,8 +37,9 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What the pod of a DataVolume is told now; or why that is not possible. Of registries nothing is told of a source without
-    /// one, nor of an image that the node pulls; of the proxy nothing, where the pod fetches nothing.
+    /// Settings for the pod of a DataVolume, or the reason why they cannot be read. A source without a
+    /// registry, and an image that the node pulls, get no settings of registries. A pod that fetches nothing
+    /// gets no settings of the proxy.
     pub(crate) fn of(volume: &DataVolume, world: &World) -> Result<Told, String> {
         let Some(source) = &volume.spec.source else { return Ok(Told::default()) };
         let fetches = source.http.is_some() || source.s3.is_some() || source.gcs.is_some();

@@ -1,14 +1,14 @@
-//! The input of this reconciler: one disk that is to be filled, whoever asks for it.
+//! The input of this reconciler: one disk to fill, independent of the kind of object that requests it.
 //!
-//! | object that asks | DataVolume of the request | where the status is written |
+//! | requesting object | DataVolume of the request | the status is written to |
 //! |---|---|---|
 //! | a DataVolume with a source | itself | its status; annotations of its PVC, for clients of uploads |
 //! | a DataVolume whose PVC names what fills it ([`super::external`]) | itself | its status |
 //! | a PVC, annotated as the target of an upload ([`super::standalone_claim`]) | the one that would have made the PVC | annotations of the PVC |
 //! | a PVC that is filled in the place of one with a `dataSourceRef` ([`super::populator`]) | the one that would have made the PVC | annotations of the PVC |
 //!
-//! All steps read a [`Request`] and nothing else of the object that asks. A request does not change: what a step finds out is the
-//! step's [`super::outcome::Outcome`].
+//! All steps read a [`Request`] and nothing else of the requesting object. A request does not change: a step
+//! returns its findings as a [`super::outcome::Outcome`].
 
 use super::terms::{self, Terms};
 use super::{adopt, populator, standalone_claim};
@@ -18,7 +18,7 @@ use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, Work, World, key,
 use jiff::Timestamp;
 use std::borrow::Cow;
 
-/// One disk to fill.
+/// Request to fill a disk.
 #[derive(Clone, Debug)]
 pub(super) struct Request<'a> {
     pub(super) world: &'a World,
@@ -120,13 +120,13 @@ impl<'a> Request<'a> {
         self.meta().deletion_timestamp.is_some()
     }
 
-    /// Something is done for the request. Nothing is created without a KubeVirt object, and the PVC of a deleted DataVolume is
-    /// deleted with it.
+    /// True if the request may be worked on. Without a KubeVirt object nothing is created, and the PVC of a
+    /// deleted DataVolume is deleted with it.
     pub(super) fn is_served(&self) -> bool {
         !self.is_deleted() && cluster_model::config::permitted(self.world).is_some()
     }
 
-    /// A PVC asks, and there is no DataVolume.
+    /// True if a PVC without a DataVolume is the requesting object.
     pub(super) fn is_standalone(&self) -> bool {
         self.asked_by == Kind::PersistentVolumeClaim
     }

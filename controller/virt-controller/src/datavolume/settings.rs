@@ -1,16 +1,17 @@
 //! Settings of the cluster (the CDIConfig `config`) for worker pods.
 //!
-//! | setting | holds for | where the DataVolume says so too |
+//! | setting | used for | if the DataVolume sets it too |
 //! |---|---|---|
 //! | `preallocation` | imports and uploads | the DataVolume |
-//! | `podResourceRequirements` | the container of every worker, name by name; else what the worker takes | – |
+//! | `podResourceRequirements` | the container of every worker, per resource; otherwise the worker's defaults | – |
 //! | `imagePullSecrets` | the image of every worker, beside those of the KubeVirt object | – |
 //! | `importProxy` | imports and polls: `http_proxy`, `https_proxy`, `no_proxy` | – |
 //! | `logVerbosity` | the log of every worker: `CORACLE_LOG` | – |
-//! | `workload` of the CDI object | where every worker runs; a VMI that waits for the disk says more | – |
+//! | `workload` of the CDI object | the nodes of every worker; a VMI that waits for the disk adds to it | – |
 //!
-//! `filesystemOverhead` is about the PVC ([`super::size`]), `importProxy.trustedCAProxy` is told with what is said of registries
-//! ([`super::registries`]). **Absent:** `scratchSpaceStorageClass` (there is no scratch space).
+//! `filesystemOverhead` is about the PVC ([`super::size`]), `importProxy.trustedCAProxy` is part of the
+//! settings of registries ([`super::registries`]). **Absent:** `scratchSpaceStorageClass` (there is no
+//! scratch space).
 
 use api::cdi::CDIConfigSpec;
 use api::datavolume::DataVolume;

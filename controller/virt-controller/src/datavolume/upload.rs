@@ -11,11 +11,12 @@
 //!                                                                        Service, Secret and pod are deleted, the pod last
 //! ```
 //!
-//! **Guarantees.** A Service and a Secret of that name that are not of this PVC are neither changed nor deleted, and no pod is made
-//! beside them. A pod whose Secret is gone before it could begin is followed by another ([`STUCK`]). A pod has a certificate of its own, made for it; none is used by two. An upload that failed leaves nothing, and
-//! the next one may come: no failure of an upload ends its DataVolume.
-//! **Caveats.** Service and Secret are written and never followed: a Service that somebody takes away is missing until the next
-//! pod.
+//! **Guarantees.** A Service and a Secret of that name that are not of this PVC are neither changed nor
+//! deleted, and no pod is created beside them. A pod whose Secret was deleted before it could begin is
+//! followed by another ([`STUCK`]). Each pod has a certificate of its own, which is not used by another. An
+//! upload that failed leaves nothing, and the next one may come: no failure of an upload ends its DataVolume.
+//! **Caveats.** Service and Secret are written and not watched: a Service that another client deletes is
+//! missing until the next pod.
 
 use super::claim_annotations::running;
 use super::fill::scheduled;

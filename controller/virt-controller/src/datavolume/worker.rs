@@ -11,7 +11,7 @@ pub(crate) const PAUSE: (i64, i64) = (5, 300);
 /// The state of a worker pod.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Worker<'a> {
-    /// There is no pod.
+    /// No pod exists.
     None,
     /// The pod does not run yet: reason and message.
     Waits(String, String),
@@ -29,8 +29,9 @@ pub(crate) enum Worker<'a> {
 
 /// The state of the pod that does this work.
 ///
-/// An upload that failed for good is no end: the next pod takes another one. `seen`: since when it is said that the pod does not
-/// run. `image`: what the node pulls for it, beside the worker's own image.
+/// An upload that failed for good does not end the work: the next pod takes another one. `seen`: the time
+/// since the status says that the pod does not run. `image`: the image that the node pulls for it, beside the
+/// worker's own image.
 pub(crate) fn look<'a>(
     world: &'a World,
     pod: Option<&Pod>,
@@ -50,7 +51,7 @@ pub(crate) fn look<'a>(
             // It says so before it tells its client, and may be killed then.
             Some(report) if report.stage == Stage::Done => Worker::Done(report),
             Some(report) if report.stage == Stage::Failed && work != Work::Upload => Worker::Failed(report),
-            // Whoever takes a pod away breaks nothing: the next one goes on, and is not counted.
+            // A deleted pod is not a failure: the next one continues, and is not counted.
             Some(report) if pod.is_going() && report.stage == Stage::Waiting => {
                 Worker::Waits("Terminating".to_owned(), "the pod is being deleted".to_owned())
             }
@@ -82,7 +83,7 @@ pub(crate) fn look<'a>(
         let at = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         let told = world.reports.get(&at).filter(|(of, _)| Some(of) == meta.uid.as_ref());
         return match told {
-            // Whoever says so has shown the certificate of this pod (`reports`).
+            // Only the holder of this pod's certificate can report this (`reports`).
             Some((_, report)) if work == Work::Upload && report.stage == Stage::Done => {
                 Worker::Done(report.clone())
             }
@@ -109,7 +110,8 @@ pub(crate) fn count(broken: &Pod, counted: i64) -> i64 {
     attempt(broken).min(counted).saturating_add(1).max(counted)
 }
 
-/// A pod of the name of the worker is there, that of a PVC which is gone, on a node that is silent: nobody can have two.
+/// Message if the worker's name is taken by a pod of a deleted PVC on a silent node: two pods of one name
+/// cannot exist.
 pub(crate) fn is_in_the_way(pod: &str) -> String {
     format!("pod {pod} is there already, and not of this PVC: wait until it is gone, or delete it")
 }
