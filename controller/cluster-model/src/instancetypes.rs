@@ -63,7 +63,6 @@ fn checked<T: Wire>(spec: Value, check: fn(&T) -> Vec<Fault>) -> Result<T, Strin
 /// A live instance type or preference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Live {
-    /// One of the four kinds.
     pub kind: MatcherKind,
     pub meta: ObjectMeta,
     pub spec: Value,

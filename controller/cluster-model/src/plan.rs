@@ -30,18 +30,13 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Create an object. An existing object counts as success.
-    Create {
-        key: Key,
-        /// The whole object.
-        object: Value,
-    },
+    Create { key: Key, object: Value },
     /// Create a launcher pod with devices of networks. The NetworkAttachmentDefinitions, which name the
     /// resources, are read first.
     CreateOnNetworks {
         key: Key,
         /// The whole object, without these resources.
         object: Value,
-        /// The networks.
         networks: Vec<OnNetwork>,
     },
     /// Read the devices of a launcher pod's ResourceClaims, and write them to the status of its VMI if that

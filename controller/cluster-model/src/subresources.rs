@@ -70,9 +70,7 @@ pub struct Subresource {
 /// The kind whose path a subresource is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// A VirtualMachine.
     VirtualMachine,
-    /// A VirtualMachineInstance.
     VirtualMachineInstance,
     /// No object: the path follows the version, or a namespace ([`Subresource::is_namespaced`]).
     Group,

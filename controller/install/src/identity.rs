@@ -7,19 +7,19 @@ use cluster_model::objects::rights::{self, Grant};
 use cluster_model::objects::{ClusterObject, Program};
 use serde_json::{Value, json};
 
-pub(super) fn objects(wishes: &InstallOptions) -> Vec<Value> {
+pub(super) fn objects(options: &InstallOptions) -> Vec<Value> {
     let mut objects = Vec::new();
     for program in Program::ALL {
         let account = program.account();
         objects.push(
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(wishes))}),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(options))}),
         );
-        objects.extend(granted(account, None, rules(program, false), wishes));
+        objects.extend(granted(account, None, rules(program, false), options));
         let own = rules(program, true);
         if !own.is_empty() {
-            objects.extend(granted(account, Some(wishes), own, wishes));
+            objects.extend(granted(account, Some(options), own, options));
         }
-        objects.extend(rights::elsewhere(program).map(|object| reader(account, object, wishes)));
+        objects.extend(rights::elsewhere(program).map(|object| reader(account, object, options)));
     }
     objects
 }
@@ -54,7 +54,7 @@ fn granted(
     account: &str,
     within: Option<&InstallOptions>,
     rules: Vec<Value>,
-    wishes: &InstallOptions,
+    options: &InstallOptions,
 ) -> [Value; 2] {
     let kind = if within.is_some() { "Role" } else { "ClusterRole" };
     let version = "rbac.authorization.k8s.io/v1";
@@ -65,7 +65,7 @@ fn granted(
             "kind": format!("{kind}Binding"),
             "metadata": named(account, within),
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": account},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": wishes.namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": options.namespace}],
         }),
     ]
 }
@@ -74,7 +74,7 @@ fn granted(
 fn reader(
     account: &str,
     ClusterObject { namespace, role, .. }: &ClusterObject,
-    wishes: &InstallOptions,
+    options: &InstallOptions,
 ) -> Value {
     let name = format!("{account}-auth-reader");
     json!({
@@ -82,14 +82,14 @@ fn reader(
         "kind": "RoleBinding",
         "metadata": {"name": name, "namespace": namespace, "labels": {"kubevirt.io": ""}},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": wishes.namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": options.namespace}],
     })
 }
 
 fn named(name: &str, within: Option<&InstallOptions>) -> Value {
     let mut metadata = json!({"name": name, "labels": {"kubevirt.io": ""}});
-    if let Some(wishes) = within {
-        metadata["namespace"] = json!(wishes.namespace);
+    if let Some(options) = within {
+        metadata["namespace"] = json!(options.namespace);
     }
     metadata
 }

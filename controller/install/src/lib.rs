@@ -54,24 +54,24 @@ impl InstallOptions {
 }
 
 /// All objects, each after those that it needs.
-pub fn objects(wishes: &InstallOptions) -> Vec<Value> {
-    let mut objects = vec![namespace(wishes)];
+pub fn objects(options: &InstallOptions) -> Vec<Value> {
+    let mut objects = vec![namespace(options)];
     objects.extend(api::crd::all());
     objects.push(priority());
     // The policies come before the accounts that they restrict.
-    objects.extend(admission::objects(wishes));
-    objects.extend(identity::objects(wishes));
+    objects.extend(admission::objects(options));
+    objects.extend(identity::objects(options));
     objects.extend(people::objects());
-    objects.extend(policies::objects(wishes));
-    objects.extend(programs::objects(wishes));
-    objects.iter_mut().for_each(|object| note(wishes, object));
+    objects.extend(policies::objects(options));
+    objects.extend(programs::objects(options));
+    objects.iter_mut().for_each(|object| note(options, object));
     objects
 }
 
 /// Adds the annotations with the version of an object, for a component also to its pods. virt-controller uses
 /// them to see whether an upgrade is complete, and [`admission`] to refuse a downgrade.
-fn note(wishes: &InstallOptions, object: &mut Value) {
-    let notes = [(VERSION, wishes.version.as_str()), (REGISTRY, wishes.registry.trim_end_matches('/'))];
+fn note(options: &InstallOptions, object: &mut Value) {
+    let notes = [(VERSION, options.version.as_str()), (REGISTRY, options.registry.trim_end_matches('/'))];
     let put = |meta: &mut Value| {
         for (name, value) in notes {
             meta["annotations"][name] = json!(value);
@@ -92,11 +92,11 @@ fn images(program: &Value) -> String {
 }
 
 /// The namespace permits privileged pods, whatever the cluster's default is: virt-handler is one.
-fn namespace(wishes: &InstallOptions) -> Value {
+fn namespace(options: &InstallOptions) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": wishes.namespace, "labels": {
+        "metadata": {"name": options.namespace, "labels": {
             "kubevirt.io": "",
             "pod-security.kubernetes.io/enforce": "privileged",
         }},

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// The label of namespaces whose pods may read our metrics.
 const SCRAPES: (&str, &str) = ("kubevirt.io/metrics", "true");
 
-pub(super) fn objects(wishes: &InstallOptions) -> [Value; 4] {
+pub(super) fn objects(options: &InstallOptions) -> [Value; 4] {
     let (label, value) = SCRAPES;
     let all = json!({"matchExpressions": [
         {"key": "kubevirt.io", "operator": "In", "values": SERVERS.map(|server| server.program)},
@@ -37,21 +37,21 @@ pub(super) fn objects(wishes: &InstallOptions) -> [Value; 4] {
         "ports": [{"port": PORT, "protocol": "TCP"}],
     });
     [
-        policy(wishes, "kubevirt-allow-ingress-to-metrics", all, measures),
+        policy(options, "kubevirt-allow-ingress-to-metrics", all, measures),
         policy(
-            wishes,
+            options,
             "kubevirt-allow-ingress-to-virt-api-webhook-server",
             json!({"matchLabels": {"kubevirt.io": API.program}}),
             anybody.clone(),
         ),
         policy(
-            wishes,
+            options,
             "cdi-allow-ingress-to-uploadproxy",
             json!({"matchLabels": {"kubevirt.io": PROXY.program}}),
             anybody,
         ),
         policy(
-            wishes,
+            options,
             "kubevirt-allow-ingress-to-virt-handler",
             json!({"matchLabels": {"kubevirt.io": HANDLER.program}}),
             subresources,
@@ -59,11 +59,11 @@ pub(super) fn objects(wishes: &InstallOptions) -> [Value; 4] {
     ]
 }
 
-fn policy(wishes: &InstallOptions, name: &str, pods: Value, lets_in: Value) -> Value {
+fn policy(options: &InstallOptions, name: &str, pods: Value, lets_in: Value) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": ""}},
+        "metadata": {"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": ""}},
         "spec": {"podSelector": pods, "policyTypes": ["Ingress"], "ingress": [lets_in]},
     })
 }

@@ -32,7 +32,7 @@ const UPGRADE: u64 = 2400;
 /// Root directory of the kubelet.
 const KUBELET: &str = "/var/lib/kubelet";
 
-pub(super) fn objects(wishes: &InstallOptions) -> Vec<Value> {
+pub(super) fn objects(options: &InstallOptions) -> Vec<Value> {
     let two = |name: &str, template: Value| {
         let mut spec = json!({
             "replicas": 2, "selector": {"matchLabels": {"kubevirt.io": name}}, "template": template,
@@ -40,62 +40,62 @@ pub(super) fn objects(wishes: &InstallOptions) -> Vec<Value> {
         if name != PROXY.program {
             spec["progressDeadlineSeconds"] = json!(UPGRADE);
         }
-        [workload(wishes, "Deployment", name, spec), disruption(wishes, name)]
+        [workload(options, "Deployment", name, spec), disruption(options, name)]
     };
-    let [controllers, some_controller] = two("virt-controller", controller(wishes));
-    let [apis, some_api] = two("virt-api", api(wishes));
-    let [proxies, some_proxy] = two(PROXY.program, proxy(wishes));
+    let [controllers, some_controller] = two("virt-controller", controller(options));
+    let [apis, some_api] = two("virt-api", api(options));
+    let [proxies, some_proxy] = two(PROXY.program, proxy(options));
     vec![
         controllers,
         some_controller,
         apis,
         some_api,
-        service(wishes, SERVICE),
+        service(options, SERVICE),
         proxies,
         some_proxy,
-        service(wishes, (PROXY.program, SERVICE.1)),
-        handlers(wishes),
-        measures(wishes),
+        service(options, (PROXY.program, SERVICE.1)),
+        handlers(options),
+        measures(options),
         workload(
-            wishes,
+            options,
             "DaemonSet",
             "virt-handler",
             json!({
                 "selector": {"matchLabels": {"kubevirt.io": "virt-handler"}},
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-                "template": handler(wishes),
+                "template": handler(options),
             }),
         ),
     ]
 }
 
-fn controller(wishes: &InstallOptions) -> Value {
+fn controller(options: &InstallOptions) -> Value {
     let name = "virt-controller";
-    let mut container = container(wishes, name, "100m", "64Mi");
+    let mut container = container(options, name, "100m", "64Mi");
     container["env"] = json!([
         of_pod("POD_NAMESPACE", "metadata.namespace"),
         of_pod("POD_NAME", "metadata.name"),
-        {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
-        {"name": "WORKER_IMAGE", "value": wishes.image("cdi-worker")},
+        {"name": "LAUNCHER_IMAGE", "value": options.image("virt-launcher")},
+        {"name": "WORKER_IMAGE", "value": options.image("cdi-worker")},
     ]);
-    template(name, anywhere(wishes, name, Program::Controller.account(), container))
+    template(name, anywhere(options, name, Program::Controller.account(), container))
 }
 
-fn api(wishes: &InstallOptions) -> Value {
+fn api(options: &InstallOptions) -> Value {
     let name = "virt-api";
-    let mut container = container(wishes, name, "50m", "32Mi");
+    let mut container = container(options, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
     container["volumeMounts"] = json!([mounted("signing-key", KEY_OF_TOKENS)]);
-    let mut spec = anywhere(wishes, name, Program::Api.account(), container);
+    let mut spec = anywhere(options, name, Program::Api.account(), container);
     // VMs do not depend on uploads, so the Secret is optional.
     let key = json!({"secretName": SIGNING_KEY, "optional": true});
     spec["volumes"] = json!([{"name": "signing-key", "secret": key}]);
     template(name, spec)
 }
 
-fn proxy(wishes: &InstallOptions) -> Value {
+fn proxy(options: &InstallOptions) -> Value {
     let name = PROXY.program;
-    let mut container = container(wishes, name, "50m", "32Mi");
+    let mut container = container(options, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
     container["args"] = json!(["--grace-period", UPLOADS_END.0.to_string()]);
     let volumes = [
@@ -105,7 +105,7 @@ fn proxy(wishes: &InstallOptions) -> Value {
     ];
     let mounts = volumes.each_ref().map(|(name, _)| mounted(name, &format!("{OF_PROXY}/{name}")));
     container["volumeMounts"] = json!(mounts);
-    let mut spec = anywhere(wishes, name, Program::Proxy.account(), container);
+    let mut spec = anywhere(options, name, Program::Proxy.account(), container);
     spec["terminationGracePeriodSeconds"] = json!(UPLOADS_END.0 + UPLOADS_END.1);
     spec["volumes"] = volumes
         .into_iter()
@@ -122,11 +122,11 @@ fn mounted(name: &str, path: &str) -> Value {
 }
 
 /// A Service: that of virt-api for the API server, or that of cdi-uploadproxy for clients.
-fn service(wishes: &InstallOptions, (name, port): (&str, u16)) -> Value {
+fn service(options: &InstallOptions, (name, port): (&str, u16)) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "metadata": {"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": name}},
         "spec": {
             "selector": {"kubevirt.io": name},
             "ports": [{"name": "https", "port": port, "targetPort": "metrics", "protocol": "TCP"}],
@@ -136,11 +136,11 @@ fn service(wishes: &InstallOptions, (name, port): (&str, u16)) -> Value {
 
 /// The Service of virt-handler. virt-api finds the virt-handler of a node in its EndpointSlices, which
 /// contain the node.
-fn handlers(wishes: &InstallOptions) -> Value {
+fn handlers(options: &InstallOptions) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": HANDLERS, "namespace": wishes.namespace, "labels": {"kubevirt.io": HANDLER.program}},
+        "metadata": {"name": HANDLERS, "namespace": options.namespace, "labels": {"kubevirt.io": HANDLER.program}},
         "spec": {
             "clusterIP": "None",
             "selector": {"kubevirt.io": HANDLER.program},
@@ -150,14 +150,14 @@ fn handlers(wishes: &InstallOptions) -> Value {
 }
 
 /// The Service by which Prometheus finds the pods of all programs.
-fn measures(wishes: &InstallOptions) -> Value {
+fn measures(options: &InstallOptions) -> Value {
     let (label, value) = MEASURED;
     json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": MEASURES,
-            "namespace": wishes.namespace,
+            "namespace": options.namespace,
             "labels": {"kubevirt.io": "", label: value},
         },
         "spec": {
@@ -169,9 +169,9 @@ fn measures(wishes: &InstallOptions) -> Value {
 }
 
 /// The pod spec of a program that needs nothing of its node and may run on any.
-fn anywhere(wishes: &InstallOptions, name: &str, account: &str, mut container: Value) -> Value {
+fn anywhere(options: &InstallOptions, name: &str, account: &str, mut container: Value) -> Value {
     container["securityContext"] = restricted();
-    let mut spec = pod(wishes, account, container);
+    let mut spec = pod(options, account, container);
     spec["securityContext"] =
         json!({"runAsNonRoot": true, "runAsUser": 1001, "seccompProfile": {"type": "RuntimeDefault"}});
     spec["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
@@ -184,9 +184,9 @@ fn anywhere(wishes: &InstallOptions, name: &str, account: &str, mut container: V
     spec
 }
 
-fn handler(wishes: &InstallOptions) -> Value {
+fn handler(options: &InstallOptions) -> Value {
     let name = "virt-handler";
-    let mut container = container(wishes, name, "10m", "32Mi");
+    let mut container = container(options, name, "10m", "32Mi");
     container["env"] =
         json!([of_pod("POD_NAMESPACE", "metadata.namespace"), of_pod("NODE_NAME", "spec.nodeName")]);
     // virt-handler enters the networks of pods, accesses their files through /proc, and creates devices that
@@ -196,15 +196,15 @@ fn handler(wishes: &InstallOptions) -> Value {
         {"name": "kubelet", "mountPath": KUBELET, "mountPropagation": "HostToContainer"},
         {"name": "findings", "mountPath": FINDINGS},
     ]);
-    let mut spec = pod(wishes, Program::Handler.account(), container);
+    let mut spec = pod(options, Program::Handler.account(), container);
     spec["hostPID"] = json!(true);
     spec["tolerations"] = json!([{"operator": "Exists"}]);
     spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
     spec["initContainers"] = json!([
         // The results of libvirt depend on access to KVM. They are also needed without KVM, for emulated
         // VMIs.
-        node_info(wishes, "node-info-emulation", "emulation", None, json!({"privileged": false})),
-        node_info(wishes, "node-info", "kvm", Some("node.json"), json!({"privileged": true})),
+        node_info(options, "node-info-emulation", "emulation", None, json!({"privileged": false})),
+        node_info(options, "node-info", "kvm", Some("node.json"), json!({"privileged": true})),
     ]);
     spec["volumes"] = json!([
         {"name": "kubelet", "hostPath": {"path": KUBELET, "type": "Directory"}},
@@ -215,7 +215,7 @@ fn handler(wishes: &InstallOptions) -> Value {
 
 /// An init container that determines the features of the node.
 fn node_info(
-    wishes: &InstallOptions,
+    options: &InstallOptions,
     name: &str,
     cache: &str,
     output: Option<&str>,
@@ -228,20 +228,20 @@ fn node_info(
     }
     let mut container = json!({
         "name": name,
-        "image": wishes.image("virt-launcher"),
+        "image": options.image("virt-launcher"),
         "command": command,
         "securityContext": context,
         "volumeMounts": [{"name": "findings", "mountPath": FINDINGS}],
     });
     container["securityContext"]["runAsUser"] = json!(0);
-    pulled(wishes, container)
+    pulled(options, container)
 }
 
-fn workload(wishes: &InstallOptions, kind: &str, name: &str, spec: Value) -> Value {
+fn workload(options: &InstallOptions, kind: &str, name: &str, spec: Value) -> Value {
     let mut object = json!({
         "apiVersion": "apps/v1",
         "kind": kind,
-        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "metadata": {"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": name}},
         "spec": spec,
     });
     // The annotation keeps the fields of the manifest, so that settings of the KubeVirt object can be removed
@@ -256,24 +256,24 @@ fn template(name: &str, spec: Value) -> Value {
     json!({"metadata": {"labels": {"kubevirt.io": name, label: value}}, "spec": spec})
 }
 
-fn pod(wishes: &InstallOptions, account: &str, container: Value) -> Value {
+fn pod(options: &InstallOptions, account: &str, container: Value) -> Value {
     let mut spec = json!({
         "serviceAccountName": account,
         "priorityClassName": PRIORITY,
         "containers": [container],
     });
-    if let Some(secret) = &wishes.pull_secret {
+    if let Some(secret) = &options.pull_secret {
         spec["imagePullSecrets"] = json!([{"name": secret}]);
     }
     spec
 }
 
-fn container(wishes: &InstallOptions, name: &str, cpu: &str, memory: &str) -> Value {
+fn container(options: &InstallOptions, name: &str, cpu: &str, memory: &str) -> Value {
     pulled(
-        wishes,
+        options,
         json!({
             "name": name,
-            "image": wishes.image(name),
+            "image": options.image(name),
             "resources": {"requests": {"cpu": cpu, "memory": memory}},
             // One port for all clients: the API server, the kubelet, Prometheus.
             "ports": [{"name": "metrics", "containerPort": PORT}],
@@ -284,8 +284,8 @@ fn container(wishes: &InstallOptions, name: &str, cpu: &str, memory: &str) -> Va
     )
 }
 
-fn pulled(wishes: &InstallOptions, mut container: Value) -> Value {
-    if let Some(policy) = &wishes.pull_policy {
+fn pulled(options: &InstallOptions, mut container: Value) -> Value {
+    if let Some(policy) = &options.pull_policy {
         container["imagePullPolicy"] = json!(policy);
     }
     container
@@ -309,11 +309,11 @@ fn probe(path: &str) -> Value {
 }
 
 /// A disruption budget: a drain evicts one of the pods at a time.
-fn disruption(wishes: &InstallOptions, name: &str) -> Value {
+fn disruption(options: &InstallOptions, name: &str) -> Value {
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
+        "metadata": {"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": name}},
         "spec": {
             // With one replica (`infra.replicas`), a drain may evict it and does not wait for ever.
             "maxUnavailable": 1,

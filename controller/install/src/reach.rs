@@ -3,7 +3,7 @@
 //! our roles.
 
 use super::objects;
-use super::tests::wishes;
+use super::tests::options;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ fn is_everybodys(binding: &Value, role: &Value) -> bool {
 
 /// The rights of our accounts by their bindings.
 fn rights() -> Vec<Right> {
-    let all = objects(&wishes());
+    let all = objects(&options());
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect()
     };
@@ -195,7 +195,7 @@ fn the_agent_of_a_node_makes_and_removes_nothing() {
 /// The rights that our roles add to the cluster's `admin`, `edit` and `view`.
 #[test]
 fn people_are_given_vms_and_nothing_else() {
-    let roles: Vec<Value> = objects(&wishes())
+    let roles: Vec<Value> = objects(&options())
         .into_iter()
         .filter(|object| {
             let labels = object["metadata"]["labels"].as_object();
@@ -225,7 +225,7 @@ fn people_are_given_vms_and_nothing_else() {
 
 /// The resources of a group that a role of ours permits with a verb.
 fn permitted(role: &str, group: &str, verb: &str) -> BTreeSet<String> {
-    let all = objects(&wishes());
+    let all = objects(&options());
     let is_it = |object: &&Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == role;
     let role = all.iter().find(is_it).unwrap_or_else(|| panic!("no role {role}"));
     let has = |list: &Value, word: &str| list.as_array().unwrap().contains(&Value::from(word));
@@ -275,7 +275,7 @@ type Permission = (String, String, String);
 
 /// The rights in a role of ours.
 fn permissions(role: &str) -> BTreeSet<Permission> {
-    let all = objects(&wishes());
+    let all = objects(&options());
     let name = format!("kubevirt.io:{role}");
     let is_it = |object: &&Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
     let role = all.iter().find(is_it).unwrap_or_else(|| panic!("no role {name}"));

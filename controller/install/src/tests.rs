@@ -1,7 +1,7 @@
 use super::*;
 use std::collections::BTreeSet;
 
-pub(super) fn wishes() -> InstallOptions {
+pub(super) fn options() -> InstallOptions {
     InstallOptions {
         namespace: "kubevirt".into(),
         registry: "registry.example/coracle".into(),
@@ -14,7 +14,7 @@ pub(super) fn wishes() -> InstallOptions {
 #[test]
 fn every_object_has_a_name_of_its_own_and_none_is_the_settings() {
     let mut seen = BTreeSet::new();
-    for object in objects(&wishes()) {
+    for object in objects(&options()) {
         let key =
             format!("{} {} {}", object["kind"], object["metadata"]["namespace"], object["metadata"]["name"]);
         assert_ne!(object["kind"], "KubeVirt");
@@ -24,15 +24,15 @@ fn every_object_has_a_name_of_its_own_and_none_is_the_settings() {
 
 #[test]
 fn what_was_wished_is_in_every_place() {
-    let wishes = InstallOptions {
+    let options = InstallOptions {
         namespace: "elsewhere".into(),
         pull_policy: Some("Always".into()),
         pull_secret: Some("key".into()),
-        ..wishes()
+        ..options()
     };
-    let text = objects(&wishes).iter().map(Value::to_string).collect::<String>();
+    let text = objects(&options).iter().map(Value::to_string).collect::<String>();
     assert!(!text.contains(r#""namespace":"kubevirt""#));
-    for object in objects(&wishes) {
+    for object in objects(&options) {
         let spec = &object["spec"]["template"]["spec"];
         let lists =
             ["containers", "initContainers"].map(|name| spec[name].as_array().cloned().unwrap_or_default());
@@ -51,7 +51,7 @@ fn what_was_wished_is_in_every_place() {
 /// All rights of each account: a new right must be added here, too.
 #[test]
 fn each_account_may_do_this_and_nothing_else() {
-    let objects = objects(&wishes());
+    let objects = objects(&options());
     let list = |list: &Value| {
         let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
         words.collect::<Vec<_>>().join(",")
@@ -108,7 +108,7 @@ fn what_is_sensitive_is_granted_by_name() {
         "apiservices",
     ];
     let mut seen = 0;
-    for role in objects(&wishes()).iter().filter(|object| object["rules"].is_array()) {
+    for role in objects(&options()).iter().filter(|object| object["rules"].is_array()) {
         for rule in role["rules"].as_array().unwrap() {
             // A rule may be about paths instead of objects.
             let mut of = rule["resources"].as_array().into_iter().flatten();
@@ -129,7 +129,7 @@ fn what_is_sensitive_is_granted_by_name() {
 #[test]
 fn a_program_reads_no_secret_but_its_own() {
     let roles: Vec<Value> =
-        objects(&wishes()).into_iter().filter(|object| object["kind"] == "Role").collect();
+        objects(&options()).into_iter().filter(|object| object["kind"] == "Role").collect();
     for (account, secret) in [
         ("kubevirt-apiserver", "kubevirt-virt-api-certs"),
         ("kubevirt-handler", "kubevirt-virt-handler-server-certs"),

@@ -12,7 +12,7 @@ const TEXT: usize = 2 << 20;
 /// Maximum nesting depth of an object: reading, writing and dropping a value recurse that deep.
 const LEVELS: usize = 100;
 
-/// One operation. Paths are JSON pointers, split into steps.
+/// An operation of a patch. Paths are JSON pointers, split into steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operation {
     Add(Vec<String>, Value),

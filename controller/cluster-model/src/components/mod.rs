@@ -64,7 +64,7 @@ pub const OF_PODS: [&str; 7] = [
 pub const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 /// The fields of a container. Of the arguments those of the manifests stay ([`api::kubevirt::flags`]).
 pub const OF_CONTAINERS: [&str; 2] = ["args", "resources"];
-/// The domains of labels and annotations that are open, beside keys without one. Any other key may ask a
+/// Open domains of labels and annotations, beside keys without one. Any other key may ask a
 /// webhook of the cluster to put a container of its choice into the pod.
 pub const DOMAINS: [&str; 3] = ["app.kubernetes.io", "cluster-autoscaler.kubernetes.io", "prometheus.io"];
 /// Suffix of the keys without a slash that are reserved for the installation.

@@ -18,7 +18,6 @@ pub const LONGEST: usize = 64 * 1024;
 /// Maximum number of patches of an object.
 pub const MOST: usize = 100;
 
-/// A patch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Patch {
     Json(Vec<json::Operation>),

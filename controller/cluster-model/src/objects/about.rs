@@ -17,13 +17,9 @@ pub struct About {
     /// Only objects in the namespace of the installation are read or written, except those in
     /// [`Use::elsewhere`].
     pub is_of_installation: bool,
-    /// Use by virt-controller.
     pub controller: Use,
-    /// Use by virt-api.
     pub api: Use,
-    /// Use by virt-handler.
     pub handler: Use,
-    /// Use by cdi-uploadproxy.
     pub proxy: Use,
     /// The store of the World for the kind.
     pub kept: Option<StoreOf>,

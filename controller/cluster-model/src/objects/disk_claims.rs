@@ -22,7 +22,7 @@ struct DiskUse {
     is_shareable: bool,
 }
 
-/// Another VMI that cannot run at the same time as a given one.
+/// Conflict with a VMI that cannot run at the same time as a given one.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskConflict<'a> {
     /// The other VMI, in any phase.

@@ -8,9 +8,7 @@ pub struct WatchTarget {
     pub kind: Kind,
     /// Namespace; empty for all.
     pub namespace: String,
-    /// A label selector.
     pub labels: Option<String>,
-    /// A field selector.
     pub fields: Option<String>,
     /// Name of the only object. A right to that object alone is enough for the watch.
     pub name: Option<&'static str>,

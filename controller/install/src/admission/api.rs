@@ -20,11 +20,11 @@ use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIE
 /// The fields of an object's metadata that the API server writes with each change.
 pub(super) const OF_THE_SERVER: [&str; 3] = ["generation", "managedFields", "resourceVersion"];
 
-pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 2] {
+pub(super) fn policies(options: &InstallOptions) -> [Policy; 2] {
     let base = |name, rules: Rule, kind: &str, validations: Vec<(String, String)>| Policy {
         name,
         rules: vec![rules],
-        when: vec![("virt-api", is_user(&Accounts::of(&wishes.namespace).user(Program::Api)))],
+        when: vec![("virt-api", is_user(&Accounts::of(&options.namespace).user(Program::Api)))],
         validations: (validations.into_iter())
             .chain([(only("metadata", &OF_THE_SERVER), "does not change the metadata".to_owned())])
             .map(|(expression, message)| (expression, format!("virt-api {message} of a {kind}")))

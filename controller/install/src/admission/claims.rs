@@ -46,7 +46,7 @@ use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_P
 use cluster_model::objects::{ADOPTS, Kind, PRIME};
 use cluster_model::state::{SIZE, STATE_FOR};
 
-pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 1] {
+pub(super) fn policies(options: &InstallOptions) -> [Policy; 1] {
     let only_of_a_hand_over = format!(
         "{} && {} && {}",
         ["metadata.labels", "metadata.finalizers", "metadata.ownerReferences"].map(same).join(" && "),
@@ -54,7 +54,7 @@ pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 1] {
         differ_only("?spec", "key in ['claimRef', 'persistentVolumeReclaimPolicy']"),
     );
     [base(
-        wishes,
+        options,
         "kubevirt-controller-volumes",
         vec![rule("", &["persistentvolumes"], &["UPDATE"])],
         vec![

@@ -18,10 +18,10 @@ use cluster_model::components::{CONTAINERS, DOMAINS, KEPT, NOTES, OF_CONTAINERS,
 /// Annotation in which the API server counts the changes of a DaemonSet's template.
 const COUNTED: &str = "deprecated.daemonset.template.generation";
 
-pub(super) fn policy(wishes: &InstallOptions) -> Policy {
+pub(super) fn policy(options: &InstallOptions) -> Policy {
     let only = |path: &str, names: &[&str]| differ_only(path, &format!("key in {}", literal(names)));
     base(
-        wishes,
+        options,
         "kubevirt-controller-components",
         vec![rule("apps", &["deployments", "daemonsets"], &["UPDATE"])],
         vec![
@@ -121,7 +121,7 @@ fn containers(list: &str) -> String {
 mod tests {
     use crate::admission::tests::policy;
     use crate::objects;
-    use crate::tests::wishes;
+    use crate::tests::options;
     use cluster_model::components::{PRISTINE, of};
     use serde_json::{Value, json};
 
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn manifests_say_how_a_component_was_to_be_placed() {
-        let all = objects(&wishes());
+        let all = objects(&options());
         let programs: Vec<&Value> = all
             .iter()
             .filter(|object| ["Deployment", "DaemonSet"].iter().any(|kind| object["kind"] == *kind))

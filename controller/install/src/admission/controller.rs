@@ -65,10 +65,11 @@ pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 /// The verb that virt-controller needs on a service account whose token it mounts into a launcher pod.
 pub(super) const OF_TOKENS: &str = "use";
 
-pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 13] {
-    let base = |name, rules, validations| base(wishes, name, rules, validations);
-    let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
-    made.validations.push(opened_accounts(wishes));
+pub(super) fn policies(options: &InstallOptions) -> [Policy; 13] {
+    let base = |name, rules, validations| base(options, name, rules, validations);
+    let mut made =
+        base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(options));
+    made.validations.push(opened_accounts(options));
     // A dry run creates a pod once to see which fields the server keeps. Nothing is stored.
     made.variables = of_a_pod();
     made.when.push(("not-tried-out", "!request.?dryRun.orValue(false)".to_owned()));
@@ -271,7 +272,7 @@ pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 13] {
                     "{service}.?name.orValue('') == {} && {service}.?namespace.orValue('') == {} && \
                      !object.spec.?insecureSkipTLSVerify.orValue(false)",
                     literal(SERVICE.0),
-                    literal(&wishes.namespace)
+                    literal(&options.namespace)
                 ),
                 "leads APIServices to virt-api only, by its certificate",
             ),
@@ -298,7 +299,7 @@ pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 13] {
 
 /// A policy that restricts virt-controller only.
 pub(super) fn base(
-    wishes: &InstallOptions,
+    options: &InstallOptions,
     name: &'static str,
     rules: Vec<Rule>,
     validations: Vec<(String, &str)>,
@@ -306,7 +307,7 @@ pub(super) fn base(
     Policy {
         name,
         rules,
-        when: vec![("virt-controller", is_user(&Accounts::of(&wishes.namespace).user(Program::Controller)))],
+        when: vec![("virt-controller", is_user(&Accounts::of(&options.namespace).user(Program::Controller)))],
         validations: (validations.into_iter())
             .map(|(expression, message)| (expression, format!("virt-controller {message}")))
             .collect(),
@@ -431,7 +432,7 @@ fn of_a_pod() -> Vec<(&'static str, String)> {
 
 /// The form of a launcher pod: as virt-controller creates it, with the permitted additions by webhooks of
 /// other programs.
-fn launcher(wishes: &InstallOptions) -> Vec<(String, &'static str)> {
+fn launcher(options: &InstallOptions) -> Vec<(String, &'static str)> {
     let context = "one.?securityContext";
     let of_pod = "object.spec.?securityContext";
     let accounts = Program::ALL.map(Program::account);
@@ -524,7 +525,7 @@ fn launcher(wishes: &InstallOptions) -> Vec<(String, &'static str)> {
             format!(
                 "variables.tokens.size() == 0 || {} && !request.namespace.startsWith('kube-') && request.namespace != {}",
                 is_launcher("object"),
-                literal(&wishes.namespace)
+                literal(&options.namespace)
             ),
             "gives tokens for the API server to launcher pods only, and none of the accounts of Kubernetes and KubeVirt",
         ),
@@ -536,7 +537,7 @@ fn launcher(wishes: &InstallOptions) -> Vec<(String, &'static str)> {
         (
             format!(
                 "request.namespace != {} || !(object.spec.?serviceAccountName.orValue('') in {})",
-                literal(&wishes.namespace),
+                literal(&options.namespace),
                 literal(accounts)
             ),
             "gives the accounts of KubeVirt to no pod",
@@ -546,7 +547,7 @@ fn launcher(wishes: &InstallOptions) -> Vec<(String, &'static str)> {
 
 /// A launcher pod has the token of a service account only if an administrator has opened the account. The
 /// message names the remedy. A pod without an account uses the `default` one.
-fn opened_accounts(wishes: &InstallOptions) -> (String, String) {
+fn opened_accounts(options: &InstallOptions) -> (String, String) {
     (
         format!(
             "variables.tokens.size() == 0 || authorizer.group('').resource('serviceaccounts').namespace(request.namespace)\
@@ -559,7 +560,7 @@ fn opened_accounts(wishes: &InstallOptions) -> (String, String) {
              (apiGroups: [\"\"], resourceNames: the account of the volume), and a RoleBinding of it to the service account {} of the \
              namespace {} (docs/how-to/cluster.md)",
             Program::Controller.account(),
-            wishes.namespace
+            options.namespace
         ),
     )
 }

@@ -46,8 +46,8 @@ const DECISIVE: [&str; 5] = [
     "launcherContainerImageVersion",
 ];
 
-pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 6] {
-    let user = |program| is_user(&Accounts::of(&wishes.namespace).user(program));
+pub(super) fn policies(options: &InstallOptions) -> [Policy; 6] {
+    let user = |program| is_user(&Accounts::of(&options.namespace).user(program));
     let not_controller = ("not-virt-controller", format!("!({})", user(Program::Controller)));
     let off = |object: &str| {
         let (key, value) = (literal(OFF.0), literal(OFF.1));

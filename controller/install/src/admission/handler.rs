@@ -25,11 +25,11 @@ const CONDITIONS: usize = 64;
 const NO_NODE: &str = "the token of virt-handler does not say its node: it must be one that Kubernetes 1.30 or newer has made for \
      its pod, with the feature ServiceAccountTokenPodNodeInfo";
 
-pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 3] {
+pub(super) fn policies(options: &InstallOptions) -> [Policy; 3] {
     let base = |name, rules| Policy {
         name,
         rules: vec![rules],
-        when: vec![("virt-handler", is_user(&Accounts::of(&wishes.namespace).user(Program::Handler)))],
+        when: vec![("virt-handler", is_user(&Accounts::of(&options.namespace).user(Program::Handler)))],
         variables: vec![("node", node())],
         validations: vec![("variables.node != ''".to_owned(), NO_NODE.to_owned())],
         ..Policy::default()

@@ -42,12 +42,14 @@ mod versions;
 use super::InstallOptions;
 use serde_json::{Value, json};
 
-pub(super) fn objects(wishes: &InstallOptions) -> Vec<Value> {
-    let all = handler::policies(wishes).into_iter();
-    let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
-    let all =
-        all.chain(uploads::policies(wishes)).chain(claims::policies(wishes)).chain(fencing::policies(wishes));
-    let all = all.chain(clones::policies()).chain([components::policy(wishes), versions::policy()]);
+pub(super) fn objects(options: &InstallOptions) -> Vec<Value> {
+    let all = handler::policies(options).into_iter();
+    let all = all.chain(controller::policies(options)).chain(api::policies(options));
+    let all = all
+        .chain(uploads::policies(options))
+        .chain(claims::policies(options))
+        .chain(fencing::policies(options));
+    let all = all.chain(clones::policies()).chain([components::policy(options), versions::policy()]);
     all.flat_map(Policy::objects).collect()
 }
 

@@ -2,7 +2,7 @@
 //! (`tests/e2e/trust.rs`).
 
 use crate::objects;
-use crate::tests::wishes;
+use crate::tests::options;
 use api::vmi::Phase;
 use cluster_model::launcher::VOLUMES;
 use cluster_model::metadata::RESERVED;
@@ -15,7 +15,7 @@ use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIE
 use serde_json::{Value, json};
 
 fn policies() -> Vec<Value> {
-    objects(&wishes()).into_iter().filter(|object| object["kind"] == "ValidatingAdmissionPolicy").collect()
+    objects(&options()).into_iter().filter(|object| object["kind"] == "ValidatingAdmissionPolicy").collect()
 }
 
 pub(super) fn policy(name: &str) -> Value {
@@ -150,7 +150,7 @@ fn every_policy_holds_and_fails_closed() {
                 "{name}: {message}"
             );
         }
-        let binding = objects(&wishes()).into_iter().find(|object| {
+        let binding = objects(&options()).into_iter().find(|object| {
             object["kind"] == "ValidatingAdmissionPolicyBinding" && object["metadata"]["name"] == *name
         });
         let spec = json!({"policyName": name, "validationActions": ["Deny"]});
@@ -527,7 +527,7 @@ fn virt_controller_gives_no_token_of_an_account_that_nobody_opened() {
             && has("resources", "serviceaccounts")
             && has("verbs", super::controller::OF_TOKENS)
     };
-    for object in objects(&wishes()) {
+    for object in objects(&options()) {
         assert!(
             !object["rules"].as_array().into_iter().flatten().any(opens),
             "{}",

@@ -23,9 +23,9 @@ use cluster_model::objects::{Kind, Program};
 use cluster_model::uploads::{self, SERVICE_LABEL, SIGNING_KEY, UPLOADER};
 use cluster_model::worker::WORK;
 
-pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 2] {
+pub(super) fn policies(options: &InstallOptions) -> [Policy; 2] {
     let mut secrets = base(
-        wishes,
+        options,
         "kubevirt-controller-secrets",
         vec![rule("", &["secrets"], &["CREATE", "UPDATE", "DELETE"])],
         vec![
@@ -33,7 +33,7 @@ pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 2] {
                 format!(
                     "variables.upload || request.operation != 'DELETE' && request.namespace == {} && \
                      object.metadata.name in {}",
-                    literal(&wishes.namespace),
+                    literal(&options.namespace),
                     literal(names(Program::Controller, Kind::Secret).unwrap_or_default())
                 ),
                 "makes and changes only objects with the names of its own, and secrets of upload pods and of clones",
@@ -69,7 +69,7 @@ pub(super) fn policies(wishes: &InstallOptions) -> [Policy; 2] {
     )];
     let spec = "object.spec";
     let services = base(
-        wishes,
+        options,
         "kubevirt-controller-services",
         vec![rule("", &["services"], &["CREATE", "DELETE"])],
         vec![

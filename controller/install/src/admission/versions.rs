@@ -117,7 +117,7 @@ mod tests {
     use super::NAME;
     use crate::admission::tests::policy;
     use crate::objects;
-    use crate::tests::wishes;
+    use crate::tests::options;
     use serde_json::json;
     use std::collections::BTreeSet;
 
@@ -131,7 +131,7 @@ mod tests {
             .flat_map(|rule| rule["resources"].as_array().unwrap())
             .map(|resource| resource.as_str().unwrap())
             .collect();
-        for object in objects(&wishes()) {
+        for object in objects(&options()) {
             let kind = object["kind"].as_str().unwrap().to_lowercase();
             let plural = match kind.strip_suffix('y') {
                 Some(rest) => format!("{rest}ies"),
@@ -163,7 +163,7 @@ mod tests {
         );
         assert!(said[2].starts_with("variables.imagesBefore == variables.imagesAfter || "), "{}", said[2]);
         let version = "kubevirt.io/install-strategy-version";
-        for object in objects(&wishes()) {
+        for object in objects(&options()) {
             assert_eq!(object["metadata"]["annotations"][version], "1.2.3", "{object}");
             let pod = &object["spec"]["template"]["metadata"];
             assert!(pod.is_null() || pod["annotations"][version] == "1.2.3", "{pod}");

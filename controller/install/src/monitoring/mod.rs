@@ -38,15 +38,15 @@ const DASHBOARDS: [(&str, &str); 3] = [
 ];
 
 /// The monitoring objects for an installation.
-pub fn objects(wishes: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
-    let mut objects = vec![service_monitor(wishes), rule(wishes)];
-    objects.extend(rights(wishes, monitor));
+pub fn objects(options: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
+    let mut objects = vec![service_monitor(options), rule(options)];
+    objects.extend(rights(options, monitor));
     objects.extend(DASHBOARDS.iter().map(|(file, content)| dashboard(monitor, file, content)));
     objects
 }
 
-fn meta(wishes: &InstallOptions, name: &str) -> Value {
-    json!({"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": "", "prometheus.kubevirt.io": "true"}})
+fn meta(options: &InstallOptions, name: &str) -> Value {
+    json!({"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": "", "prometheus.kubevirt.io": "true"}})
 }
 
 /// Names of metrics that are kept from a scrape. Since our own labels are honored, a compromised node could
@@ -63,11 +63,11 @@ const VALUE: u32 = 1024;
 
 /// The ServiceMonitor. Our own labels are honored: `namespace` is that of a VM, not of the pod that reports
 /// it. A page beyond the limits is dropped.
-fn service_monitor(wishes: &InstallOptions) -> Value {
+fn service_monitor(options: &InstallOptions) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
-        "metadata": meta(wishes, MEASURES),
+        "metadata": meta(options, MEASURES),
         "spec": {
             "selector": {"matchLabels": {"prometheus.kubevirt.io": "true"}},
             "sampleLimit": SAMPLES,
@@ -82,28 +82,28 @@ fn service_monitor(wishes: &InstallOptions) -> Value {
                 "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
                 "tlsConfig": {
                     "ca": {"configMap": {"name": "kubevirt-ca", "key": "ca-bundle"}},
-                    "serverName": format!("{MEASURES}.{}.svc", wishes.namespace),
+                    "serverName": format!("{MEASURES}.{}.svc", options.namespace),
                 },
             }],
         },
     })
 }
 
-fn rule(wishes: &InstallOptions) -> Value {
+fn rule(options: &InstallOptions) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
-        "metadata": meta(wishes, "prometheus-kubevirt-rules"),
+        "metadata": meta(options, "prometheus-kubevirt-rules"),
         "spec": {"groups": [
-            {"name": "kubevirt.rules", "rules": rules::all(&wishes.namespace)},
-            {"name": "kubevirt.alerts", "rules": alerts::of_kubevirt(&wishes.namespace)},
+            {"name": "kubevirt.rules", "rules": rules::all(&options.namespace)},
+            {"name": "kubevirt.alerts", "rules": alerts::of_kubevirt(&options.namespace)},
             {"name": "cdi.alerts", "rules": alerts::of_cdi()},
         ]},
     })
 }
 
 /// Rights of Prometheus: it finds our pods by the endpoints of the namespace, and may read `/metrics`.
-fn rights(wishes: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
+fn rights(options: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io";
     let name = "kubevirt-monitoring";
     let subject =
@@ -112,7 +112,7 @@ fn rights(wishes: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
         json!({
             "apiVersion": format!("{rbac}/v1"),
             "kind": "Role",
-            "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": ""}},
+            "metadata": {"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": ""}},
             "rules": [
                 {"apiGroups": [""], "resources": ["services", "endpoints", "pods"], "verbs": ["get", "list", "watch"]},
                 {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]},
@@ -121,7 +121,7 @@ fn rights(wishes: &InstallOptions, monitor: &Monitor) -> Vec<Value> {
         json!({
             "apiVersion": format!("{rbac}/v1"),
             "kind": "RoleBinding",
-            "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": ""}},
+            "metadata": {"name": name, "namespace": options.namespace, "labels": {"kubevirt.io": ""}},
             "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
             "subjects": subject,
         }),

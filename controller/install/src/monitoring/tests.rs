@@ -1,5 +1,5 @@
 use super::*;
-use crate::tests::wishes;
+use crate::tests::options;
 use cluster_model::metrics::{self, Is};
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ const LATER: [&str; 1] = ["kubevirt_vmi_migration_data_bytes_total"];
 const OF_TARGET: [&str; 4] = ["namespace", "pod", "job", "instance"];
 
 fn rules() -> Vec<Value> {
-    let groups = rule(&wishes())["spec"]["groups"].as_array().cloned().unwrap();
+    let groups = rule(&options())["spec"]["groups"].as_array().cloned().unwrap();
     groups.iter().flat_map(|group| group["rules"].as_array().cloned().unwrap()).collect()
 }
 
@@ -243,7 +243,7 @@ fn a_dashboard_has_a_name_a_data_source_and_panels_that_do_not_overlap() {
 /// A compromised node cannot report metrics of other programs to Prometheus, or exceed the limits.
 #[test]
 fn of_a_page_our_names_are_taken_within_limits() {
-    let spec = service_monitor(&wishes())["spec"].clone();
+    let spec = service_monitor(&options())["spec"].clone();
     for limit in ["sampleLimit", "labelLimit", "labelNameLengthLimit", "labelValueLengthLimit"] {
         assert!(spec[limit].as_u64().is_some_and(|limit| limit > 0), "{limit}");
     }
@@ -267,7 +267,7 @@ fn of_a_page_our_names_are_taken_within_limits() {
 #[test]
 fn a_monitor_may_find_our_pods_and_read_their_metrics() {
     let monitor = Monitor { namespace: "monitoring".into(), account: "prometheus-k8s".into() };
-    let objects = objects(&wishes(), &monitor);
+    let objects = objects(&options(), &monitor);
     let read = json!(["get", "list", "watch"]);
     for role in objects.iter().filter(|object| object["rules"].is_array()) {
         assert_eq!(role["metadata"]["namespace"], "kubevirt");

@@ -20,7 +20,7 @@
 //! namespaces of an address share its places, and take turns ([`namespaces`]).
 
 use super::rules::clone::{CloneResult, CloneSource, CloneSubject, MOST, account, denied};
-use super::waiting::{Place, Waiting};
+use super::waiting::{Waiting, WaitingPlace};
 use api::cdi::{DataSource, DataSourceSource};
 use api::vm::VirtualMachine;
 use api::wire;
@@ -139,7 +139,7 @@ impl<C: Cluster> Clones<C> {
     }
 
     /// Waits until the review may start. The next one starts without waiting for the end of this one.
-    async fn turn(&self, share: &Share<'_>, place: &Place<'_>) -> Result<SemaphorePermit<'_>> {
+    async fn turn(&self, share: &Share<'_>, place: &WaitingPlace<'_>) -> Result<SemaphorePermit<'_>> {
         let _of_namespace = share.is_first().await;
         let _of_address = place.is_first().await;
         let works = self.working.acquire().await;

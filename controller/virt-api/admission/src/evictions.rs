@@ -19,7 +19,7 @@
 
 use super::rules::eviction::{Evicted, is_dry, not_looked_at, pod_of, vmi_of};
 use super::rules::{AdmissionResponse, Request, RequestContext, judge};
-use super::waiting::{Place, Waiting};
+use super::waiting::{Waiting, WaitingPlace};
 use api::vmi::VirtualMachineInstance;
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_client::{Server, Writer};
@@ -78,13 +78,13 @@ impl<S: Server> Evictions<S> {
         &self,
         hook: &Webhook,
         request: &Request,
-        around: RequestContext,
+        context: RequestContext,
         peer: Peer,
     ) -> AdmissionResponse {
-        let Some(pod) = pod_of(request) else { return judge(hook, request, &around) };
+        let Some(pod) = pod_of(request) else { return judge(hook, request, &context) };
         let is_full = || not_looked_at(request, &format!("{WAITING} other evictions are being processed"));
         let Some(place) = self.waiting.enter(peer) else { return is_full() };
-        let decided = tokio::time::timeout(self.patience, self.decided(hook, request, around, &pod, &place));
+        let decided = tokio::time::timeout(self.patience, self.decided(hook, request, context, &pod, &place));
         let decided = tokio::select! {
             decided = decided => decided,
             () = place.is_gone() => return is_full(),
@@ -106,16 +106,16 @@ impl<S: Server> Evictions<S> {
         &self,
         hook: &Webhook,
         request: &Request,
-        mut around: RequestContext,
+        mut context: RequestContext,
         pod: &Key,
-        place: &Place<'_>,
+        place: &WaitingPlace<'_>,
     ) -> Result<AdmissionResponse> {
         let _works = self.turn(place).await?;
         for _ in 0..TRIES {
             let evicted = self.look(pod).await?;
             let vmi = evicted.vmi.as_ref().map(|vmi| vmi.metadata.clone());
-            around.evicted = Some(evicted);
-            let answer = judge(hook, request, &around);
+            context.evicted = Some(evicted);
+            let answer = judge(hook, request, &context);
             let node = answer.later.as_ref().and_then(|later| later.evacuates.as_ref());
             let (Some(node), Some(vmi)) = (node.filter(|_| !is_dry(request)), vmi) else {
                 return Ok(answer);
@@ -134,7 +134,7 @@ impl<S: Server> Evictions<S> {
     }
 
     /// Waits until the review may start.
-    async fn turn(&self, place: &Place<'_>) -> Result<tokio::sync::SemaphorePermit<'_>> {
+    async fn turn(&self, place: &WaitingPlace<'_>) -> Result<tokio::sync::SemaphorePermit<'_>> {
         let _first = place.is_first().await;
         let works = self.working.acquire().await;
         let works = works.map_err(|e| Error::setup("evictions are not processed any more", e))?;
@@ -229,7 +229,7 @@ pub(super) mod tests {
         Request::read(eviction(is_dry).as_bytes()).unwrap()
     }
 
-    fn around() -> RequestContext {
+    fn context() -> RequestContext {
         RequestContext::new("kubevirt", Some(&Plain::default()))
     }
 
@@ -308,7 +308,7 @@ pub(super) mod tests {
     }
 
     async fn message_to(evictions: &Evictions<Played>, is_dry: bool, peer: Peer) -> Option<String> {
-        let answer = evictions.answer(hook(), &request(is_dry), around(), peer).await;
+        let answer = evictions.answer(hook(), &request(is_dry), context(), peer).await;
         assert_eq!(answer.faults, []);
         answer.later.map(|later| later.message)
     }

@@ -36,7 +36,7 @@ const WAITING: usize = 64;
 /// Present state.
 pub struct Live {
     namespace: String,
-    around: RwLock<Arc<RequestContext>>,
+    context: RwLock<Arc<RequestContext>>,
     storage: RwLock<Arc<World>>,
     /// Instance types, preferences and presets. Tenants write them often, so they are not copied at each
     /// change, unlike `storage`.
@@ -69,7 +69,7 @@ impl Live {
         Live {
             dials: Dials::new(Program::Api, home),
             namespace: namespace.to_owned(),
-            around: RwLock::new(Arc::new(RequestContext::new(namespace, None))),
+            context: RwLock::new(Arc::new(RequestContext::new(namespace, None))),
             storage: RwLock::default(),
             sizes: RwLock::default(),
             sizes_listed: AtomicUsize::new(0),
@@ -97,8 +97,8 @@ impl Live {
     }
 
     /// The context for a request that comes now.
-    pub fn around(&self) -> Arc<RequestContext> {
-        Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
+    pub fn context(&self) -> Arc<RequestContext> {
+        Arc::clone(&self.context.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The webhook at a path with a valid segment.
@@ -237,11 +237,11 @@ impl Live {
     }
 
     fn know(&self, objects: &Store<Plain>) {
-        let mut around = RequestContext::new(&self.namespace, objects.within(&self.namespace).next());
-        around.installations = objects.names();
+        let mut context = RequestContext::new(&self.namespace, objects.within(&self.namespace).next());
+        context.installations = objects.names();
         let waits = order::waits(objects.within(&self.namespace), &self.namespace, env!("CARGO_PKG_VERSION"));
         self.waits.0.store(waits, Ordering::Relaxed);
-        *self.around.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(around);
+        *self.context.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(context);
     }
 }
 

@@ -149,28 +149,28 @@ impl Routes {
         body: impl Send + 'static,
         is_large: bool,
     ) -> Result<AdmissionResponse> {
-        let mut around = (*self.live.around()).clone();
-        around.random = (self.uuid()?, self.uuid()?);
-        around.storage = self.live.storage();
-        around.sizes = self.live.sizes(hook.question, request);
-        around.presets = self.live.presets(hook.question, request);
+        let mut context = (*self.live.context()).clone();
+        context.random = (self.uuid()?, self.uuid()?);
+        context.storage = self.live.storage();
+        context.sizes = self.live.sizes(hook.question, request);
+        context.presets = self.live.presets(hook.question, request);
         if hook.question == Question::Eviction {
             // An eviction may wait for the API server, and holds no memory meanwhile.
             drop(body);
-            return Ok(self.evictions.answer(hook, request, around, peer).await);
+            return Ok(self.evictions.answer(hook, request, context, peer).await);
         }
         if asks_what_is_left(hook, request) {
-            around.left = match self.workloads.left(hook.question).await {
+            context.left = match self.workloads.left(hook.question).await {
                 Err(error) if error.kind() == ErrorKind::Unreachable => {
                     return Ok(not_looked_into(&error.chain()));
                 }
                 left => left?,
             };
         }
-        self.ask_of_clones(hook, peer, request, &mut around).await?;
+        self.ask_of_clones(hook, peer, request, &mut context).await?;
         let request = Arc::clone(request);
         aside(is_large, move || {
-            let verdict = judge(hook, &request, &around);
+            let verdict = judge(hook, &request, &context);
             drop(body);
             verdict
         })
@@ -183,19 +183,19 @@ impl Routes {
         hook: &'static Webhook,
         peer: Peer,
         request: &Request,
-        around: &mut RequestContext,
+        context: &mut RequestContext,
     ) -> Result<()> {
         let wanted = clone::wanted(hook.question, request);
         if wanted.is_empty() {
             return Ok(());
         }
-        let controller = around.accounts.user(Program::Controller);
+        let controller = context.accounts.user(Program::Controller);
         let whose = clone::whose(hook.question, request, &controller);
         let subject = &request.who.subject;
         let asked = CloneCheck { wanted: &wanted, namespace: &request.namespace, whose, subject };
-        around.clones = self.clones.found(&asked, peer).await?;
+        context.clones = self.clones.found(&asked, peer).await?;
         // A dry run gets no token.
-        let named = match around.clones.first() {
+        let named = match context.clones.first() {
             Some(Some(CloneResult::Permitted(namespace, name))) => Some((Named::Claim, namespace, name)),
             Some(Some(CloneResult::PermittedLater(namespace, name))) => {
                 Some((Named::DataSource, namespace, name))
@@ -218,7 +218,7 @@ impl Routes {
                     "virt-api has no key to sign clone tokens yet (Secret cdi-api-signing-key); try again";
                 Error::new(ErrorKind::Unreachable, what)
             };
-            around.token = Some(token.ok_or_else(none)?);
+            context.token = Some(token.ok_or_else(none)?);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ struct Taker {
 }
 
 /// A place, released on drop.
-pub(super) struct Place<'w> {
+pub(super) struct WaitingPlace<'w> {
     waiting: &'w Waiting,
     id: u64,
     gone: Arc<Notify>,
@@ -44,7 +44,7 @@ impl Waiting {
     }
 
     /// Takes a place if one is free, or if another address has at least two more than this one.
-    pub(super) fn enter(&self, peer: Peer) -> Option<Place<'_>> {
+    pub(super) fn enter(&self, peer: Peer) -> Option<WaitingPlace<'_>> {
         let mut taken = self.taken();
         if taken.places.len() >= self.most {
             let other = taken.gives_way_to(peer).and_then(|id| taken.places.remove(&id))?;
@@ -54,7 +54,7 @@ impl Waiting {
         let (id, gone, line) = (taken.next, Arc::new(Notify::new()), taken.line_of(peer));
         let taker = Taker { peer, gone: Arc::clone(&gone), line: Arc::clone(&line) };
         taken.places.insert(id, taker);
-        Some(Place { waiting: self, id, gone, line })
+        Some(WaitingPlace { waiting: self, id, gone, line })
     }
 
     fn taken(&self) -> MutexGuard<'_, Occupancy> {
@@ -86,7 +86,7 @@ impl Occupancy {
     }
 }
 
-impl Place<'_> {
+impl WaitingPlace<'_> {
     /// Waits until the place was given to another address.
     pub(super) async fn is_gone(&self) {
         self.gone.notified().await;
@@ -98,7 +98,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingPlace<'_> {
     fn drop(&mut self) {
         self.waiting.taken().places.remove(&self.id);
     }
@@ -114,8 +114,8 @@ mod tests {
     }
 
     /// Indexes of the places that were given to other addresses.
-    fn gone(places: &[Place<'_>]) -> Vec<usize> {
-        let is_gone = |(at, place): (usize, &Place<'_>)| place.is_gone().now_or_never().map(|()| at);
+    fn gone(places: &[WaitingPlace<'_>]) -> Vec<usize> {
+        let is_gone = |(at, place): (usize, &WaitingPlace<'_>)| place.is_gone().now_or_never().map(|()| at);
         places.iter().enumerate().filter_map(is_gone).collect()
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const LONGEST: usize = 64 << 10;
 
 /// Context of a request in a cluster with this KubeVirt object.
-pub(crate) fn around(kubevirt: Value) -> RequestContext {
+pub(crate) fn context(kubevirt: Value) -> RequestContext {
     let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
     let plain = Plain { object: kubevirt, ..Plain::default() };
     RequestContext { random, ..RequestContext::new("kubevirt", Some(&plain)) }
@@ -19,15 +19,15 @@ pub(crate) fn around(kubevirt: Value) -> RequestContext {
 
 /// Checks that the body is refused or answered with a few short causes, and a patch that applies and is
 /// complete: a second review adds nothing.
-pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &RequestContext) {
+pub(crate) fn judged(body: &[u8], hook: &Webhook, context: &RequestContext) {
     let Ok(mut request) = Request::read(body) else { return };
-    let written = answer(&request, hook, around);
+    let written = answer(&request, hook, context);
     let Some(patch) = written["response"]["patch"].as_str() else { return };
     assert!(hook.mutates, "{} judges and changes nothing", hook.path);
     let patch = STANDARD.decode(patch).expect("a patch is base64");
     let steps: Vec<Value> = serde_json::from_slice(&patch).expect("a patch is JSON");
     steps.iter().for_each(|step| apply(&mut request.object, step));
-    let again = answer(&request, hook, around);
+    let again = answer(&request, hook, context);
     assert!(
         again["response"]["patch"].is_null(),
         "{} changes its own result: {} in {}",
@@ -39,8 +39,8 @@ pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &RequestContext) {
     );
 }
 
-fn answer(request: &Request, hook: &Webhook, around: &RequestContext) -> Value {
-    let answer = judge(hook, request, around);
+fn answer(request: &Request, hook: &Webhook, context: &RequestContext) -> Value {
+    let answer = judge(hook, request, context);
     let mut written = review::write(request, &answer);
     let response = &mut written["response"];
     assert_eq!(response["allowed"], answer.is_yes());

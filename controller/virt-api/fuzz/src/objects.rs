@@ -5,7 +5,7 @@
 //! ```
 
 use crate::generate::{Chance, change, made};
-use crate::judged::{around, judged, reviewed};
+use crate::judged::{context, judged, reviewed};
 use cluster_model::webhooks::WEBHOOKS;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -28,16 +28,16 @@ pub(crate) fn admission(input: &[u8]) {
     let (kind, base) = begun(hook.path);
     let schema = &schemas()[kind];
 
-    let mut around = around(json!({}));
+    let mut context = context(json!({}));
     if begin & 0x80 != 0 {
         let mut settings = begun("/kubevirt").1;
         change(&schemas()["KubeVirt"], &mut settings, chance);
         change(&schemas()["KubeVirt"], &mut settings, chance);
-        around = crate::judged::around(settings);
+        context = crate::judged::context(settings);
     }
-    around.left = (begin & 0x40 != 0).then_some("Virtual Machines");
+    context.left = (begin & 0x40 != 0).then_some("Virtual Machines");
     if begin & 0x20 != 0 {
-        around.installations = vec![("kubevirt".to_owned(), "other".to_owned())];
+        context.installations = vec![("kubevirt".to_owned(), "other".to_owned())];
     }
     let mut object = if begin & 1 == 0 { base } else { made(schema, chance) };
     let mut old = object.clone();
@@ -65,7 +65,7 @@ pub(crate) fn admission(input: &[u8]) {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": operation, "name": "web", "kind": {"kind": kind},
         "object": object, "oldObject": old, "userInfo": user,
     });
-    judged(&reviewed(&request), hook, &around);
+    judged(&reviewed(&request), hook, &context);
 }
 
 /// The schemas of our kinds, by kind.

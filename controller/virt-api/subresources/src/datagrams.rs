@@ -42,7 +42,7 @@ async fn carry_at(
     let (guest, last) = (Arc::new(guest), Arc::new(watch::Sender::new(Instant::now())));
     let hears = Datagrams { guest, last, idle };
     let speaks = hears.clone();
-    websocket::carry_at(pace, client, Heard(hears), Spoken(speaks), ends, Farewell::Frame).await;
+    websocket::carry_at(pace, client, ReceivedDatagrams(hears), Spoken(speaks), ends, Farewell::Frame).await;
 }
 
 /// The UDP socket of the guest's port, as a stream of messages.
@@ -54,12 +54,12 @@ struct Datagrams {
     idle: Duration,
 }
 
-struct Heard(Datagrams);
+struct ReceivedDatagrams(Datagrams);
 struct Spoken(Datagrams);
 
-impl MessageSource for Heard {
+impl MessageSource for ReceivedDatagrams {
     async fn hear(&mut self) -> Result<Bytes, CloseFrame> {
-        let Heard(Datagrams { guest, last, idle }) = self;
+        let ReceivedDatagrams(Datagrams { guest, last, idle }) = self;
         loop {
             let until = *last.borrow() + *idle;
             // Only the used part of the buffer becomes resident memory.

@@ -81,23 +81,23 @@ async fn answered(
     clones: &Clones<Played>,
     (hook, request): (&'static Webhook, Request),
 ) -> Result<(Vec<String>, Vec<Value>)> {
-    let mut around = RequestContext::new("kubevirt", Some(&Plain::default()));
+    let mut context = RequestContext::new("kubevirt", Some(&Plain::default()));
     let wanted = wanted(hook.question, &request);
     if !wanted.is_empty() {
         let whose = whose(hook.question, &request, CONTROLLER);
         let asked = CloneCheck { wanted: &wanted, namespace: "t", whose, subject: &request.who.subject };
-        around.clones = clones.found(&asked, peer(1)).await?;
-        match around.clones.first() {
+        context.clones = clones.found(&asked, peer(1)).await?;
+        match context.clones.first() {
             Some(Some(CloneResult::Permitted(namespace, name))) => {
-                around.token = Some(format!("for {namespace}/{name}"));
+                context.token = Some(format!("for {namespace}/{name}"));
             }
             Some(Some(CloneResult::PermittedLater(namespace, name))) => {
-                around.token = Some(format!("for DataSource {namespace}/{name}"));
+                context.token = Some(format!("for DataSource {namespace}/{name}"));
             }
             _ => {}
         }
     }
-    let answer = judge(hook, &request, &around);
+    let answer = judge(hook, &request, &context);
     Ok((
         answer.faults.iter().map(|fault| format!("{}: {}", fault.field, fault.message)).collect(),
         answer.patch,

@@ -138,15 +138,15 @@ pub fn denied(user: &str, namespace: &str) -> String {
 }
 
 /// The DataVolume with its token, or without one.
-pub(super) fn fill(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn fill(request: &Request, context: &RequestContext) -> AdmissionResponse {
     if request.operation != Operation::Create {
         return AdmissionResponse::yes();
     }
-    if let Some(Some(CloneResult::Denied(why))) = around.clones.first() {
+    if let Some(Some(CloneResult::Denied(why))) = context.clones.first() {
         return AdmissionResponse::no(vec![Fault::new("spec.source", Reason::Invalid, why.clone())]);
     }
     let mut should = request.object.clone();
-    match &around.token {
+    match &context.token {
         Some(token) => merge(&mut should, &json!({"metadata": {"annotations": {CLONE_TOKEN: token}}})),
         None => {
             let annotations = should.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
@@ -157,8 +157,8 @@ pub(super) fn fill(request: &Request, around: &RequestContext) -> AdmissionRespo
 }
 
 /// Faults of a VM's templates whose sources its service account may not clone.
-pub(super) fn faults(around: &RequestContext) -> impl Iterator<Item = Fault> + '_ {
-    around.clones.iter().enumerate().filter_map(|(i, found)| match found {
+pub(super) fn faults(context: &RequestContext) -> impl Iterator<Item = Fault> + '_ {
+    context.clones.iter().enumerate().filter_map(|(i, found)| match found {
         Some(CloneResult::Denied(why)) => {
             let message = format!("Authorization failed, message is: {why}");
             Some(Fault::new(format!("spec.dataVolumeTemplates[{i}]"), Reason::Invalid, message))

@@ -69,12 +69,12 @@ pub fn not_looked_at(request: &Request, why: &str) -> AdmissionResponse {
 }
 
 /// The decision about an eviction, from the pod and the VMI that were read.
-pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     if pod_of(request).is_none() {
         return AdmissionResponse::yes();
     }
-    match &around.evicted {
-        Some(evicted) => decide(evicted, around.config.eviction_strategy.as_ref()),
+    match &context.evicted {
+        Some(evicted) => decide(evicted, context.config.eviction_strategy.as_ref()),
         None => not_looked_at(request, "it was not read from the API server"),
     }
 }

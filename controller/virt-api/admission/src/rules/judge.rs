@@ -7,34 +7,34 @@ use super::{
 use cluster_model::webhooks::{Question, Webhook};
 
 /// The answer to a request of this webhook.
-pub fn judge(webhook: &Webhook, request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub fn judge(webhook: &Webhook, request: &Request, context: &RequestContext) -> AdmissionResponse {
     if let Some(fault) = size::fault(request) {
         return AdmissionResponse::no(vec![fault]);
     }
     match (webhook.question, request.operation) {
-        (Question::FillVm, _) => vm::complete(request, around),
-        (Question::FillVmi, Operation::Create) => vmi::complete(request, around),
-        (Question::FillVmi, _) => vmi::restore(request, around),
-        (Question::Vm, _) => vm::judge(request, around),
-        (Question::NewVmi, _) => vmi::create(request, around),
-        (Question::ChangedVmi, _) => vmi::update(request, around),
-        (Question::ReplicaSet, _) => replicaset::judge(request, around),
+        (Question::FillVm, _) => vm::complete(request, context),
+        (Question::FillVmi, Operation::Create) => vmi::complete(request, context),
+        (Question::FillVmi, _) => vmi::restore(request, context),
+        (Question::Vm, _) => vm::judge(request, context),
+        (Question::NewVmi, _) => vmi::create(request, context),
+        (Question::ChangedVmi, _) => vmi::update(request, context),
+        (Question::ReplicaSet, _) => replicaset::judge(request, context),
         (Question::Preset, _) => preset::judge(request),
-        (Question::Pool, _) => pool::judge(request, around),
+        (Question::Pool, _) => pool::judge(request, context),
         (Question::Instancetype, _) => instancetype::instancetype(request),
         (Question::Preference, _) => instancetype::preference(request),
-        (Question::KubeVirt, _) => kubevirt::judge(request, around),
-        (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, around),
-        (Question::Eviction, _) => eviction::judge(request, around),
-        (Question::FillDataVolume, _) => clone::fill(request, around),
-        (Question::FillClaim, _) => cdi::claim(request, around),
+        (Question::KubeVirt, _) => kubevirt::judge(request, context),
+        (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, context),
+        (Question::Eviction, _) => eviction::judge(request, context),
+        (Question::FillDataVolume, _) => clone::fill(request, context),
+        (Question::FillClaim, _) => cdi::claim(request, context),
         (Question::Claim, _) => cdi::judge_claim(request),
         (Question::DataVolume, _) => cdi::data_volume(request),
         (Question::DataImportCron, _) => cdi::import_cron(request),
         (Question::Populator, _) => cdi::populator(request),
         (Question::ObjectTransfer, _) => cdi::object_transfer(request),
         (Question::CdiSettings, _) => cdi::settings(request),
-        (Question::CdiRemoval, _) => cdi::deletion(request, around),
+        (Question::CdiRemoval, _) => cdi::deletion(request, context),
     }
 }
 

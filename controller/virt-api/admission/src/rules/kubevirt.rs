@@ -13,7 +13,7 @@ use std::time::Duration;
 const BINDINGS: [&str; 2] = ["bridge", "masquerade"];
 
 /// Validates the KubeVirt object.
-pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && request.old["spec"] == request.object["spec"] {
         return AdmissionResponse::yes();
@@ -23,7 +23,7 @@ pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResp
     let Some(object) = object.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let own = (text(&object.metadata.namespace), text(&object.metadata.name));
-    if let Some((namespace, name)) = around.installations.iter().find(|other| !update && **other != own) {
+    if let Some((namespace, name)) = context.installations.iter().find(|other| !update && **other != own) {
         let message = format!("KubeVirt is already created: {namespace}/{name}; a cluster has one");
         faults.push(Fault::new("metadata.name", Reason::Duplicate, message));
     }
@@ -51,8 +51,8 @@ pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResp
 }
 
 /// Validates the deletion of the installation.
-pub(super) fn deletion(request: &Request, around: &RequestContext) -> AdmissionResponse {
-    let Some(kind) = around.left else { return AdmissionResponse::yes() };
+pub(super) fn deletion(request: &Request, context: &RequestContext) -> AdmissionResponse {
+    let Some(kind) = context.left else { return AdmissionResponse::yes() };
     if !blocks(request) {
         return AdmissionResponse::yes();
     }

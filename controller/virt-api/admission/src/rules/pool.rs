@@ -11,7 +11,7 @@ use cluster_model::metadata::FENCING;
 const AT: &str = "spec.virtualMachineTemplate";
 
 /// Validates a new or changed pool.
-pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && replicaset::rest(&request.old) == replicaset::rest(&request.object) {
         return AdmissionResponse::yes();
@@ -38,7 +38,7 @@ pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResp
     // The VMs are named after the pool, with a number.
     vm.metadata.name = Some(format!("{}-0", pool.metadata.name.as_deref().unwrap_or("pool")));
     vm.metadata.namespace.clone_from(&pool.metadata.namespace);
-    let (of_vm, others) = vm::look(&vm, None, around);
+    let (of_vm, others) = vm::look(&vm, None, context);
     let prefix = format!("{AT}.");
     faults.extend(prefixed(of_vm, &prefix));
     let others = others.into_iter().map(|warning| Fault::new("", Reason::Invalid, warning)).collect();

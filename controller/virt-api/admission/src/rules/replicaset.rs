@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Validates a new or changed replica set.
-pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && rest(&request.old) == rest(&request.object) {
         return AdmissionResponse::yes();
@@ -19,7 +19,7 @@ pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResp
     let set = wire::read_in_part::<VirtualMachineInstanceReplicaSet>(request.object.clone(), &mut faults);
     let Some(set) = set.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&set);
-    warnings.extend(template::warnings(set.spec.template.as_ref(), around));
+    warnings.extend(template::warnings(set.spec.template.as_ref(), context));
     let Some(made) = &set.spec.template else {
         let fault = Fault::new("spec.template", Reason::Required, "missing virtual machine template.");
         return AdmissionResponse { faults: vec![fault], warnings, ..AdmissionResponse::yes() };
@@ -28,7 +28,7 @@ pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResp
     faults.extend(selector(request, &set.spec.selector, &labels));
     // The VMIs are named after the set, with a number.
     let name = set.metadata.name.as_deref().unwrap_or("set");
-    faults.extend(template::faults(made, &format!("{name}-0"), set.metadata.namespace.as_deref(), around));
+    faults.extend(template::faults(made, &format!("{name}-0"), set.metadata.namespace.as_deref(), context));
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 

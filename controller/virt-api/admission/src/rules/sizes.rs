@@ -27,7 +27,7 @@ pub(super) struct SizeCheck {
 }
 
 /// Validates both. `old`: the VM before the update.
-pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &RequestContext) -> SizeCheck {
+pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, context: &RequestContext) -> SizeCheck {
     let mut looked = SizeCheck::default();
     let (mut given, mut is_known) = (SizeSpecs::default(), true);
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
@@ -35,7 +35,7 @@ pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &R
         let faults = matcher.faults(before.as_ref());
         let field = format!("spec.{}", matcher.role.field());
         let found = match faults.is_empty() {
-            true => found(vm, &matcher, around),
+            true => found(vm, &matcher, context),
             false => SizeLookup::Later(None),
         };
         looked.faults.extend(faults);
@@ -59,18 +59,18 @@ pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &R
         }
     }
     if let Some(template) = vm.spec.template.as_ref().filter(|_| is_known) {
-        expanded(template, &given, around, &mut looked);
+        expanded(template, &given, context, &mut looked);
     }
     looked
 }
 
 /// Fills in the values of a preference that are fixed when a VM is written.
-pub(super) fn complete(vm: &mut VirtualMachine, around: &RequestContext) {
+pub(super) fn complete(vm: &mut VirtualMachine, context: &RequestContext) {
     let Some(matcher) = Matcher::from_spec(&vm.spec, Role::Preference) else { return };
     if !matcher.infer_from_volume.is_empty() || !matcher.revision_name.is_empty() {
         return;
     }
-    let SizeLookup::Live(live) = found(vm, &matcher, around) else { return };
+    let SizeLookup::Live(live) = found(vm, &matcher, context) else { return };
     let mut given = SizeSpecs::default();
     if given.take(Role::Preference, live.spec.clone()).is_ok()
         && let Some(preference) = &given.preference
@@ -92,7 +92,7 @@ enum SizeLookup<'a> {
     Later(Option<String>),
 }
 
-fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, around: &'a RequestContext) -> SizeLookup<'a> {
+fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, context: &'a RequestContext) -> SizeLookup<'a> {
     if !matcher.infer_from_volume.is_empty() {
         return SizeLookup::Later(None);
     }
@@ -101,12 +101,12 @@ fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, around: &'a RequestCont
         Err(why) => return SizeLookup::Missing(why),
     };
     let is_meant = |live: &&Live| live.kind == kind && live.meta.name.as_deref() == Some(matcher.name);
-    let live = around.sizes.live.iter().find(is_meant);
+    let live = context.sizes.live.iter().find(is_meant);
     let name = vm.metadata.name.as_deref().unwrap_or_default();
     match (revision_in_use(vm, matcher), live) {
         (None, Some(live)) => SizeLookup::Live(live),
         (Some(used), Some(live)) if live.revision_name(name) == used => SizeLookup::Live(live),
-        (None, None) if around.sizes.is_complete => SizeLookup::Missing(kind.not_found(matcher.name)),
+        (None, None) if context.sizes.is_complete => SizeLookup::Missing(kind.not_found(matcher.name)),
         (None, None) => SizeLookup::Later(None),
         (Some(used), _) => SizeLookup::Later(Some(format!(
             "ControllerRevision {used} is validated when the VM is started, with the rest of spec.template"
@@ -114,7 +114,7 @@ fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, around: &'a RequestCont
     }
 }
 
-fn expanded(template: &Template, given: &SizeSpecs, around: &RequestContext, looked: &mut SizeCheck) {
+fn expanded(template: &Template, given: &SizeSpecs, context: &RequestContext, looked: &mut SizeCheck) {
     let (instancetype, preference) = (given.instancetype.as_ref(), given.preference.as_ref());
     if let Some(preference) = preference
         && let Err(found) = requirements(instancetype, preference, &template.spec)
@@ -123,7 +123,7 @@ fn expanded(template: &Template, given: &SizeSpecs, around: &RequestContext, loo
         let fault = |field: String| Fault::new(field, Reason::Invalid, what.clone());
         looked.faults.extend(found.fields.into_iter().map(fault));
     }
-    match expand(template, instancetype, preference, "spec.template.spec", Some(around.config.binding)) {
+    match expand(template, instancetype, preference, "spec.template.spec", Some(context.config.binding)) {
         Ok(template) => looked.template = Some(template),
         Err(conflicts) => {
             let fault = |conflict: api::instancetype::Conflict| {

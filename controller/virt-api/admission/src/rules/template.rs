@@ -16,16 +16,16 @@ pub(super) fn faults(
     template: &Template,
     name: &str,
     namespace: Option<&str>,
-    around: &RequestContext,
+    context: &RequestContext,
 ) -> Vec<Fault> {
     let mut vm = VirtualMachine::default();
     vm.metadata.name = Some(name.to_owned());
     vm.metadata.namespace = namespace.map(str::to_owned);
     vm.spec.template = Some(template.clone());
     let Some(mut vmi) = defaults::vmi_of(&vm) else { return Vec::new() };
-    defaults::apply(&mut vmi, &around.given());
+    defaults::apply(&mut vmi, &context.given());
     let mut faults: Vec<Fault> = labels(template).into_iter().collect();
-    if let Err(found) = Machine::check(&vmi, &around.permitted_at(&format!("{AT}.spec"))) {
+    if let Err(found) = Machine::check(&vmi, &context.permitted_at(&format!("{AT}.spec"))) {
         faults.extend(found);
     }
     faults
@@ -37,16 +37,16 @@ pub(super) fn labels(template: &Template) -> Option<Fault> {
 }
 
 /// Warnings for the author of a template.
-pub(super) fn warnings(template: Option<&Template>, around: &RequestContext) -> Vec<String> {
+pub(super) fn warnings(template: Option<&Template>, context: &RequestContext) -> Vec<String> {
     let Some(template) = template else { return Vec::new() };
     let metadata = template.metadata.as_ref();
-    let policy = around.config.annotations;
+    let policy = context.config.annotations;
     let of = |metadata| omitted_metadata::warnings(metadata, policy, &format!("{AT}.metadata"));
     let mut warnings = metadata.map(of).unwrap_or_default();
     warnings.extend(omitted_metadata::of_spec(
         &template.spec,
         &format!("{AT}.spec"),
-        &around.config.machine_type_map,
+        &context.config.machine_type_map,
     ));
     warnings.extend(reserved(template).map(|labels| labels.warning(LABELS)));
     warnings

@@ -12,33 +12,33 @@ use api::wire::{self, Wire};
 use std::borrow::Cow;
 
 /// Fills in defaults.
-pub(super) fn complete(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn complete(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let read = |object| wire::read::<VirtualMachine>(object).ok();
     if request.is_leaving() {
         return AdmissionResponse::yes();
     }
     let Some(mut vm) = read(request.object.clone()) else { return AdmissionResponse::yes() };
-    let mut given = around.given();
-    given.serial = Some(around.random.1.clone());
+    let mut given = context.given();
+    given.serial = Some(context.random.1.clone());
     if request.operation == Operation::Update {
         keep(&mut given, read(request.old.clone()), &vm);
     }
     let before = vm.write();
-    fill(&mut vm, &given, around);
+    fill(&mut vm, &given, context);
     AdmissionResponse { patch: patch::of(&request.object, &before, &vm.write()), ..AdmissionResponse::yes() }
 }
 
-fn fill(vm: &mut VirtualMachine, given: &DefaultsContext, around: &RequestContext) {
-    sizes::complete(vm, around);
+fn fill(vm: &mut VirtualMachine, given: &DefaultsContext, context: &RequestContext) {
+    sizes::complete(vm, context);
     defaults::apply_to_vm(vm, given);
 }
 
 /// True if an update does not change the machine, apart from defaults of this version.
-fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, around: &RequestContext) -> bool {
+fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, context: &RequestContext) -> bool {
     let filled = |vm: &VirtualMachine| {
-        let (mut given, mut vm) = (around.given(), vm.clone());
+        let (mut given, mut vm) = (context.given(), vm.clone());
         keep(&mut given, Some(old.clone()), &vm);
-        fill(&mut vm, &given, around);
+        fill(&mut vm, &given, context);
         (vm.spec.template, vm.spec.instancetype, vm.spec.preference)
     };
     filled(vm) == filled(old)
@@ -56,7 +56,7 @@ fn keep(given: &mut DefaultsContext, old: Option<VirtualMachine>, new: &VirtualM
 }
 
 /// Validates a new or changed VM.
-pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     // An invalid VM may still be labelled and deleted.
     if request.is_leaving()
         || request.operation == Operation::Update && request.old["spec"] == request.object["spec"]
@@ -67,7 +67,7 @@ pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResp
     let vm = wire::read_in_part::<VirtualMachine>(request.object.clone(), &mut faults);
     let Some(vm) = vm.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vm);
-    let (faults, others) = look(&vm, sizes::old(request).as_ref(), around);
+    let (faults, others) = look(&vm, sizes::old(request).as_ref(), context);
     warnings.extend(others);
     if vm.spec.running.is_some() {
         warnings.insert(0, "spec.running is deprecated, please use spec.runStrategy instead.".to_owned());
@@ -79,14 +79,14 @@ pub(super) fn judge(request: &Request, around: &RequestContext) -> AdmissionResp
 pub(super) fn look(
     vm: &VirtualMachine,
     old: Option<&VirtualMachine>,
-    around: &RequestContext,
+    context: &RequestContext,
 ) -> (Vec<Fault>, Vec<String>) {
-    let mut warnings = template::warnings(vm.spec.template.as_ref(), around);
-    warnings.extend(omitted_metadata::of_disks(&vm.spec.data_volume_templates, around.config.annotations));
-    let looked = sizes::look(vm, old, around);
+    let mut warnings = template::warnings(vm.spec.template.as_ref(), context);
+    warnings.extend(omitted_metadata::of_disks(&vm.spec.data_volume_templates, context.config.annotations));
+    let looked = sizes::look(vm, old, context);
     warnings.extend(looked.warnings.iter().cloned());
-    let is_accepted = old.is_some_and(|old| is_same_machine(vm, old, around));
-    (faults_of(vm, looked, is_accepted, around), warnings)
+    let is_accepted = old.is_some_and(|old| is_same_machine(vm, old, context));
+    (faults_of(vm, looked, is_accepted, context), warnings)
 }
 
 /// Faults of a VM. `is_accepted`: the template passed the permissions of an earlier time. Such a VM can be
@@ -95,7 +95,7 @@ fn faults_of(
     vm: &VirtualMachine,
     sized: sizes::SizeCheck,
     is_accepted: bool,
-    around: &RequestContext,
+    context: &RequestContext,
 ) -> Vec<Fault> {
     let mut faults = Vec::new();
     let Spec {
@@ -112,14 +112,14 @@ fn faults_of(
     let Some(template) = template else {
         return vec![Fault::new("spec.template", Reason::Required, "missing virtual machine template.")];
     };
-    strategy(*running, run_strategy.as_ref(), around, &mut faults);
+    strategy(*running, run_strategy.as_ref(), context, &mut faults);
     faults.extend(sized.faults);
     if update_volumes_strategy.as_ref().is_some_and(|way| *way != UpdateVolumesStrategy::Replacement) {
         faults.push(Fault::not_yet("spec.updateVolumesStrategy").hint("Replacement is"));
     }
     let namespace = vm.metadata.namespace.as_deref();
     faults.extend(volumes::templates(data_volume_templates, &template.spec.volumes, namespace));
-    faults.extend(clone::faults(around));
+    faults.extend(clone::faults(context));
     // Values of an unknown instance type are not reported as missing too.
     let Some(template) = &sized.template else {
         faults.extend(template::labels(template));
@@ -128,19 +128,19 @@ fn faults_of(
     let name = vm.metadata.name.as_deref().filter(|name| !name.is_empty());
     let generated = vm.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
     let name = name.map(str::to_owned).or(generated).unwrap_or_default();
-    let mut around = Cow::Borrowed(around);
+    let mut context = Cow::Borrowed(context);
     if is_accepted {
-        let permitted = around.permitted.clone().of_accepted();
-        around.to_mut().permitted = permitted;
+        let permitted = context.permitted.clone().of_accepted();
+        context.to_mut().permitted = permitted;
     }
-    faults.extend(template::faults(template, &name, namespace, &around));
+    faults.extend(template::faults(template, &name, namespace, &context));
     faults
 }
 
 fn strategy(
     running: Option<bool>,
     strategy: Option<&RunStrategy>,
-    around: &RequestContext,
+    context: &RequestContext,
     faults: &mut Vec<Fault>,
 ) {
     let clash = match (running, strategy) {
@@ -153,7 +153,7 @@ fn strategy(
     };
     faults.extend(clash.map(|message| Fault::new("spec.running", Reason::Invalid, message)));
     let (reason, message) = match strategy {
-        Some(RunStrategy::WaitAsReceiver) if around.permitted.gate("DecentralizedLiveMigration") => (
+        Some(RunStrategy::WaitAsReceiver) if context.permitted.gate("DecentralizedLiveMigration") => (
             Reason::NotSupported,
             "Invalid RunStrategy (WaitAsReceiver), migration between clusters is not supported yet".to_owned(),
         ),

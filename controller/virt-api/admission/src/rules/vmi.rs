@@ -17,28 +17,28 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Fills in defaults.
-pub(super) fn complete(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn complete(request: &Request, context: &RequestContext) -> AdmissionResponse {
     // The schema and the validating webhook report a VMI that cannot be read.
     let Ok(mut vmi) = wire::read::<VirtualMachineInstance>(request.object.clone()) else {
         return AdmissionResponse::yes();
     };
     let read = vmi.write();
-    if around.accounts.program(&request.who.name).is_none() {
+    if context.accounts.program(&request.who.name).is_none() {
         vmi.status = None;
     }
-    let warnings = match preset::apply(around.presets.iter(), &mut vmi) {
+    let warnings = match preset::apply(context.presets.iter(), &mut vmi) {
         Ok(warnings) => warnings,
         Err(why) => return AdmissionResponse::no(vec![Fault::new("metadata.labels", Reason::Invalid, why)]),
     };
-    defaults::apply(&mut vmi, &around.given());
+    defaults::apply(&mut vmi, &context.given());
     let patch = patch::of(&request.object, &read, &vmi.write());
     AdmissionResponse { patch, warnings, ..AdmissionResponse::yes() }
 }
 
 /// Restores a status that a user has changed.
-pub(super) fn restore(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn restore(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let (new, old) = (&request.object["status"], &request.old["status"]);
-    if around.accounts.program(&request.who.name).is_some() || new == old {
+    if context.accounts.program(&request.who.name).is_some() || new == old {
         return AdmissionResponse::yes();
     }
     let mut should = request.object.clone();
@@ -57,14 +57,14 @@ pub(super) fn restore(request: &Request, around: &RequestContext) -> AdmissionRe
 }
 
 /// Validates a new VMI.
-pub(super) fn create(request: &Request, around: &RequestContext) -> AdmissionResponse {
+pub(super) fn create(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let mut faults = Vec::new();
     let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
     let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vmi);
-    warnings.extend(omitted_metadata::warnings(&vmi.metadata, around.config.annotations, "metadata"));
-    warnings.extend(omitted_metadata::of_spec(&vmi.spec, "spec", &around.config.machine_type_map));
-    if around.accounts.program(&request.who.name).is_none()
+    warnings.extend(omitted_metadata::warnings(&vmi.metadata, context.config.annotations, "metadata"));
+    warnings.extend(omitted_metadata::of_spec(&vmi.spec, "spec", &context.config.machine_type_map));
+    if context.accounts.program(&request.who.name).is_none()
         && let Some(labels) = ReservedLabels::of(&vmi.metadata.labels)
     {
         faults.push(labels.fault("metadata.labels"));
@@ -74,16 +74,16 @@ pub(super) fn create(request: &Request, around: &RequestContext) -> AdmissionRes
         // The API server has not generated the name yet.
         vmi.metadata.name = vmi.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
     }
-    defaults::apply(&mut vmi, &around.given());
-    if let Err(found) = Machine::check(&vmi, &around.permitted_at("spec")) {
+    defaults::apply(&mut vmi, &context.given());
+    if let Err(found) = Machine::check(&vmi, &context.permitted_at("spec")) {
         faults.extend(found);
     }
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
 
 /// Validates a change of a VMI.
-pub(super) fn update(request: &Request, around: &RequestContext) -> AdmissionResponse {
-    match around.accounts.program(&request.who.name) {
+pub(super) fn update(request: &Request, context: &RequestContext) -> AdmissionResponse {
+    match context.accounts.program(&request.who.name) {
         Some(Program::Handler) => AdmissionResponse::no(not_its_own(request)),
         Some(_) => AdmissionResponse::yes(),
         None => fixed(request),

@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Fills in defaults.
-pub(crate) fn complete(request: &Request, around: &RequestContext) -> AdmissionResponse {
-    let (object, world) = (&request.object, &*around.storage);
+pub(crate) fn complete(request: &Request, context: &RequestContext) -> AdmissionResponse {
+    let (object, world) = (&request.object, &*context.storage);
     let wants = object["metadata"]["labels"][APPLY_PROFILE] == "true";
     let rendering = imports::read(world).webhook_pvc_rendering;
     let is_off = rendering == Some(WebhookPvcRendering::Disabled);
@@ -107,7 +107,7 @@ mod tests {
     use std::sync::Arc;
 
     /// A cluster with one class, whose volumes are preferably block devices.
-    fn around(rendering: &str) -> RequestContext {
+    fn context(rendering: &str) -> RequestContext {
         let mut world = World::default();
         let mut put = |kind, object| world.put(kind, object, Timestamp::UNIX_EPOCH);
         let annotations = json!({
@@ -134,12 +134,12 @@ mod tests {
     }
 
     /// The spec of a PVC as it is stored.
-    fn kept(label: &str, annotations: Value, spec: Value, around: &RequestContext) -> Value {
+    fn kept(label: &str, annotations: Value, spec: Value, context: &RequestContext) -> Value {
         let mut object = json!({"metadata": {"labels": {APPLY_PROFILE: label}}});
         object["metadata"]["annotations"] = annotations;
         object["spec"] = spec;
         let request = Request { object: object.clone(), operation: Operation::Create, ..Request::default() };
-        let answer = complete(&request, around);
+        let answer = complete(&request, context);
         assert!(answer.faults.is_empty());
         patch::applied(object, &answer.patch)["spec"].clone()
     }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_a_pvc_leaves_out_is_filled_in_where_it_asks_for_it() {
-        let on = around("Enabled");
+        let on = context("Enabled");
         let filled = kept("true", json!({}), asks("2Gi"), &on);
         assert_eq!(
             filled,
@@ -166,8 +166,8 @@ mod tests {
             (&json!("Filesystem"), &json!(["ReadWriteOnce"]))
         );
         assert_eq!(archive["resources"], asks("2276332667")["resources"]);
-        for (label, around) in [("true", around("Disabled")), ("false", on)] {
-            assert_eq!(kept(label, json!({}), asks("2Gi"), &around), asks("2Gi"), "{label}");
+        for (label, context) in [("true", context("Disabled")), ("false", on)] {
+            assert_eq!(kept(label, json!({}), asks("2Gi"), &context), asks("2Gi"), "{label}");
         }
     }
 

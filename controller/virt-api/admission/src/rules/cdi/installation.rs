@@ -34,8 +34,8 @@ pub(crate) fn settings(request: &Request) -> AdmissionResponse {
 }
 
 /// Validates the deletion of the installation.
-pub(crate) fn deletion(request: &Request, around: &RequestContext) -> AdmissionResponse {
-    let Some(kind) = around.left.filter(|_| blocks(request)) else { return AdmissionResponse::yes() };
+pub(crate) fn deletion(request: &Request, context: &RequestContext) -> AdmissionResponse {
+    let Some(kind) = context.left.filter(|_| blocks(request)) else { return AdmissionResponse::yes() };
     let message = format!(
         "rejecting the uninstall request, since there are still {kind} present. Either delete all {kind} or change the \
          uninstall strategy before uninstalling CDI"

@@ -11,7 +11,7 @@ pub(super) const HANDLER: &str = "system:serviceaccount:kubevirt:kubevirt-handle
 pub(super) const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
 
 /// Context of a cluster with an empty configuration.
-pub(super) fn around() -> RequestContext {
+pub(super) fn context() -> RequestContext {
     with(&json!({}))
 }
 
@@ -48,13 +48,13 @@ pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
 }
 
 /// The answer of the webhook at a path.
-pub(super) fn ask(path: &str, request: &Request, around: &RequestContext) -> AdmissionResponse {
-    judge(Webhook::at(path).expect("a webhook"), request, around)
+pub(super) fn ask(path: &str, request: &Request, context: &RequestContext) -> AdmissionResponse {
+    judge(Webhook::at(path).expect("a webhook"), request, context)
 }
 
 /// The object after a mutating webhook.
-pub(super) fn changed(path: &str, request: &Request, around: &RequestContext) -> Value {
-    let answer = ask(path, request, around);
+pub(super) fn changed(path: &str, request: &Request, context: &RequestContext) -> Value {
+    let answer = ask(path, request, context);
     assert_eq!(answer.faults, []);
     patch::applied(request.object.clone(), &answer.patch)
 }

@@ -59,7 +59,7 @@ fn with_change(mut object: Value, pointer: &str, value: Value) -> Value {
 
 #[track_caller]
 fn accepts(path: &str, request: &Value) -> Value {
-    let response = response(path, request, &around());
+    let response = response(path, request, &context());
     assert_eq!(response["allowed"], true, "{response}");
     response
 }
@@ -133,8 +133,8 @@ fn a_refusal_without_a_field_and_the_group_of_the_object() {
     set(&mut other, "/spec/pvc/dataSource", pvc("a"));
     set(&mut other, "/spec/pvc/dataSourceRef", pvc("b"));
     let causes = [invalid("DataSourceRef and DataSource must match")];
-    refuses(VOLUME, &request(None, &other), &around(), &causes);
-    let details = &response(VOLUME, &request(None, &other), &around())["status"]["details"];
+    refuses(VOLUME, &request(None, &other), &context(), &causes);
+    let details = &response(VOLUME, &request(None, &other), &context())["status"]["details"];
     assert_eq!((&details["group"], &details["kind"]), (&json!("cdi.kubevirt.io"), &json!("DataVolume")));
 
     let upload = object("VolumeUploadSource", &json!({}));
@@ -144,15 +144,15 @@ fn a_refusal_without_a_field_and_the_group_of_the_object() {
         let named = |length: usize| with_change(object.clone(), "/metadata/name", json!("a".repeat(length)));
         accepts(path, &request(None, &named(most)));
         let message = format!("Name cannot be longer than {most} characters");
-        refuses(path, &request(None, &named(most + 1)), &around(), &[invalid(&message)]);
+        refuses(path, &request(None, &named(most + 1)), &context(), &[invalid(&message)]);
     }
     let long = with_change(cron(), "/spec/managedDataSource", json!("a".repeat(64)));
-    refuses(CRON, &request(None, &long), &around(), &[invalid("Name cannot be longer than 63 characters")]);
+    refuses(CRON, &request(None, &long), &context(), &[invalid("Name cannot be longer than 63 characters")]);
     let class = with_change(volume(), "/spec/pvc/storageClassName", json!("a".repeat(254)));
     refuses(
         VOLUME,
         &request(None, &class),
-        &around(),
+        &context(),
         &[invalid("Name cannot be longer than 253 characters")],
     );
 }
@@ -170,13 +170,13 @@ fn a_pvc_of_the_same_namespace_is_cloned_and_nothing_else() {
         (with_change(claim.clone(), "/name", json!("../a")), "spec.source.name"),
         (with_change(claim.clone(), "/namespace", json!("other")), "spec.source.namespace"),
     ] {
-        let response = response(POPULATOR, &request(None, &of(source.clone())), &around());
+        let response = response(POPULATOR, &request(None, &of(source.clone())), &context());
         assert_eq!(response["allowed"], false, "{source}");
         assert_eq!(response["status"]["details"]["causes"][0]["field"], field, "{source}: {response}");
     }
     let changed = of(with_change(claim.clone(), "/name", json!("b")));
     let causes = [cause("FieldValueDuplicate", "spec", "Cannot update VolumeCloneSource Spec")];
-    refuses(POPULATOR, &request(Some(&of(claim)), &changed), &around(), &causes);
+    refuses(POPULATOR, &request(Some(&of(claim)), &changed), &context(), &causes);
 }
 
 #[test]
@@ -191,11 +191,11 @@ fn a_spec_stays_and_everything_around_it_may_change() {
     ] {
         let new = with_change(old.clone(), pointer, value);
         let causes = [cause("FieldValueDuplicate", "spec", message)];
-        refuses(path, &request(Some(&old), &new), &around(), &causes);
+        refuses(path, &request(Some(&old), &new), &context(), &causes);
         let leaving =
             |object| with_change(object, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
         accepts(path, &request(Some(&leaving(old.clone())), &leaving(old.clone())));
-        refuses(path, &request(Some(&leaving(old.clone())), &leaving(new)), &around(), &causes);
+        refuses(path, &request(Some(&leaving(old.clone())), &leaving(new)), &context(), &causes);
 
         // An object that would be refused today may be labelled.
         let bad = with_change(old, "/spec/contentType", json!("zip"));
@@ -224,7 +224,7 @@ fn checkpoints_of_a_staged_import_may_follow_one_another() {
         accepts(path, &request(Some(&old), &next));
         let other = with_change(next, "/spec/source/vddk/uuid", json!("2"));
         let causes = [cause("FieldValueDuplicate", "spec", refused)];
-        refuses(path, &request(Some(&old), &other), &around(), &causes);
+        refuses(path, &request(Some(&old), &other), &context(), &causes);
     }
 }
 
@@ -234,7 +234,7 @@ fn an_object_transfer_is_refused_by_name() {
     let message = "ObjectTransfer is not supported: no object is moved to another name or namespace (clone it by a \
                    DataVolume with spec.source.pvc, and delete the source)";
     let causes = [cause("FieldValueNotSupported", "spec", message)];
-    refuses(TRANSFER, &request(None, &transfer()), &around(), &causes);
+    refuses(TRANSFER, &request(None, &transfer()), &context(), &causes);
     let labelled = with_change(transfer(), "/metadata/labels", json!({"a": "b"}));
     assert!(accepts(TRANSFER, &request(Some(&transfer()), &labelled))["warnings"].is_null());
 }
@@ -245,7 +245,7 @@ fn a_field_that_is_not_known_is_warned_of() {
     let warnings = accepts(VOLUME, &request(None, &other))["warnings"].to_string();
     assert!(warnings.contains("spec.source.http.chekcsum") && warnings.contains("checksum"), "{warnings}");
     let unread = with_change(volume(), "/spec/source/http/url", json!(7));
-    let said = told(&ask(VOLUME, &create(unread), &around()));
+    let said = told(&ask(VOLUME, &create(unread), &context()));
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].1.starts_with("spec.source.http.url must be a text"), "{said:?}");
 }
@@ -258,7 +258,7 @@ fn a_vm_is_refused_for_a_disk_that_no_version_will_import() {
     let mut spec = volume()["spec"].clone();
     spec["source"] = json!({"vddk": {"url": "https://vcenter.example"}});
     set(&mut vm, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "disk"}, "spec": spec}]));
-    let said = told(&ask("/virtualmachines-validate", &create(vm), &around()));
+    let said = told(&ask("/virtualmachines-validate", &create(vm), &context()));
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0].0, "spec.dataVolumeTemplate[0].source.vddk");
 }
@@ -270,7 +270,7 @@ fn a_cdi_object_goes_when_it_may() {
         old: json!({"spec": {"uninstallStrategy": strategy}, "status": {"phase": phase}}),
         ..create(Value::Null)
     };
-    let left = RequestContext { left: Some("DataVolumes"), ..around() };
+    let left = RequestContext { left: Some("DataVolumes"), ..context() };
     let blocks = "BlockUninstallIfWorkloadsExist";
     let hook = Webhook::at(REMOVED).unwrap();
     for (strategy, phase, stays) in [
@@ -287,7 +287,7 @@ fn a_cdi_object_goes_when_it_may() {
                         DataVolumes or change the uninstall strategy before uninstalling CDI";
         let expected = stays.then(|| ("spec.uninstallStrategy".to_owned(), expected.to_owned()));
         assert_eq!(said, expected.into_iter().collect::<Vec<_>>(), "{strategy} {phase}");
-        assert!(ask(REMOVED, &request, &around()).is_yes());
+        assert!(ask(REMOVED, &request, &context()).is_yes());
     }
 }
 
@@ -322,7 +322,7 @@ fn settings_without_an_effect_are_warned_of_and_nothing_is_refused() {
 #[test]
 fn a_dataimportcron_in_the_name_of_another_is_refused() {
     let other = with_change(cron(), "/spec/serviceAccountName", json!("importer"));
-    let said = told(&ask(CRON, &create(other), &around()));
+    let said = told(&ask(CRON, &create(other), &context()));
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0].0, "spec.serviceAccountName");
     accepts(CRON, &request(None, &with_change(cron(), "/spec/serviceAccountName", json!(""))));

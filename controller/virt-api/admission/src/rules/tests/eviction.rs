@@ -1,6 +1,6 @@
 //! Evictions: the deferred ones, their messages, and the node written to the VMI.
 
-use super::base::{around, create, with};
+use super::base::{context, create, with};
 use crate::rules::eviction::{Evicted, is_dry, judged_by, pod_of, vmi_of};
 use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, judge};
 use cluster_model::objects::{Pod, StoredObject as _, names};
@@ -49,10 +49,10 @@ fn evicted(pod: &Value, vmi: &Value) -> Evicted {
     Evicted { pod: Pod::take(pod.clone()), vmi: api::wire::read(vmi.clone()).ok() }
 }
 
-fn answer(evicted: Evicted, around: RequestContext) -> AdmissionResponse {
+fn answer(evicted: Evicted, context: RequestContext) -> AdmissionResponse {
     let hook = Webhook::at(PATH).unwrap();
     assert_eq!(hook.name, HOOK);
-    judge(hook, &request(), &RequestContext { evicted: Some(evicted), ..around })
+    judge(hook, &request(), &RequestContext { evicted: Some(evicted), ..context })
 }
 
 /// The message of a deferral, and the node that is written.
@@ -76,7 +76,7 @@ fn each_strategy_has_its_answer_wherever_it_is_set() {
         (Some("External"), refused(TRIGGERED, Some("node1"))),
         (Some("Run"), None),
     ] {
-        let own = answer(evicted(&pod(), &vmi(strategy)), around());
+        let own = answer(evicted(&pod(), &vmi(strategy)), context());
         assert_eq!(later(own), expected, "{strategy:?} of the VMI");
         let cluster = with(&json!({"evictionStrategy": strategy}));
         let of_cluster = answer(evicted(&pod(), &vmi(None)), cluster);
@@ -124,14 +124,14 @@ fn only_the_launcher_pod_of_a_vmi_that_goes_on_is_held() {
         if !place.is_empty() {
             super::base::set(&mut both, &format!("/{place}"), value.clone());
         }
-        let found = answer(evicted(&both["pod"], &both["vmi"]), around());
+        let found = answer(evicted(&both["pod"], &both["vmi"]), context());
         assert_eq!(later(found), expected, "{place} = {value}");
     }
 }
 
 #[test]
 fn a_refusal_is_429_in_the_words_that_tools_look_for() {
-    let written = answer(evicted(&pod(), &vmi(Some("External"))), around()).write(&request());
+    let written = answer(evicted(&pod(), &vmi(Some("External"))), context()).write(&request());
     assert_eq!(
         written,
         json!({
@@ -140,7 +140,7 @@ fn a_refusal_is_429_in_the_words_that_tools_look_for() {
             },
         })
     );
-    let yes = answer(evicted(&pod(), &vmi(None)), around()).write(&request());
+    let yes = answer(evicted(&pod(), &vmi(None)), context()).write(&request());
     assert_eq!(yes, json!({"uid": "1", "allowed": true}));
 }
 
@@ -165,7 +165,7 @@ fn what_names_no_launcher_pod_is_let_through_unseen() {
     assert_eq!(pod_of(&other), None);
     // A pod that was not read is not evicted.
     let hook = Webhook::at(PATH).unwrap();
-    let unseen = later(judge(hook, &request(), &around())).unwrap();
+    let unseen = later(judge(hook, &request(), &context())).unwrap();
     assert!(unseen.0.contains("is not evicted now") && unseen.1.is_none(), "{unseen:?}");
 }
 

@@ -51,7 +51,7 @@ pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize,
         object["metadata"]["namespace"] = "default".into();
     }
     let (sizes, presets) = (sizes(&objects), presets(&objects));
-    let around = RequestContext { sizes, presets, ..with(configuration) };
+    let context = RequestContext { sizes, presets, ..with(configuration) };
     let mut asked = 0;
     let mut refused = Vec::new();
     for object in objects {
@@ -60,7 +60,7 @@ pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize,
         for webhook in webhooks {
             asked += 1;
             let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-            let answer = ask(webhook.path, &Request { kind, ..create(object.clone()) }, &around);
+            let answer = ask(webhook.path, &Request { kind, ..create(object.clone()) }, &context);
             refused.extend(told(&answer).into_iter().map(|(_, message)| message));
             object = patch::applied(object, &answer.patch);
         }

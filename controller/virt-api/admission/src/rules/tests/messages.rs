@@ -75,14 +75,14 @@ pub(super) fn request(old: Option<&Value>, object: &Value) -> Value {
 }
 
 /// The answer, which must be the same for a dry run.
-pub(super) fn response(path: &str, request: &Value, around: &RequestContext) -> Value {
+pub(super) fn response(path: &str, request: &Value, context: &RequestContext) -> Value {
     let ask = |dry_run: bool| {
         let mut request = request.clone();
         request["dryRun"] = json!(dry_run);
         let review =
             json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request});
         let request = Request::read(review.to_string().as_bytes()).expect("a review");
-        let verdict = judge(Webhook::at(path).expect("a webhook"), &request, around);
+        let verdict = judge(Webhook::at(path).expect("a webhook"), &request, context);
         review::write(&request, &verdict)["response"].clone()
     };
     let response = ask(false);
@@ -92,8 +92,8 @@ pub(super) fn response(path: &str, request: &Value, around: &RequestContext) -> 
 
 /// Asserts a refusal for exactly these causes.
 #[track_caller]
-pub(super) fn refuses(path: &str, request: &Value, around: &RequestContext, causes: &[Value]) {
-    let response = response(path, request, around);
+pub(super) fn refuses(path: &str, request: &Value, context: &RequestContext, causes: &[Value]) {
+    let response = response(path, request, context);
     let status = &response["status"];
     assert_eq!(status["details"]["causes"], json!(causes), "{path}");
     let messages: Vec<&str> = causes.iter().map(|cause| cause["message"].as_str().unwrap()).collect();
@@ -134,7 +134,7 @@ pub(super) fn all_refused(table: &'static str, path: &str, object: &Value, in_te
 
 #[test]
 fn a_vm_is_refused_in_the_words_of_upstream() {
-    assert_eq!(response(VM, &request(None, &vm()), &around())["allowed"], true);
+    assert_eq!(response(VM, &request(None, &vm()), &context())["allowed"], true);
     assert!(all_refused(include_str!("messages/vm.txt"), VM, &vm(), false) > 12);
 }
 
@@ -148,7 +148,7 @@ fn a_vmi_is_refused_in_the_words_of_upstream_wherever_it_stands() {
         (include_str!("messages/networks.txt"), 25),
     ];
     for (path, object, in_template) in objects {
-        assert_eq!(response(path, &request(None, &object), &around())["allowed"], true, "{path}");
+        assert_eq!(response(path, &request(None, &object), &context())["allowed"], true, "{path}");
         for (table, least) in tables {
             assert!(all_refused(table, path, &object, in_template) > least, "{table}");
         }
@@ -213,10 +213,10 @@ fn what_is_too_long_is_refused_in_the_words_of_upstream() {
     ] {
         let mut object = vmi();
         set(&mut object, pointer, fits);
-        assert_eq!(response(VMI, &request(None, &object), &around())["allowed"], true, "{pointer}");
+        assert_eq!(response(VMI, &request(None, &object), &context())["allowed"], true, "{pointer}");
         set(&mut object, pointer, is_too_long);
         let causes = [cause("FieldValueInvalid", field, &message)];
-        refuses(VMI, &request(None, &object), &around(), &causes);
+        refuses(VMI, &request(None, &object), &context(), &causes);
     }
 }
 
@@ -230,14 +230,14 @@ fn a_change_is_refused_in_the_words_of_upstream() {
     let old = vmi();
     let spec = cause("FieldValueNotSupported", "spec", "update of VMI object is restricted");
     let new = changed("/spec/domain/memory/guest", json!("256Mi"));
-    refuses(CHANGED_VMI, &request(Some(&old), &new), &around(), &[spec]);
+    refuses(CHANGED_VMI, &request(Some(&old), &new), &context(), &[spec]);
     let labels = cause(
         "FieldValueNotSupported",
         "metadata.labels",
         "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited",
     );
     let new = changed("/metadata/labels/kubevirt.io~1nodeName", json!("node1"));
-    refuses(CHANGED_VMI, &request(Some(&old), &new), &around(), &[labels]);
+    refuses(CHANGED_VMI, &request(Some(&old), &new), &context(), &[labels]);
     let elsewhere = changed("/status", json!({"nodeName": "node1", "phase": "Running"}));
     let mut asked = request(Some(&elsewhere), &elsewhere);
     asked["userInfo"] = json!({"username": HANDLER, "extra": {NODE_CLAIM: ["node2"]}});
@@ -246,9 +246,9 @@ fn a_change_is_refused_in_the_words_of_upstream() {
         "status.nodeName",
         "Node restriction, virt-handler is only allowed to modify VMIs it owns",
     );
-    refuses(CHANGED_VMI, &asked, &around(), &[owner]);
+    refuses(CHANGED_VMI, &asked, &context(), &[owner]);
     asked["userInfo"]["extra"][NODE_CLAIM] = json!(["node1"]);
-    assert_eq!(response(CHANGED_VMI, &asked, &around())["allowed"], true);
+    assert_eq!(response(CHANGED_VMI, &asked, &context())["allowed"], true);
 }
 
 #[test]
@@ -259,14 +259,14 @@ fn a_replica_set_is_refused_in_the_words_of_upstream() {
         object
     };
     let template = cause("FieldValueRequired", "spec.template", "missing virtual machine template.");
-    refuses(SET, &request(None, &changed("/spec/template", Value::Null)), &around(), &[template]);
+    refuses(SET, &request(None, &changed("/spec/template", Value::Null)), &context(), &[template]);
     let labels = cause("FieldValueInvalid", "spec.selector", "selector does not match labels.");
     let other = changed("/spec/template/metadata/labels/app", json!("db"));
-    refuses(SET, &request(None, &other), &around(), &[labels]);
+    refuses(SET, &request(None, &other), &context(), &[labels]);
     let selector = cause("FieldValueInvalid", "spec.selector", "selector is immutable after creation.");
     let mut other = changed("/spec/selector/matchLabels/tier", json!("a"));
     set(&mut other, "/spec/template/metadata/labels/tier", json!("a"));
-    refuses(SET, &request(Some(&replica_set()), &other), &around(), &[selector]);
+    refuses(SET, &request(Some(&replica_set()), &other), &context(), &[selector]);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn ten_causes_are_said_and_the_others_counted() {
         let pointer = format!("/spec/template/spec/domain/devices/disks/{disk}");
         set(&mut object, &pointer, json!({"name": format!("lost{disk}"), "disk": {}}));
     }
-    let status = &response(VM, &request(None, &object), &around())["status"];
+    let status = &response(VM, &request(None, &object), &context())["status"];
     let messages: Vec<String> = (1..=10)
         .map(|disk| {
             let at = format!("spec.template.spec.domain.devices.disks[{disk}]");

@@ -31,7 +31,7 @@ fn messages(answer: &AdmissionResponse) -> Vec<String> {
 
 #[test]
 fn a_replica_set_finds_what_it_makes() {
-    assert_eq!(messages(&ask(SETS, &create(set_of()), &around())), Vec::<String>::new());
+    assert_eq!(messages(&ask(SETS, &create(set_of()), &context())), Vec::<String>::new());
     for (pointer, value, message) in [
         ("/spec/template", json!(null), "missing virtual machine template."),
         ("/spec/template/metadata/labels", json!({"app": "db"}), "selector does not match labels."),
@@ -40,20 +40,20 @@ fn a_replica_set_finds_what_it_makes() {
     ] {
         let mut object = set_of();
         set(&mut object, pointer, value);
-        assert_eq!(messages(&ask(SETS, &create(object), &around())), [message], "{pointer}");
+        assert_eq!(messages(&ask(SETS, &create(object), &context())), [message], "{pointer}");
     }
     let mut other = set_of();
     set(&mut other, "/spec/selector/matchLabels/tier", json!("a"));
     set(&mut other, "/spec/template/metadata/labels/tier", json!("a"));
     assert_eq!(
-        messages(&ask(SETS, &update(set_of(), other), &around())),
+        messages(&ask(SETS, &update(set_of(), other), &context())),
         ["selector is immutable after creation."]
     );
     let mut bad = set_of();
     set(&mut bad, "/spec/selector", json!({}));
     let mut scaled = bad.clone();
     set(&mut scaled, "/spec/replicas", json!(5));
-    assert_eq!(messages(&ask(SETS, &update(bad, scaled), &around())), Vec::<String>::new());
+    assert_eq!(messages(&ask(SETS, &update(bad, scaled), &context())), Vec::<String>::new());
 }
 
 fn pool() -> Value {
@@ -66,7 +66,7 @@ fn pool() -> Value {
 
 #[test]
 fn a_pool_is_judged_as_the_vm_that_it_makes() {
-    assert_eq!(ask(POOLS, &create(pool()), &around()), AdmissionResponse::yes());
+    assert_eq!(ask(POOLS, &create(pool()), &context()), AdmissionResponse::yes());
     let at = "/spec/virtualMachineTemplate";
     for (pointer, value, field, message) in [
         (at.to_owned(), json!(null), "spec.virtualMachineTemplate", "missing virtual machine template."),
@@ -97,7 +97,7 @@ fn a_pool_is_judged_as_the_vm_that_it_makes() {
     ] {
         let mut object = pool();
         set(&mut object, &pointer, value);
-        let told = told(&ask(POOLS, &create(object), &around()));
+        let told = told(&ask(POOLS, &create(object), &context()));
         let [(where_, what)] = &told[..] else { panic!("{pointer}: {told:?}") };
         assert_eq!(where_, field);
         assert!(what.contains(message), "{what}");
@@ -106,7 +106,7 @@ fn a_pool_is_judged_as_the_vm_that_it_makes() {
     set(&mut other, "/spec/selector/matchLabels/tier", json!("a"));
     set(&mut other, "/spec/virtualMachineTemplate/metadata/labels/tier", json!("a"));
     assert_eq!(
-        messages(&ask(POOLS, &update(pool(), other), &around())),
+        messages(&ask(POOLS, &update(pool(), other), &context())),
         ["selector is immutable after creation."]
     );
     // An invalid pool may still be scaled.
@@ -114,7 +114,7 @@ fn a_pool_is_judged_as_the_vm_that_it_makes() {
     set(&mut bad, "/spec/selector", json!({}));
     let mut scaled = bad.clone();
     set(&mut scaled, "/spec/replicas", json!(5));
-    assert_eq!(messages(&ask(POOLS, &update(bad, scaled), &around())), Vec::<String>::new());
+    assert_eq!(messages(&ask(POOLS, &update(bad, scaled), &context())), Vec::<String>::new());
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_vm_of_a_pool_names_what_it_does_not_get() {
     );
     let notes = json!({"k8s.v1.cni.cncf.io/networks": "a"});
     set(&mut object, "/spec/virtualMachineTemplate/spec/template/metadata/annotations", notes);
-    let answer = ask(POOLS, &create(object), &around());
+    let answer = ask(POOLS, &create(object), &context());
     assert_eq!(answer.faults, []);
     assert_eq!(
         answer.warnings,
@@ -147,11 +147,11 @@ fn preset(name: &str, domain: &Value) -> Value {
 #[test]
 fn a_preset_names_what_no_vmi_gets_of_it() {
     let memory = preset("a", &json!({"cpu": {"cores": 2}, "memory": {"guest": "1Gi"}}));
-    let answer = ask(PRESETS, &create(memory), &around());
+    let answer = ask(PRESETS, &create(memory), &context());
     assert_eq!(answer.faults, []);
     assert_eq!(answer.warnings, ["spec.domain.memory: no effect in a preset, set it in the VMI"]);
     let none = preset("a", &Value::Null);
-    assert_eq!(messages(&ask(PRESETS, &create(none), &around())), ["missing domain."]);
+    assert_eq!(messages(&ask(PRESETS, &create(none), &context())), ["missing domain."]);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_new_vmi_gets_its_presets_and_one_with_two_that_differ_is_refused() {
     };
     let mut object = vmi();
     set(&mut object, "/metadata/labels", json!({"app": "web"}));
-    let one = RequestContext { presets: vec![read("two", 2)], ..around() };
+    let one = RequestContext { presets: vec![read("two", 2)], ..context() };
     let answer = ask(FILLED, &create(object.clone()), &one);
     assert_eq!(answer.warnings, [api::preset::DEPRECATED]);
     let made = changed(FILLED, &create(object.clone()), &one);
@@ -170,7 +170,7 @@ fn a_new_vmi_gets_its_presets_and_one_with_two_that_differ_is_refused() {
     assert_eq!(made["metadata"]["annotations"]["virtualmachinepreset.kubevirt.io/two"], "kubevirt.io/v1");
     // A completed VMI is unchanged by a second call, without warnings.
     assert_eq!(ask(FILLED, &create(made), &one), AdmissionResponse::yes());
-    let both = RequestContext { presets: vec![read("two", 2), read("four", 4)], ..around() };
+    let both = RequestContext { presets: vec![read("two", 2), read("four", 4)], ..context() };
     let told = messages(&ask(FILLED, &create(object), &both));
     assert!(told[0].starts_with("VirtualMachinePresets cannot be applied due to conflicts"), "{told:?}");
 }
@@ -295,7 +295,7 @@ fn settings_say_something() {
             (MADE, create(object(spec.clone()))),
             (CHANGED, update(object(json!({"a": 1})), object(spec.clone()))),
         ] {
-            let answer = ask(request.0, &request.1, &around());
+            let answer = ask(request.0, &request.1, &context());
             assert_eq!(messages(&answer).join("|"), expected, "{spec}");
         }
     }
@@ -312,7 +312,7 @@ fn a_setting_without_effect_is_warned_of() {
     for (path, request) in
         [(MADE, create(object(set.clone()))), (CHANGED, update(object(json!({})), object(set.clone())))]
     {
-        let answer = ask(path, &request, &around());
+        let answer = ask(path, &request, &context());
         assert_eq!(answer.faults, []);
         assert_eq!(
             answer.warnings,
@@ -325,7 +325,7 @@ fn a_setting_without_effect_is_warned_of() {
     for strategy in ["None", "LiveMigrate", "LiveMigrateIfPossible", "External"] {
         let served =
             object(json!({"configuration": {"evictionStrategy": strategy, "cpuModel": "host-model"}}));
-        assert_eq!(ask(MADE, &create(served), &around()), AdmissionResponse::yes(), "{strategy}");
+        assert_eq!(ask(MADE, &create(served), &context()), AdmissionResponse::yes(), "{strategy}");
     }
 }
 
@@ -337,7 +337,7 @@ fn ciphers_that_are_not_spoken_are_told() {
     let object = json!({
         "metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {"configuration": {"tlsConfiguration": tls}},
     });
-    let answer = ask(MADE, &create(object), &around());
+    let answer = ask(MADE, &create(object), &context());
     assert_eq!(answer.faults, []);
     let at = "spec.configuration.tlsConfiguration";
     let (others, notes) = answer.warnings.split_at(2);
@@ -362,7 +362,7 @@ fn what_would_break_a_component_is_refused_when_it_is_written() {
     let object =
         |spec: Value| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": spec});
     let patch = |kind: &str, text: &str| json!({"resourceName": "virt-api", "resourceType": "Deployment", "type": kind, "patch": text});
-    let answer = |spec: Value| ask(MADE, &create(object(spec)), &around());
+    let answer = |spec: Value| ask(MADE, &create(object(spec)), &context());
     let fine = json!({
         "productVersion": "1.2.3", "productName": "shop",
         "customizeComponents": {
@@ -420,10 +420,10 @@ fn what_would_break_a_component_is_refused_when_it_is_written() {
 #[test]
 fn there_is_one_installation() {
     let object = json!({"metadata": {"namespace": "kubevirt", "name": "second"}, "spec": {}});
-    let one = RequestContext { installations: vec![("kubevirt".into(), "kubevirt".into())], ..around() };
+    let one = RequestContext { installations: vec![("kubevirt".into(), "kubevirt".into())], ..context() };
     let told = messages(&ask(MADE, &create(object.clone()), &one));
     assert_eq!(told, ["KubeVirt is already created: kubevirt/kubevirt; a cluster has one"]);
-    assert_eq!(messages(&ask(MADE, &create(object), &around())), Vec::<String>::new());
+    assert_eq!(messages(&ask(MADE, &create(object), &context())), Vec::<String>::new());
 }
 
 #[test]
@@ -433,7 +433,7 @@ fn an_installation_goes_when_it_may() {
         old: json!({"spec": {"uninstallStrategy": strategy}}),
         ..create(Value::Null)
     };
-    let left = RequestContext { left: Some("Virtual Machines"), ..around() };
+    let left = RequestContext { left: Some("Virtual Machines"), ..context() };
     let told = messages(&ask(DELETED, &request("BlockUninstallIfWorkloadsExist"), &left));
     assert_eq!(
         told,
@@ -444,7 +444,7 @@ fn an_installation_goes_when_it_may() {
     );
     assert_eq!(told.len(), 1);
     assert!(ask(DELETED, &request("RemoveWorkloads"), &left).faults.is_empty());
-    assert!(ask(DELETED, &request("BlockUninstallIfWorkloadsExist"), &around()).faults.is_empty());
+    assert!(ask(DELETED, &request("BlockUninstallIfWorkloadsExist"), &context()).faults.is_empty());
 }
 
 /// Odd values for a part of an object.
@@ -499,7 +499,7 @@ proptest! {
         }
         for (old, new) in [(sound.clone(), object.clone()), (object, sound)] {
             let request = Request { operation, ..update(old, new) };
-            let answer = judge(&WEBHOOKS[hook], &request, &around());
+            let answer = judge(&WEBHOOKS[hook], &request, &context());
             if answer.faults.is_empty() {
                 crate::rules::patch::applied(request.object.clone(), &answer.patch);
             }

@@ -17,29 +17,29 @@ fn what_is_wrong_with_one_is_told_in_the_words_of_upstream() {
         |memory: Value| json!({"metadata": {"name": "a"}, "spec": {"cpu": {"guest": 1}, "memory": memory}});
     let system = |cpu: Value| json!({"metadata": {"name": "a"}, "spec": {"cpu": cpu}});
     for path in PATHS[0] {
-        assert!(ask(path, &create(size(json!({"guest": "1Gi"}))), &around()).is_yes(), "{path}");
-        let answer = ask(path, &create(size(json!({"guest": "1Gi", "overcommitPercent": 101}))), &around());
+        assert!(ask(path, &create(size(json!({"guest": "1Gi"}))), &context()).is_yes(), "{path}");
+        let answer = ask(path, &create(size(json!({"guest": "1Gi", "overcommitPercent": 101}))), &context());
         let message = "spec.memory.overcommitPercent '101': must be in range between 0 and 100.";
         assert_eq!(told(&answer), [("spec.memory.overcommitPercent".into(), message.into())], "{path}");
-        let answer = ask(path, &create(size(json!({"guest": "much"}))), &around());
+        let answer = ask(path, &create(size(json!({"guest": "much"}))), &context());
         assert_eq!(told(&answer)[0].0, "spec.memory.guest", "{path}");
-        let answer = ask(path, &create(json!({"metadata": {"name": "a"}})), &around());
+        let answer = ask(path, &create(json!({"metadata": {"name": "a"}})), &context());
         assert_eq!(told(&answer).len(), 2, "{path}: no size");
         let odd = json!({"metadata": {"name": "a"}, "spec": {
             "cpu": {"guest": 1}, "memory": {"guest": "1Gi"}, "launchSecurity": {}, "colour": "red",
         }});
-        let warnings = ask(path, &create(odd), &around()).warnings;
+        let warnings = ask(path, &create(odd), &context()).warnings;
         assert!(
             warnings[0].contains("spec.colour") && warnings[1].contains("launchSecurity"),
             "{warnings:?}"
         );
     }
     for path in PATHS[1] {
-        assert!(ask(path, &create(system(json!({}))), &around()).is_yes(), "{path}");
-        let answer = ask(path, &create(system(json!({"preferredCPUTopology": "round"}))), &around());
+        assert!(ask(path, &create(system(json!({}))), &context()).is_yes(), "{path}");
+        let answer = ask(path, &create(system(json!({"preferredCPUTopology": "round"}))), &context());
         let message = "unknown preferredCPUTopology round";
         assert_eq!(told(&answer), [("spec.cpu.preferredCPUTopology".into(), message.into())], "{path}");
-        let old = ask(path, &create(system(json!({"preferredCPUTopology": "preferAny"}))), &around());
+        let old = ask(path, &create(system(json!({"preferredCPUTopology": "preferAny"}))), &context());
         assert!(old.is_yes() && old.warnings[0].contains("please use any instead"), "{:?}", old.warnings);
     }
 }
@@ -50,16 +50,16 @@ fn what_is_no_longer_right_may_be_labelled_and_let_go() {
     let mut labelled = wrong.clone();
     labelled["metadata"]["labels"] = json!({"a": "b"});
     let path = PATHS[0][0];
-    assert!(ask(path, &update(wrong.clone(), labelled), &around()).is_yes());
+    assert!(ask(path, &update(wrong.clone(), labelled), &context()).is_yes());
     let mut worse = wrong.clone();
     worse["spec"]["cpu"]["model"] = json!("a");
-    assert!(!ask(path, &update(wrong.clone(), worse.clone()), &around()).is_yes());
+    assert!(!ask(path, &update(wrong.clone(), worse.clone()), &context()).is_yes());
     let leaving = |mut object: Value| {
         object["metadata"]["deletionTimestamp"] = json!("now");
         object
     };
-    assert!(ask(path, &update(wrong.clone(), leaving(wrong.clone())), &around()).is_yes());
-    assert!(!ask(path, &update(leaving(wrong), leaving(worse)), &around()).is_yes());
+    assert!(ask(path, &update(wrong.clone(), leaving(wrong.clone())), &context()).is_yes());
+    assert!(!ask(path, &update(leaving(wrong), leaving(worse)), &context()).is_yes());
 }
 
 const MUTATE: &str = "/virtualmachines-mutate";
@@ -74,7 +74,7 @@ fn with_sizes(instancetype: Value, preference: Value) -> RequestContext {
     };
     let live =
         vec![live(Role::Instancetype, "small", instancetype), live(Role::Preference, "linux", preference)];
-    RequestContext { sizes: Sizes { live, is_complete: true }, ..around() }
+    RequestContext { sizes: Sizes { live, is_complete: true }, ..context() }
 }
 
 fn small() -> Value {
@@ -151,7 +151,7 @@ fn what_is_not_there_is_not_found() {
     let neither = "Either Name or InferFromVolume should be provided within the instancetype matcher";
     assert_eq!(at(json!({"instancetype": {}})), one("spec.instancetype", neither));
     // Before they were listed, a missing one is not reported.
-    let early = RequestContext { sizes: Sizes::default(), ..around() };
+    let early = RequestContext { sizes: Sizes::default(), ..context() };
     assert!(ask(VALIDATE, &create(sized(&json!({"instancetype": {"name": "a"}}))), &early).is_yes());
     let wrong = told(&ask(
         VALIDATE,
@@ -184,7 +184,7 @@ fn a_vm_that_keeps_another_revision_is_judged_when_it_starts() {
         assert!(warnings[0].contains(revision), "{warnings:?}");
     }
     let inferred = sized(&json!({"instancetype": {"inferFromVolume": "root"}}));
-    assert!(ask(VALIDATE, &create(inferred), &around()).is_yes());
+    assert!(ask(VALIDATE, &create(inferred), &context()).is_yes());
 }
 
 /// virt-controller creates the VMI, and may set reserved labels.
@@ -227,7 +227,7 @@ fn a_preference_comes_before_the_defaults() {
         "sizes are not written into it"
     );
     let inferred = json!({"instancetype": {"inferFromVolume": "root"}});
-    let filled = changed(MUTATE, &create(sized(&inferred)), &around());
+    let filled = changed(MUTATE, &create(sized(&inferred)), &context());
     assert_eq!(
         filled["spec"]["instancetype"],
         json!({"inferFromVolume": "root"}),

@@ -137,10 +137,10 @@ fn everything_that_is_wrong_has_its_field_and_its_sentence() {
     for (pointer, value, field, message) in WRONG {
         let mut object = vm();
         set(&mut object, pointer, serde_json::from_str(value).unwrap());
-        let answer = ask(VALIDATE, &create(object), &around());
+        let answer = ask(VALIDATE, &create(object), &context());
         assert_eq!(told(&answer), [((*field).to_owned(), (*message).to_owned())], "{pointer} {value}");
     }
-    assert_eq!(told(&ask(VALIDATE, &create(vm()), &around())), []);
+    assert_eq!(told(&ask(VALIDATE, &create(vm()), &context())), []);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn volumes_that_are_made_with_it_have_a_place_and_one_source() {
         let mut object = vm();
         set(&mut object, "/spec/template/spec/volumes/1", json!({"name": "d", "dataVolume": {"name": "d"}}));
         set(&mut object, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "d"}, "spec": spec}]));
-        let answer = ask(VALIDATE, &create(object), &around());
+        let answer = ask(VALIDATE, &create(object), &context());
         let field = format!("spec.dataVolumeTemplate[0].{field}");
         assert_eq!(told(&answer), [(field, message.to_owned())], "{spec}");
     }
@@ -187,7 +187,7 @@ fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
         set(&mut object, "/spec/template/spec/volumes/1", json!({"name": "d", "dataVolume": {"name": "d"}}));
         set(&mut object, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "d"}, "spec": spec}]));
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-        (told(&ask(VALIDATE, &create(object), &around())), namespace)
+        (told(&ask(VALIDATE, &create(object), &context())), namespace)
     };
     let (_, ours) = asked(json!({}));
     for own in [
@@ -228,7 +228,7 @@ fn the_settings_decide_what_is_permitted() {
     set(&mut object, "/spec/template/spec/volumes/1", host("/var/lib/disks/n/a.img"));
     set(&mut object, "/spec/template/spec/domain/machine", json!({"type": "pc-i440fx-7.2"}));
     let request = create(object);
-    assert_eq!(told(&ask(VALIDATE, &request, &around())).len(), 2);
+    assert_eq!(told(&ask(VALIDATE, &request, &context())).len(), 2);
     let open = with(&json!({
         "emulatedMachines": ["pc-*"], "developerConfiguration": {"featureGates": ["HostDisk"]},
     }));
@@ -260,17 +260,17 @@ fn a_vm_whose_template_stays_is_stopped_and_started_whatever_is_permitted_by_now
         json!([{"name": "d", "deviceName": "v.io/d"}]),
     );
     let open = with(&json!({"developerConfiguration": {"featureGates": ["HostDisk"]}}));
-    for around in [around(), open] {
-        let said = |new: &Value| told(&ask(VALIDATE, &update(old.clone(), new.clone()), &around));
+    for context in [context(), open] {
+        let said = |new: &Value| told(&ask(VALIDATE, &update(old.clone(), new.clone()), &context));
         for strategy in ["Halted", "Manual"] {
             let mut new = old.clone();
             set(&mut new, "/spec/runStrategy", json!(strategy));
             assert_eq!(said(&new), [], "{strategy}");
             // Defaults of this version are not a change of the template.
-            let completed = changed(MUTATE, &update(old.clone(), new.clone()), &around);
+            let completed = changed(MUTATE, &update(old.clone(), new.clone()), &context);
             assert_ne!(completed["spec"]["template"], old["spec"]["template"]);
             assert_eq!(said(&completed), [], "{strategy}");
-            assert!(!told(&ask(VALIDATE, &create(new), &around)).is_empty(), "{strategy}");
+            assert!(!told(&ask(VALIDATE, &create(new), &context)).is_empty(), "{strategy}");
         }
         let mut new = old.clone();
         set(&mut new, "/spec/runStrategy", json!("Often"));
@@ -285,7 +285,7 @@ fn a_field_that_is_not_known_is_kept_and_told() {
     let mut object = vm();
     set(&mut object, "/spec/template/spec/domain/memroy", json!({"guest": null}));
     set(&mut object, "/spec/colour", json!("red"));
-    let answer = ask(VALIDATE, &create(object.clone()), &around());
+    let answer = ask(VALIDATE, &create(object.clone()), &context());
     assert_eq!(answer.faults, []);
     assert_eq!(
         answer.warnings,
@@ -294,7 +294,7 @@ fn a_field_that_is_not_known_is_kept_and_told() {
             "unknown field \"spec.colour\": it is kept, and has no effect",
         ]
     );
-    let after = changed(MUTATE, &create(object.clone()), &around());
+    let after = changed(MUTATE, &create(object.clone()), &context());
     assert_eq!(after["spec"]["template"]["spec"]["domain"]["memroy"], json!({"guest": null}));
     assert_eq!(after["spec"]["colour"], "red");
 }
@@ -304,7 +304,7 @@ fn an_old_word_is_taken_and_told() {
     let mut object = vm();
     set(&mut object, "/spec/runStrategy", Value::Null);
     set(&mut object, "/spec/running", json!(true));
-    let answer = ask(VALIDATE, &create(object), &around());
+    let answer = ask(VALIDATE, &create(object), &context());
     assert_eq!(answer.faults, []);
     assert_eq!(answer.warnings, ["spec.running is deprecated, please use spec.runStrategy instead."]);
 }
@@ -318,7 +318,7 @@ fn what_the_disks_of_a_vm_do_not_get_is_told() {
     }]);
     let volumes = object.pointer_mut("/spec/template/spec/volumes").unwrap().as_array_mut().unwrap();
     volumes.push(json!({"name": "data", "dataVolume": {"name": "data"}}));
-    let answer = ask(VALIDATE, &create(object), &around());
+    let answer = ask(VALIDATE, &create(object), &context());
     assert_eq!(
         answer.warnings,
         [
@@ -337,7 +337,7 @@ fn a_vm_is_given_what_it_keeps() {
     assert_eq!(template["spec"]["domain"]["firmware"], firmware);
     assert_eq!(template["metadata"]["annotations"]["kubevirt.io/pci-topology-version"], "v3");
     // A second call changes nothing, whatever the random values are.
-    let mut other = around();
+    let mut other = context();
     other.random = ("2".into(), "2".into());
     assert_eq!(ask(MUTATE, &update(after.clone(), after.clone()), &other).patch, Vec::<Value>::new());
     // A VM that is written again without its UUID keeps its identity.
@@ -357,19 +357,19 @@ fn what_is_no_longer_right_may_be_labelled_and_let_go() {
     set(&mut bad, "/spec/runStrategy", json!("Often"));
     let mut labelled = bad.clone();
     set(&mut labelled, "/metadata/labels/a", json!("b"));
-    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), labelled), &around())), []);
+    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), labelled), &context())), []);
     let mut changed = bad.clone();
     set(&mut changed, "/spec/template/metadata/labels/a", json!("b"));
-    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), changed.clone()), &around())).len(), 1);
+    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), changed.clone()), &context())).len(), 1);
     let leaving = |mut object: Value| {
         set(&mut object, "/metadata/deletionTimestamp", json!("2026-11-22T00:00:00Z"));
         object
     };
     let going = leaving(bad.clone());
-    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), going.clone()), &around())), []);
-    assert_eq!(ask(MUTATE, &update(bad.clone(), going), &around()).patch, Vec::<Value>::new());
+    assert_eq!(told(&ask(VALIDATE, &update(bad.clone(), going.clone()), &context())), []);
+    assert_eq!(ask(MUTATE, &update(bad.clone(), going), &context()).patch, Vec::<Value>::new());
     // A user who holds the object by a finalizer cannot write invalid content into it.
-    assert_eq!(told(&ask(VALIDATE, &update(leaving(bad), leaving(changed)), &around())).len(), 1);
+    assert_eq!(told(&ask(VALIDATE, &update(leaving(bad), leaving(changed)), &context())).len(), 1);
 }
 
 #[test]
@@ -380,6 +380,6 @@ fn all_is_said_at_once() {
     }) {
         set(&mut object, pointer, serde_json::from_str(value).unwrap());
     }
-    let told = told(&ask(VALIDATE, &create(object), &around()));
+    let told = told(&ask(VALIDATE, &create(object), &context()));
     assert_eq!(told.len(), 4, "{told:?}");
 }

@@ -18,15 +18,15 @@ fn a_vmi_is_completed_by_the_one_function() {
     assert_eq!(api::wire::read::<VirtualMachineInstance>(after.clone()).unwrap(), expected);
     assert_eq!(after["status"]["phase"], "Pending");
     assert_eq!(after["metadata"]["finalizers"], json!(["kubevirt.io/foregroundDeleteVirtualMachine"]));
-    assert_eq!(ask(MUTATE, &create(after), &around()).patch.len(), 0, "twice is the same as once");
+    assert_eq!(ask(MUTATE, &create(after), &context()).patch.len(), 0, "twice is the same as once");
 }
 
 #[test]
 fn a_default_that_is_not_known_refuses_no_vmi() {
-    let around = with(&json!({"evictionStrategy": "Run"}));
-    let after = changed(MUTATE, &create(vmi()), &around);
+    let context = with(&json!({"evictionStrategy": "Run"}));
+    let after = changed(MUTATE, &create(vmi()), &context);
     assert_eq!(after["spec"].get("evictionStrategy"), None);
-    assert_eq!(ask(CREATE, &create(after), &around).faults, []);
+    assert_eq!(ask(CREATE, &create(after), &context).faults, []);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn what_may_surprise_is_warned_of() {
     let mut object = vmi();
     set(&mut object, "/spec/domain/resources", json!({"limits": {"memory": "64Mi"}}));
     set(&mut object, "/spec/domain/devices/disks/0", json!({"name": "root", "cdrom": {"readonly": false}}));
-    let answer = ask(CREATE, &create(object), &around());
+    let answer = ask(CREATE, &create(object), &context());
     assert_eq!(answer.faults, []);
     assert_eq!(
         answer.warnings,
@@ -50,13 +50,13 @@ fn what_may_surprise_is_warned_of() {
 fn nobody_makes_a_vmi_that_has_begun_already() {
     let mut object = vmi();
     set(&mut object, "/status", json!({"phase": "Running", "nodeName": "node1", "colour": "red"}));
-    let status = changed(MUTATE, &create(object.clone()), &around())["status"].clone();
+    let status = changed(MUTATE, &create(object.clone()), &context())["status"].clone();
     assert_eq!(
         (&status["phase"], &status["nodeName"], &status["colour"]),
         (&json!("Pending"), &Value::Null, &Value::Null)
     );
     let ours = by(CONTROLLER, None, create(object));
-    assert_eq!(changed(MUTATE, &ours, &around())["status"]["nodeName"], "node1");
+    assert_eq!(changed(MUTATE, &ours, &context())["status"]["nodeName"], "node1");
 }
 
 #[test]
@@ -67,17 +67,17 @@ fn a_status_that_somebody_else_writes_is_put_back() {
     set(&mut new, "/status", json!({"phase": "Succeeded"}));
     set(&mut new, "/metadata/labels/a", json!("b"));
     let request = update(old.clone(), new.clone());
-    let answer = ask(MUTATE, &request, &around());
+    let answer = ask(MUTATE, &request, &context());
     assert_eq!(answer.warnings.len(), 1);
-    let after = changed(MUTATE, &request, &around());
+    let after = changed(MUTATE, &request, &context());
     assert_eq!((&after["status"], &after["metadata"]["labels"]["a"]), (&old["status"], &json!("b")));
-    assert_eq!(changed(MUTATE, &update(vmi(), new.clone()), &around()).get("status"), None);
+    assert_eq!(changed(MUTATE, &update(vmi(), new.clone()), &context()).get("status"), None);
     for ours in [HANDLER, CONTROLLER] {
-        assert_eq!(ask(MUTATE, &by(ours, None, request.clone()), &around()).patch.len(), 0);
+        assert_eq!(ask(MUTATE, &by(ours, None, request.clone()), &context()).patch.len(), 0);
     }
     let elsewhere = "system:serviceaccount:other:kubevirt-handler";
-    assert_eq!(ask(MUTATE, &by(elsewhere, None, request), &around()).patch.len(), 2);
-    assert_eq!(ask(MUTATE, &update(old.clone(), old), &around()).warnings.len(), 0);
+    assert_eq!(ask(MUTATE, &by(elsewhere, None, request), &context()).patch.len(), 2);
+    assert_eq!(ask(MUTATE, &update(old.clone(), old), &context()).warnings.len(), 0);
 }
 
 #[test]
@@ -104,29 +104,29 @@ fn what_is_wrong_with_a_vmi_is_said() {
     ] {
         let mut object = vmi();
         set(&mut object, pointer, value);
-        let answer = ask(CREATE, &create(object), &around());
+        let answer = ask(CREATE, &create(object), &context());
         assert_eq!(told(&answer), [(field.to_owned(), message.to_owned())], "{pointer}");
     }
     let mut labelled = vmi();
     set(&mut labelled, "/metadata/labels/kubevirt.io~1nodeName", json!("node1"));
-    let warnings = ask(CREATE, &create(labelled.clone()), &around()).warnings;
+    let warnings = ask(CREATE, &create(labelled.clone()), &context()).warnings;
     assert_eq!(warnings, ["metadata.labels: reserved for KubeVirt: kubevirt.io/nodeName"]);
-    assert_eq!(told(&ask(CREATE, &by(CONTROLLER, None, create(labelled)), &around())), []);
+    assert_eq!(told(&ask(CREATE, &by(CONTROLLER, None, create(labelled)), &context())), []);
     let mut unnamed = vmi();
     set(&mut unnamed, "/metadata", json!({"generateName": "web-", "namespace": "n"}));
-    assert_eq!(told(&ask(CREATE, &create(unnamed), &around())), []);
+    assert_eq!(told(&ask(CREATE, &create(unnamed), &context())), []);
 }
 
 #[test]
 fn the_spec_of_a_vmi_stays() {
     let restricted = |new: &Value| {
-        let answer = ask(UPDATE, &update(vmi(), new.clone()), &around());
+        let answer = ask(UPDATE, &update(vmi(), new.clone()), &context());
         told(&answer).into_iter().map(|(_, message)| message).collect::<Vec<_>>()
     };
     let mut new = vmi();
     set(&mut new, "/spec/domain/memory/guest", json!("256Mi"));
     assert_eq!(restricted(&new), ["update of VMI object is restricted"]);
-    assert_eq!(told(&ask(UPDATE, &by(CONTROLLER, None, update(vmi(), new)), &around())), []);
+    assert_eq!(told(&ask(UPDATE, &by(CONTROLLER, None, update(vmi(), new)), &context())), []);
     let mut unknown = vmi();
     set(&mut unknown, "/spec/colour", json!("red"));
     assert_eq!(restricted(&unknown).len(), 1);
@@ -137,7 +137,7 @@ fn the_spec_of_a_vmi_stays() {
         ["modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"]
     );
     assert_eq!(
-        ask(UPDATE, &update(vmi(), label), &around()).warnings,
+        ask(UPDATE, &update(vmi(), label), &context()).warnings,
         ["metadata.labels: reserved for KubeVirt: kubevirt.io/nodeName"]
     );
     let mut said_otherwise = vmi();
@@ -154,7 +154,7 @@ fn the_agent_of_a_node_changes_what_is_on_that_node() {
         object
     };
     let change = |claim: Option<&str>, old: Value, new: Value| {
-        told(&ask(UPDATE, &by(HANDLER, claim, update(old, new)), &around())).len()
+        told(&ask(UPDATE, &by(HANDLER, claim, update(old, new)), &context())).len()
     };
     assert_eq!(change(Some("node1"), on("node1", "Scheduled"), on("node1", "Running")), 0);
     assert_eq!(change(Some("node2"), on("node1", "Scheduled"), on("node1", "Running")), 1, "of another");
