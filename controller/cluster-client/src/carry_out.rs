@@ -144,7 +144,7 @@ impl<S: Server> Work<'_, S> {
         let made = match self.server.create(&key, &object).await {
             Err(error) if error.kind() == ErrorKind::Exists => {
                 let there = self.server.get(&key).await?;
-                strange(&key, &object, &there)?;
+                check_is_own(&key, &object, &there)?;
                 there
             }
             other => {
@@ -196,7 +196,7 @@ impl<S: Server> Work<'_, S> {
         let mut places = BTreeMap::new();
         for driver in drivers {
             let own = found.iter().enumerate().filter(|(_, (_, allocated))| allocated.driver == driver);
-            places.extend(self.look_for(driver, &node, &own.collect::<Vec<_>>()).await?);
+            places.extend(self.find_devices(driver, &node, &own.collect::<Vec<_>>()).await?);
         }
         // Devices in the order of the spec.
         let told = found.into_iter().zip(places.into_values());
@@ -207,7 +207,7 @@ impl<S: Server> Work<'_, S> {
 
     /// Searches for devices in the ResourceSlices of their driver on the node. Each slice is read once. The
     /// result is keyed by the index of the device.
-    async fn look_for(
+    async fn find_devices(
         &self,
         driver: &str,
         node: &str,
@@ -427,7 +427,7 @@ fn unserved(error: Error, wanted: &ClaimedDevice) -> Error {
 /// not report such a pod, and a ControllerRevision without the labels would not be read. So it must not be
 /// taken for the created one. The same holds for the Service of a deleted PVC, which the garbage collector
 /// removes later than the PVC.
-fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
+fn check_is_own(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let owner = |object: &Value| {
         let meta = meta(object);
         let owner = owner::controller(&meta).cloned();

@@ -1,9 +1,9 @@
 //! Client of the API server. No other package sends requests to it.
 //!
 //! ```text
-//!  watch ── list, then watch, for ever ─────────────► Seen ─► the receiver that keeps a cache
+//!  watch ── list, then watch, for ever ─────────────► WatchMessage ─► the receiver that keeps a cache
 //!  Plan ──► carry_out ── step by step ─► Server ◄── Writer (one object at a time), or one in memory
-//!  Note ──► event ──────────────────────────┘
+//!  EventRecord ──► event ───────────────────┘
 //!  ask ── requests that change nothing: a review, the existence of a kind's objects, a short list
 //!              └── request: one time-out, one metric, one error for all of them
 //! ```

@@ -1,7 +1,7 @@
 //! Manifests of the installation, as one list of objects: `coracle manifests` prints it.
 //!
 //! ```text
-//!  Wishes ─► namespace, definitions (api::crd), priority
+//!  InstallOptions ─► namespace, definitions (api::crd), priority
 //!            identity   an account for each program, with the rights that its code declares
 //!            people     roles of users, aggregated to admin, edit and view; rights of all authenticated users
 //!            admission  admission policies: on our accounts, on fencing, and against a downgrade

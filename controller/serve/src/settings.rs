@@ -2,9 +2,9 @@
 //! of its clients.
 //!
 //! ```text
-//!  Seen ─► installation ─► ProgramSettings ─┬─► Terms   every connection that begins from now on
-//!                                           ├─► the log
-//!                                           └─► Pace    every request from now on
+//!  WatchMessage ─► installation ─► ProgramSettings ─┬─► Terms   every connection that begins from now on
+//!                                                   ├─► the log
+//!                                                   └─► Pace    every request from now on
 //!          its resourceVersion ─► SettingsVersion ─► /healthz
 //! ```
 //!

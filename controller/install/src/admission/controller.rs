@@ -6,15 +6,15 @@
 //! | create `pods/eviction` | launchers, by their names |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
-//! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
-//! | patch `dataimportcrons` | their status, which has no path of its own, and the annotation of the newest digest |
-//! | patch `cdis` | finalizers and status, which has no path of its own |
+//! | create, patch `datasources` | those of DataImportCrons, which reference PVCs of their namespace; of all others the status, which is not a subresource |
+//! | patch `dataimportcrons` | their status, which is not a subresource, and the annotation of the newest digest |
+//! | patch `cdis` | finalizers and status, which is not a subresource |
 //! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC |
 //! | patch `nodes` | the labels that VMIs may be scheduled there, and of which frequencies of the time stamp counter |
 //! | create, delete `controllerrevisions` | those of VMs, by their names, and of pools, by their owner; it makes those of instance types and preferences, by their label, for VMs alone |
 //! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
 //! | write `secrets`, `services` | see [`super::uploads`] |
-//! | create, patch `apiservices` | the names that it declares; they lead to virt-api, whose certificate is looked at |
+//! | create, patch `apiservices` | the names that it declares; they reference the Service of virt-api with its CA bundle |
 //!
 //! **The form of a launcher's pod** follows the constants that virt-controller uses
 //! ([`cluster_model::launcher`]): user and group 107, no escalation, all capabilities dropped but
@@ -23,11 +23,11 @@
 //!
 //! | of others | accepted | why |
 //! |---|---|---|
-//! | a container as another user | one that sees no folder of the node, no claim and no device, nor one of a ResourceClaim; it drops all capabilities, or is not root | sidecars of a mesh |
+//! | a container as another user | one that mounts no folder of the node, no PVC, and no device, also not of a ResourceClaim; it drops all capabilities, or is not root | sidecars of a mesh |
 //! | capabilities | [`OF_THE_NETWORK`], in such a container | a mesh redirects the pod's traffic (`istio-init`, `linkerd-init`) |
 //! | a token in a `projected` volume | for one of [`AUDIENCES`], which the API server does not accept | a mesh's certificates |
 //!
-//! **Tokens of service accounts**, which the API server takes, are in launchers whose VMI has a
+//! **Tokens of service accounts**, which the API server accepts, are in launchers whose VMI has a
 //! `serviceAccount` volume: in a `projected` volume, mounted only in containers with a launcher's user and
 //! rights, and never in the namespaces of Kubernetes and of KubeVirt, whose accounts may do more than a
 //! tenant. The pod does not prove that a VMI requests it, since a holder of virt-controller's account can

@@ -23,7 +23,7 @@ pub struct Api {
     /// The namespace it runs in
     #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
     namespace: String,
-    /// Where the API server asks, and where /healthz, /readyz and /metrics answer, by HTTPS
+    /// Address of webhooks, subresources, /healthz, /readyz and /metrics, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
     /// Folder of the mounted Secret with the key that signs upload tokens; without it no token is given

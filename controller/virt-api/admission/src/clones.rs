@@ -1,7 +1,7 @@
 //! Access reviews for clones of PVCs in other namespaces, made while a DataVolume or a VM is admitted.
 //!
 //! ```text
-//!  review ─► a turn ─► DataSource ─► its PVC ─► SubjectAccessReview: create datavolumes/source there ─► Found ─► rules, token
+//!  review ─► a turn ─► DataSource ─► its PVC ─► SubjectAccessReview: create datavolumes/source there ─► CloneResult ─► rules, token
 //!                      (one step to another)      for the author; for objects that virt-controller creates for a VM,
 //!                         │ nowhere yet           for the VM's service account
 //!                         └─► for all PVCs of the namespace of the DataSource ─► token of the DataSource

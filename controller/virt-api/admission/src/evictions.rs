@@ -17,7 +17,7 @@
 //! of the Eviction API retry. Addresses take turns, however many reviews of one wait. A waiting review keeps
 //! only the fields for its decision.
 
-use super::rules::eviction::{Evicted, is_dry, not_looked_at, pod_of, vmi_of};
+use super::rules::eviction::{Evicted, deferred_unread, is_dry, pod_of, vmi_of};
 use super::rules::{AdmissionResponse, Request, RequestContext, judge};
 use super::waiting::{Waiting, WaitingPlace};
 use api::vmi::VirtualMachineInstance;
@@ -82,7 +82,7 @@ impl<S: Server> Evictions<S> {
         peer: Peer,
     ) -> AdmissionResponse {
         let Some(pod) = pod_of(request) else { return judge(hook, request, &context) };
-        let is_full = || not_looked_at(request, &format!("{WAITING} other evictions are being processed"));
+        let is_full = || deferred_unread(request, &format!("{WAITING} other evictions are being processed"));
         let Some(place) = self.waiting.enter(peer) else { return is_full() };
         let decided = tokio::time::timeout(self.patience, self.decided(hook, request, context, &pod, &place));
         let decided = tokio::select! {
@@ -93,11 +93,11 @@ impl<S: Server> Evictions<S> {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 tracing::warn!("{}: {}", hook.name, error.chain());
-                not_looked_at(request, &error.chain())
+                deferred_unread(request, &error.chain())
             }
             Err(_) => {
                 let why = format!("the API server did not answer within {} s", self.patience.as_secs());
-                not_looked_at(request, &why)
+                deferred_unread(request, &why)
             }
         }
     }

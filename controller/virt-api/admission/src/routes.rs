@@ -14,9 +14,9 @@ use super::evictions::Evictions;
 use super::live::Live;
 use super::measures;
 use super::rules::clone::{self, CloneResult};
-use super::rules::eviction::judged_by;
+use super::rules::eviction::reduced;
 use super::rules::{
-    AdmissionResponse, Request, RequestContext, asks_what_is_left, judge, not_looked_into, review,
+    AdmissionResponse, Request, RequestContext, check_failed, judge, needs_workloads, review,
 };
 use super::workloads::Workloads;
 use cluster_client::error::{Error, ErrorKind, Result};
@@ -117,7 +117,7 @@ impl Routes {
     ) -> HttpResponse {
         let (request, body) = match aside(is_large, move || (Request::read(body.as_ref()), body)).await {
             Ok((Ok(request), body)) if hook.question == Question::Eviction => {
-                (Arc::new(judged_by(request)), body)
+                (Arc::new(reduced(request)), body)
             }
             Ok((Ok(request), body)) => (Arc::new(request), body),
             Ok((Err(why), _)) => return plain(StatusCode::BAD_REQUEST, &why),
@@ -159,15 +159,15 @@ impl Routes {
             drop(body);
             return Ok(self.evictions.answer(hook, request, context, peer).await);
         }
-        if asks_what_is_left(hook, request) {
+        if needs_workloads(hook, request) {
             context.left = match self.workloads.left(hook.question).await {
                 Err(error) if error.kind() == ErrorKind::Unreachable => {
-                    return Ok(not_looked_into(&error.chain()));
+                    return Ok(check_failed(&error.chain()));
                 }
                 left => left?,
             };
         }
-        self.ask_of_clones(hook, peer, request, &mut context).await?;
+        self.check_clones(hook, peer, request, &mut context).await?;
         let request = Arc::clone(request);
         aside(is_large, move || {
             let verdict = judge(hook, &request, &context);
@@ -178,7 +178,7 @@ impl Routes {
     }
 
     /// Checks the permissions of the clones in a request, and signs the token.
-    async fn ask_of_clones(
+    async fn check_clones(
         &self,
         hook: &'static Webhook,
         peer: Peer,

@@ -2,8 +2,8 @@
 //! permission to virt-controller.
 //!
 //! ```text
-//!  request ─ wanted() ─► sources ─ asked of the API server (crate::clones) ─► Found ─┬─► DataVolume: token, or a refusal
-//!                                                                                    └─► VM: refusals of its templates
+//!  request ─ wanted() ─► sources ─ asked of the API server (crate::clones) ─► CloneResult ─┬─► DataVolume: token, or a refusal
+//!                                                                                          └─► VM: refusals of its templates
 //! ```
 //!
 //! The token replaces any value written by the author. A DataVolume without one from here is not cloned.

@@ -47,7 +47,7 @@ pub fn vmi_of(pod: &Pod) -> Option<Key> {
 }
 
 /// A review reduced to the fields for its decision. The rest is not kept while it waits.
-pub fn judged_by(request: Request) -> Request {
+pub fn reduced(request: Request) -> Request {
     let dry_run = is_dry(&request);
     let Request { uid, operation, namespace, name, .. } = request;
     Request { uid, operation, namespace, name, dry_run, ..Request::default() }
@@ -59,7 +59,7 @@ pub fn is_dry(request: &Request) -> bool {
 }
 
 /// Deferral for a pod that could not be read. The client retries.
-pub fn not_looked_at(request: &Request, why: &str) -> AdmissionResponse {
+pub fn deferred_unread(request: &Request, why: &str) -> AdmissionResponse {
     let Request { namespace, name, .. } = request;
     let message = format!(
         "the pod {namespace}/{name} is not evicted now, since it is not known whether its VMI may be shut down: {why}; \
@@ -75,7 +75,7 @@ pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionRes
     }
     match &context.evicted {
         Some(evicted) => decide(evicted, context.config.eviction_strategy.as_ref()),
-        None => not_looked_at(request, "it was not read from the API server"),
+        None => deferred_unread(request, "it was not read from the API server"),
     }
 }
 

@@ -39,7 +39,7 @@ pub fn judge(webhook: &Webhook, request: &Request, context: &RequestContext) -> 
 }
 
 /// True if the answer depends on remaining workloads.
-pub fn asks_what_is_left(webhook: &Webhook, request: &Request) -> bool {
+pub fn needs_workloads(webhook: &Webhook, request: &Request) -> bool {
     let stays = match webhook.question {
         Question::CdiRemoval => cdi::blocks(request),
         _ => kubevirt::blocks(request),

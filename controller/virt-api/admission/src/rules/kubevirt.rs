@@ -64,7 +64,7 @@ pub(super) fn deletion(request: &Request, context: &RequestContext) -> Admission
 
 /// Denial for a deletion whose check failed. It must be a denial: without an answer of this webhook the
 /// deletion would be carried out.
-pub fn not_looked_into(why: &str) -> AdmissionResponse {
+pub fn check_failed(why: &str) -> AdmissionResponse {
     stays(&format!(": {why}"))
 }
 

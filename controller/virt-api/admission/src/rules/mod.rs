@@ -42,6 +42,6 @@ mod volumes;
 
 pub use answer::{AdmissionResponse, Deferral};
 pub use context::{RequestContext, Sizes};
-pub use judge::{asks_what_is_left, judge};
-pub use kubevirt::not_looked_into;
+pub use judge::{judge, needs_workloads};
+pub use kubevirt::check_failed;
 pub use review::{Operation, Request};

@@ -3,7 +3,7 @@
 
 use super::base::*;
 use super::messages::{all_refused, cause, refuses, request, response};
-use crate::rules::{Operation, Request, RequestContext, asks_what_is_left};
+use crate::rules::{Operation, Request, RequestContext, needs_workloads};
 use cluster_model::webhooks::Webhook;
 use serde_json::{Value, json};
 
@@ -281,7 +281,7 @@ fn a_cdi_object_goes_when_it_may() {
         ("RemoveWorkloads", "Deployed", false),
     ] {
         let request = request(strategy, phase);
-        assert_eq!(asks_what_is_left(hook, &request), stays, "{strategy} {phase}");
+        assert_eq!(needs_workloads(hook, &request), stays, "{strategy} {phase}");
         let said = told(&ask(REMOVED, &request, &left));
         let expected = "rejecting the uninstall request, since there are still DataVolumes present. Either delete all \
                         DataVolumes or change the uninstall strategy before uninstalling CDI";

@@ -1,7 +1,7 @@
 //! Evictions: the deferred ones, their messages, and the node written to the VMI.
 
 use super::base::{context, create, with};
-use crate::rules::eviction::{Evicted, is_dry, judged_by, pod_of, vmi_of};
+use crate::rules::eviction::{Evicted, is_dry, pod_of, reduced, vmi_of};
 use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, judge};
 use cluster_model::objects::{Pod, StoredObject as _, names};
 use cluster_model::webhooks::Webhook;
@@ -206,7 +206,7 @@ fn of_a_review_that_waits_nothing_large_is_kept() {
     whole.who.name = "x".repeat(1000);
     whole.old = json!(["x".repeat(1000)]);
     whole = Request { kind: "x".repeat(1000), ..Request { namespace: "n".into(), name: name(), ..whole } };
-    let kept = judged_by(whole.clone());
+    let kept = reduced(whole.clone());
     assert!(format!("{kept:?}").len() < 500, "{kept:?}");
     assert_eq!((pod_of(&kept), is_dry(&kept), &kept.uid), (pod_of(&whole), true, &whole.uid));
     assert!(pod_of(&kept).is_some());
