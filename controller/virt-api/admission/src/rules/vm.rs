@@ -33,7 +33,7 @@ fn fill(vm: &mut VirtualMachine, given: &DefaultsContext, context: &RequestConte
     defaults::apply_to_vm(vm, given);
 }
 
-/// True if an update does not change the machine, apart from defaults of this version.
+/// True if an update does not change the guest hardware, apart from defaults of this version.
 fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, context: &RequestContext) -> bool {
     let filled = |vm: &VirtualMachine| {
         let (mut given, mut vm) = (context.given(), vm.clone());
