@@ -1,5 +1,5 @@
-//! What the KubeVirt object says of the programs of the installation: where they run, how many there are, by which Secrets their
-//! images are pulled, how they are labelled, and what is patched.
+//! Settings of the KubeVirt object for the programs of the installation: placement, replicas, image pull
+//! Secrets, labels, and patches.
 //!
 //! | of the KubeVirt object | reaches |
 //! |---|---|
@@ -10,23 +10,24 @@
 //! | `spec.customizeComponents.patches`, in their order | the object of that kind and name |
 //!
 //! ```text
-//!  the object as it stands, its open fields as the manifests have them (annotation PRISTINE)
+//!  the object in the cluster, its open fields as in the manifests (annotation PRISTINE)
 //!    ─► placement ─► labels ─► flags ─► each patch, which may change open fields alone ─► the fields that differ are written
 //! ```
 //!
-//! So what was written last is never the base of what is written next. What the object says is added to what the manifests say: a
-//! label of theirs in a `nodeSelector` stays as it is (virt-handler is a program of amd64), terms, tolerations and Secrets are
-//! appended. Where the object says nothing any more, the field is that of the manifests again; a field of which it never said
-//! anything is left alone.
+//! So the last result is never the base of the next one. The settings are added to the manifests: a label of
+//! theirs in a `nodeSelector` stays (virt-handler is a program of amd64), and terms, tolerations and Secrets
+//! are appended. A field that the KubeVirt object does not set any more gets the value of the manifests
+//! again; a field that it never set is left alone.
 //!
-//! **Guarantees.** Nothing but [`cluster_model::components`] is written, which a policy of the API server holds as well: who writes the
-//! KubeVirt object, or has virt-controller's token, says nowhere what runs in a privileged pod. A patch that would is left out as a
-//! whole, and named by the condition `Synchronized`. Each component is a decision of its own: what the API server refuses of one
-//! keeps no other from its own. What the API server writes otherwise than it was asked is asked twice, and then left as it is: the
-//! annotation WRITTEN tells what was asked, and of which generation.
-//! A pod of virt-controller stays, in which all this is undone.
-//! **Caveats.** The components are changed at once, each pod by pod (or as a patch of its `strategy` says). Pods that find no node, or do not get ready, stay beside those of
-//! before.
+//! **Guarantees.** Only the fields in [`cluster_model::components`] are written, and a policy of the API
+//! server enforces that. So neither an author of the KubeVirt object nor a holder of virt-controller's token
+//! can choose the program of a privileged pod. A patch of other fields is left out as a whole, and named by
+//! the condition `Synchronized`. Each component is decided on separately: a component that the API server
+//! refuses does not block the others. A field that the API server stores differently than requested is
+//! requested twice, and then left alone: the annotation WRITTEN records the request and its generation. One
+//! pod of virt-controller stays, so that all this can be undone.
+//! **Caveats.** The components are changed at once, each pod by pod (or as a patch of its `strategy` says).
+//! Pods that find no node, or do not get ready, stay beside those of before.
 
 use crate::installation::Said;
 use api::kubevirt::flags::{self, FLAGS};
@@ -51,15 +52,15 @@ const LABELS: [(&str, &str); 3] = [
     ("productName", "app.kubernetes.io/part-of"),
     ("productComponent", "app.kubernetes.io/component"),
 ];
-/// As much of what is in the way is passed on.
+/// Longest message about problems with components.
 const LONGEST: usize = 1000;
 
-/// What is to be done for the component of this kind and name.
+/// Plan for the component of this kind and name.
 pub(crate) fn decide(world: &World, kind: Kind, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let home = &world.facts.namespace;
     let (Some(settings), Some(component)) = (settings(world), find(world, kind, name)) else { return plan };
-    // What the API server has refused is tried again, in its time.
+    // A change that the API server has refused is tried again after its pause.
     let failure = world.failures.get(&Key::new(kind, home, name));
     if failure.is_none_or(|failure| failure.retry <= now)
         && let Ok(Some((is, should))) = Customizer::of(kind, component, settings).change()
@@ -69,7 +70,7 @@ pub(crate) fn decide(world: &World, kind: Kind, name: &str, now: Timestamp) -> P
     plan
 }
 
-/// Whether the components are as the KubeVirt object says: what is in the way, and a word for it.
+/// Reason and message if the components are not as the KubeVirt object says.
 pub(super) fn problem(world: &World, settings: &Value) -> Option<(&'static str, String)> {
     let mut found: Vec<(&'static str, String)> = Vec::new();
     for (kind, name) in PATCHED.map(|(kind, name)| (kind_of(kind), name)) {
@@ -140,7 +141,7 @@ struct Customizer<'a> {
 struct Wished {
     /// Fields that are not those of the manifests, by their names; one without a value is not to be there.
     fields: Vec<(String, Option<Value>)>,
-    /// What of the KubeVirt object has no effect on it, and why.
+    /// Settings of the KubeVirt object without an effect on the component, each with the reason.
     problems: Vec<String>,
 }
 
@@ -168,7 +169,8 @@ impl<'a> Customizer<'a> {
     fn change(&self) -> Result<Option<(Value, Value)>, String> {
         let (placed, object) = (self.placed(), &self.component.object);
         let Some(pristine) = self.pristine() else {
-            // Whoever installed it says nothing of how it was: nothing is added to it, and nothing taken back.
+            // The manifest of the component is not recorded yet, and there are no settings, so nothing is
+            // changed.
             if placed.is_empty() && self.says_nothing() {
                 return Ok(None);
             }
@@ -207,7 +209,7 @@ impl<'a> Customizer<'a> {
         Ok(Some((object.clone(), should)))
     }
 
-    /// What the KubeVirt object makes of the component as its manifest has it.
+    /// The component as its manifest has it, with the settings of the KubeVirt object applied.
     fn wished(&self) -> Result<Wished, String> {
         let pristine = self.pristine().unwrap_or_default();
         let (base, mut problems) = (self.base(&pristine), Vec::new());

@@ -1,21 +1,24 @@
-//! The KubeVirt object: what is said of the installation, and its end. Its settings are read by [`cluster_model::config`].
+//! The KubeVirt object: its status, and its removal. Its settings are read by [`cluster_model::config`].
 //!
 //! ```text
-//!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed
+//!  (none) ─ created, unless it was removed before ─► Deploying ◄─► Deployed
 //!                                                └────┬────────┘
 //!                                             deleted ▼
-//!   VMs go (or are waited for) ─► webhooks, APIServices go ─► noted that it was taken away ─► our finalizer goes   removal
+//!   VMs go (or delay the removal) ─► webhooks, APIServices go ─► the removal is recorded ─► our finalizer goes            removal
 //! ```
 //!
-//! **Flow.** Where there is no object, `kubevirt` is made in our namespace ([`missing`]): what is installed holds none.
-//! **Guarantees.** Nothing of the installation that a VM needs goes before the last VM. An object that was taken
-//! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
-//! The version and the generation that are observed are those of which every component is ready ([`status`]).
-//! It says where components run, how many there are, and what of them is patched ([`components`]).
-//! VMIs of an older version are counted, and evicted where its strategy says so ([`workloads`]).
-//! A field that is set and has no effect is named by the condition `SettingsServed`. `DataVolumesServed` says whether disks are
-//! filled by us ([`crate::cdi`]).
-//! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.
+//! **Flow.** If there is no KubeVirt object, `kubevirt` is created in our namespace ([`missing`]): the
+//! manifests contain none.
+//! **Guarantees.** No part of the installation that a VM needs is removed before the last VM. An object that
+//! was removed is not created again: that would undo a user's decision, and block the deletion of its
+//! definition.
+//! The observed version and generation are those for which every component is ready ([`status`]). The object
+//! sets the placement, replicas and patches of components ([`components`]). VMIs of an older version are
+//! counted, and evicted if its strategy says so ([`workloads`]). A field that is set and has no effect is
+//! named by the condition `SettingsServed`. `DataVolumesServed` says if this installation fills disks
+//! ([`crate::cdi`]).
+//! **Caveats.** Objects that were applied beside the KubeVirt object (programs, RBAC, definitions) have to be
+//! deleted by the administrator.
 
 pub(crate) mod components;
 #[cfg(test)]
@@ -43,7 +46,7 @@ const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];
 /// The same of those that run on each node.
 const DAEMONS: [&str; 1] = ["virt-handler"];
 
-/// Makes the object where there is none, and was none.
+/// Creates the KubeVirt object if there is none and none was removed.
 pub(crate) fn missing(world: &World) -> Plan {
     let mut plan = Plan::default();
     if world.kubevirts.all().next().is_none() && removal::note(world).is_none() {
@@ -54,7 +57,7 @@ pub(crate) fn missing(world: &World) -> Plan {
             "metadata": {"name": KUBEVIRT, "namespace": namespace},
             "spec": {},
         });
-        // Whoever has just begun to act may have heard that the object is gone, and not yet why.
+        // A new leader may already know that the object is gone, but not yet that it was removed on purpose.
         let note = Key::new(Kind::ConfigMap, namespace.clone(), REMOVED);
         plan.steps.push(Step::Absent { key: note, of: None });
         plan.create(Key::new(Kind::KubeVirt, namespace, KUBEVIRT), object);
@@ -62,14 +65,14 @@ pub(crate) fn missing(world: &World) -> Plan {
     plan
 }
 
-/// What is to be done for the object.
+/// Plan for the KubeVirt object.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(settings) = world.kubevirts.get(namespace, name) else { return missing(world) };
     if settings.meta().deletion_timestamp.is_some() {
         return removal::decide(world, settings, now);
     }
-    // Somebody wants it again.
+    // An object exists again, so the note of its removal is outdated.
     if let Some(note) = removal::note(world) {
         plan.delete(key(Kind::ConfigMap, note.meta()), note.meta());
     }

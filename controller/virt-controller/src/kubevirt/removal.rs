@@ -2,12 +2,12 @@
 //!
 //! | `spec.uninstallStrategy` | VMs, VMIs, replica sets |
 //! |---|---|
-//! | `RemoveWorkloads`, not said | are deleted, each in its own way: a guest has its time |
-//! | `BlockUninstallIfWorkloadsExist` | are waited for; nothing else is touched while there is one |
+//! | `RemoveWorkloads`, not set | are deleted as usual: a guest has its grace period |
+//! | `BlockUninstallIfWorkloadsExist` | delay the removal; nothing else is touched while there is one |
 //!
-//! Then the webhooks and the APIServices go, which `certificates` takes away: while they are there and nobody answers them,
-//! nothing could be written, and no namespace deleted to its end. Last, that it was taken away is written down, and the
-//! finalizer goes.
+//! Then `certificates` deletes the webhooks and the APIServices. While they exist without a server, writes
+//! would fail, and no namespace could be deleted completely. Last, the removal is recorded, and the finalizer
+//! goes.
 
 use crate::certificates;
 use crate::installation::say;
@@ -18,7 +18,7 @@ use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;
 
-/// Who must agree before the object is gone: us.
+/// Our finalizer on the KubeVirt object.
 pub(super) const FINALIZER: &str = "foregroundDeleteKubeVirt";
 /// The most that are deleted in one round.
 const AT_ONCE: usize = 50;
@@ -30,7 +30,7 @@ pub(super) fn note(world: &World) -> Option<&Plain> {
     world.config_maps.get(&world.facts.namespace, REMOVED)
 }
 
-/// What is to be done for an object that is being deleted.
+/// Plan for a KubeVirt object that is being deleted.
 pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let meta = settings.meta();
@@ -40,7 +40,7 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     let left = left(world);
     let blocks = settings.object["spec"]["uninstallStrategy"] == "BlockUninstallIfWorkloadsExist";
     let mut next = settings.object.clone();
-    // Nobody else lets a CDI object go.
+    // Only this installation removes the finalizer of a CDI object.
     let holds = |object: &Plain| object.meta.finalizers.iter().any(|name| name == crate::cdi::FINALIZER);
     let is_free = !world.cdis.all().any(holds);
     if left.is_empty() && certificates::webhooks_gone(world) && is_free {
@@ -101,12 +101,12 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     plan
 }
 
-/// What would not be looked after any more: what makes others comes before what is made.
+/// Objects that would not be managed any more. Objects that create others come first.
 fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
     let vms = world.vms.all().map(|vm| (Kind::VirtualMachine, &vm.metadata));
     let pools = world.pools.all().map(|pool| (Kind::VirtualMachinePool, pool.meta()));
     let sets = world.replica_sets.all().map(|set| (Kind::VirtualMachineInstanceReplicaSet, set.meta()));
-    // One that somebody looks after goes with that one.
+    // A VMI with a controlling owner is deleted with that owner.
     let own = world.vmis.all().filter(|vmi| owner::controller(&vmi.metadata).is_none());
     let all: Vec<(Kind, &ObjectMeta)> = pools
         .chain(vms)

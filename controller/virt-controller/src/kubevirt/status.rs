@@ -12,11 +12,11 @@ use crate::installation::{self, Said};
 use cluster_model::objects::{Component, Kind, World};
 use serde_json::{Value, json};
 
-/// What of the installation is there.
+/// State of the installation.
 pub(super) struct State<'a> {
     world: &'a World,
     missing: Option<&'a str>,
-    /// The version that was whole last, while another one comes: what is said of the way between the two.
+    /// The version that was complete last, while another one is rolled out; for the message about the update.
     update: Option<String>,
 }
 

@@ -1,15 +1,18 @@
-//! VMIs that run in launcher pods of another version than new ones: they are counted, and evicted where the KubeVirt object says so.
+//! VMIs in launcher pods of another version than new pods. They are counted, and evicted if the KubeVirt
+//! object says so.
 //!
 //! ```text
 //!  an upgrade is whole ─► a batch: its time is noted at the KubeVirt object ─► evictions are asked for ─► batchEvictionInterval ─► …
 //! ```
 //!
-//! **Flow.** `spec.workloadUpdateStrategy` with the method `Evict`: at most `batchEvictionSize` VMIs each `batchEvictionInterval`. An
-//! eviction shuts the guest down; the VM's run strategy starts it again, in a new pod. A disruption budget or a VMI's own
-//! `evictionStrategy` may put it off: another batch asks again, and which VMIs are in a batch changes from one to the next.
-//! **Guarantees.** The time of a batch is written before the first of it is evicted, and the batch is another one's turn where
-//! that fails: whoever acts next keeps the pace. Nothing is evicted before every component is of the new version and ready, for
-//! the new pods need those; nor a VMI that is to be live-migrated and cannot be (`evictionStrategy: LiveMigrate`).
+//! **Flow.** `spec.workloadUpdateStrategy` with the method `Evict`: at most `batchEvictionSize` VMIs each
+//! `batchEvictionInterval`. An eviction shuts the guest down; the VM's run strategy starts it again, in a new
+//! pod. A disruption budget or a VMI's own `evictionStrategy` may delay it: a later batch tries again, and
+//! the VMIs of a batch change from one to the next.
+//! **Guarantees.** The time of a batch is written before its first eviction, and if that write fails, the
+//! batch is skipped. So the next leader keeps the interval. No VMI is evicted before every component is of
+//! the new version and ready, because the new pods need those. A VMI that has to be live-migrated and cannot
+//! be (`evictionStrategy: LiveMigrate`) is not evicted.
 
 use crate::vmi::is_outdated;
 use api::duration::Duration;
@@ -23,16 +26,17 @@ use serde_json::{Value, json};
 
 /// The annotation of the KubeVirt object with the time of the last batch.
 const BATCH: &str = "kubevirt.io/last-eviction-batch";
-/// How many are evicted at a time, and the pause, where nothing else is said: as upstream.
+/// Default size of a batch and default pause, as upstream.
 const SIZE: i64 = 10;
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
-/// The shortest pause.
+/// Shortest pause between batches.
 const LEAST: SignedDuration = SignedDuration::from_secs(1);
 
 /// A VMI that is outdated, and its pod.
 type Outdated<'a> = (&'a VirtualMachineInstance, &'a Pod);
 
-/// All that run. The label alone is not believed: whoever made the VMI may have written it.
+/// All running VMIs in outdated pods. The label alone is not sufficient, because the author of the VMI may
+/// have written it.
 pub(super) fn outdated(world: &World) -> Vec<Outdated<'_>> {
     let keys = world.marked(&IndexKey::Outdated).filter(|key| key.kind == Kind::VirtualMachineInstance);
     let vmis = keys.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
@@ -67,7 +71,7 @@ pub(super) fn batch(world: &World, next: &mut Value, all: &[Outdated<'_>], now: 
     }
     let last =
         next["metadata"]["annotations"][BATCH].as_str().and_then(|time| time.parse::<Timestamp>().ok());
-    // A time that is still to come is somebody else's clock.
+    // A time in the future is ignored: it comes from another clock.
     let after = last.filter(|last| *last <= now).and_then(|last| last.checked_add(pause).ok());
     if let Some(after) = after.filter(|after| *after > now) {
         plan.look_again(after);
