@@ -13,10 +13,10 @@ const LONGEST: (usize, usize) = (1000, 63);
 /// The phase of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The export waits.
+    /// The export waits, and its message says for what.
     #[default]
     Pending,
-    /// The pod works.
+    /// The export pod works.
     Running,
     /// The image is whole.
     Succeeded,

@@ -1,30 +1,32 @@
-//! Exports: the disk of a PVC becomes a containerDisk in a registry, because an annotation asks for it.
+//! Exports: an annotation asks for the disk of a PVC as a containerDisk in a registry.
 //!
 //! ```text
 //!  annotations …/storage.export.target, …      on the PVC, or on the DataVolume that made it
 //!        │ api::job::export::Request            every fault by the name of its annotation
-//!        ▼
-//!  filled? nobody uses it? ──no──► Pending, with the reason
+//!        │ api::job::export::Request            each fault with the name of its annotation
+//!  filled, and not in use? ──no──► Pending, with the reason
 //!        │ yes
 //!        ▼
 //!  pod exporter-NAME: PVC read-only, cdi-worker export ──report──► Running, progress ──► Succeeded with the digest, or Failed
-//!        │ broke off: a pause that grows, then the next pod, which sends no blob that the registry has
+//!        │ broke off: a growing pause, then the next pod, which sends no blob that the registry has
 //!        ▼
-//!  answer.rs  annotations …/storage.export.phase, .progress, .reason, .message, .digest, … of the PVC; events of who asks
+//!  answer.rs  annotations …/storage.export.phase, .progress, .reason, .message, .digest, … of the PVC; events of the requesting object
 //! ```
 //!
-//! **Flow.** [`decide`] makes an [`Export`] of the PVC, its pod and the request; [`export`] returns the answer as it should be and the steps
-//! that follow it; the plan is the difference of the answers, and then the steps. The request has a sum, which stands in the answer and on the pod: another request is another export, and the
-//! same one is done once. The export ends when the annotation is removed; the answer is removed with it.
-//! **Guarantees.** An export fills nothing: its pod mounts the PVC read-only. It begins on a PVC whose disk is whole and that no VMI may
-//! write to (`datavolume::users`); a VMI that comes meanwhile waits for it and says so (`vmi::needs`). One pod at a time: its
-//! name follows from the PVC's. A failure that no other pod could mend ends the export.
-//! **Rights.** Who may annotate a PVC can have its bytes: see [`api::job::export`].
-//! **Assumptions.** What a worker says is said by somebody in the tenant's namespace: of it a digest is noted that has the form of one,
-//! a sentence of bounded length, and a number.
-//! **Caveats.** A pod of a stranger that mounts the PVC is not seen; what it writes meanwhile is noticed by the worker only where it
-//! changes the layout of the image or its digest. The pod of an export that failed stays, so that its log can be read; it goes with
-//! the next request, and with the PVC.
+//! **Flow.** [`decide`] makes an [`Export`] of the PVC, its pod and the request. [`export`] returns the new
+//! answer and the steps that follow it. The plan is the difference of the answers, and then the steps. The
+//! request has a checksum, which is part of the answer and of the pod: another request is another export, and
+//! the same one is done once. The export ends when the annotation is removed; the answer is removed with it.
+//! **Guarantees.** An export fills nothing: its pod mounts the PVC read-only. It begins on a PVC whose disk
+//! is complete and that no VMI may write to (`datavolume::users`). A VMI that comes meanwhile waits for it
+//! and says so (`vmi::needs`). One pod at a time: its name follows from the PVC's. A failure that another pod
+//! would repeat ends the export.
+//! **Rights.** A user who may annotate a PVC can have its bytes: see [`api::job::export`].
+//! **Assumptions.** A worker's report comes from the tenant's namespace. So only a digest of valid form, a
+//! message of bounded length, and a number are taken from it.
+//! **Caveats.** A pod of another program that mounts the PVC is not detected. The worker notices its writes
+//! only if they change the layout of the image or its digest. The pod of an export that failed stays, so that
+//! its log can be read; it is deleted with the next request, and with the PVC.
 
 mod answer;
 mod pod;
@@ -145,7 +147,7 @@ impl Export<'_> {
         plan
     }
 
-    /// It is decided on again after a pause.
+    /// Plan that only decides again after a pause.
     fn again(&self) -> Plan {
         Plan { again: self.now.checked_add(SignedDuration::from_secs(PAUSE.0)).ok(), ..Plan::default() }
     }
@@ -303,7 +305,7 @@ fn pod_waits(input: &Export<'_>, request: &Request, reason: &str, message: &str)
     outcome.then(input.event(true, "ExportWaits", message))
 }
 
-/// The pod works.
+/// Outcome while the export pod works.
 fn runs(input: &Export<'_>, report: Option<&Report>) -> Outcome {
     let Some(report) = report else {
         return input.unchanged().says(Phase::Running, "", "the worker begins");
