@@ -1,8 +1,8 @@
-//! What virt-controller measures: VMs and VMIs as they are, how long their phases took, its own work.
+//! Metrics of virt-controller: the state of VMs and VMIs, the durations of their phases, and its own work.
 //!
-//! Names and labels are those that dashboards look for. Everything but the times is read off the World when somebody
-//! asks; nothing is kept for it but what guests and users have said (`words`). What a user writes into a label is cut ([`cut`]);
-//! how many labels and values an object has is bounded by the size of an object.
+//! Names and labels are those that dashboards use. Everything but the durations is computed from the World at
+//! each scrape. The only state is the words of guests and users (`words`). A label that a user writes is cut
+//! ([`cut`]); the number of labels and values of an object is bounded by the size of an object.
 
 mod cdi;
 mod exports;
@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use words::Words;
 
-/// How long phases took, and plans, and what waited for them, since this program acts.
+/// Durations of phases and plans, and waiting times, since this program leads.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     between: Histograms,
@@ -47,16 +47,16 @@ impl Default for Times {
     }
 }
 
-/// How much this program has to do.
+/// Workload of this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
     /// Objects that wait for a decision.
     pub(crate) waiting: usize,
     /// Decisions that were taken.
     pub(crate) decided: u64,
-    /// Plans that failed.
+    /// Number of plans that failed.
     pub(crate) failed: u64,
-    /// Seconds since the oldest of the plans began that are being carried out, …
+    /// Age in seconds of the oldest plan that is being carried out, …
     pub(crate) longest: f64,
     /// … and of all of them together.
     pub(crate) unfinished: f64,
@@ -147,13 +147,14 @@ fn nodes(page: &mut Page, world: &World) {
     page.family("kubevirt_configuration_emulation_enabled").is(&[], f64::from(u8::from(emulates)));
 }
 
-/// What stands where an object says nothing.
+/// Label of an object without a value.
 const NONE: &str = "<none>";
 
-/// What stands for a phase of a VMI that is not known.
+/// Label of an unknown phase of a VMI.
 const OTHER: &str = "Other";
 
-/// A phase of a VMI as a label. Nodes tell phases, and a node may be a stranger's: what it invents is one word.
+/// Phase of a VMI as a label. Nodes report phases, and a compromised node may invent them, so unknown ones
+/// share one label.
 fn phase(phase: &Phase) -> &str {
     match phase {
         Phase::Other(word) if !word.is_empty() => OTHER,
@@ -161,12 +162,12 @@ fn phase(phase: &Phase) -> &str {
     }
 }
 
-/// What a user wrote, as a label.
+/// Text of a user, as a label.
 fn label(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).map_or(NONE.to_owned(), cut)
 }
 
-/// What the annotations of a VMI, or of a template of one, say of its guest.
+/// Labels about the guest, from the annotations of a VMI or of a VMI template.
 fn system(annotations: &BTreeMap<String, String>) -> [(&'static str, String); 3] {
     let said = |name: &str| label(annotations.get(&format!("vm.kubevirt.io/{name}")).map(String::as_str));
     [("os", said("os")), ("workload", said("workload")), ("flavor", said("flavor"))]

@@ -50,7 +50,8 @@ fn progress(page: &mut Page, world: &World, name: &'static str, is_so: fn(&DataV
     }
 }
 
-/// Whoever may write a DataVolume may write its status: what is no part of a hundred is not shown.
+/// Progress in percent. A user who may write a DataVolume may write its status, so values outside of 0 to 100
+/// are not shown.
 fn percent(said: &str) -> Option<f64> {
     said.strip_suffix('%')?.parse().ok().filter(|percent| (0.0..=100.0).contains(percent))
 }
@@ -67,7 +68,7 @@ fn is_clone(volume: &DataVolume) -> bool {
     phase(volume) == Some(&Phase::CloneInProgress)
 }
 
-/// It names no StorageClass, and there is none for it.
+/// True if the DataVolume waits, names no StorageClass, and there is no default one.
 fn waits_for_class(world: &World, volume: &DataVolume) -> bool {
     let spec = &volume.spec;
     let of_pvc = spec.pvc.as_ref().and_then(|pvc| pvc.storage_class_name.as_deref());
@@ -76,7 +77,7 @@ fn waits_for_class(world: &World, volume: &DataVolume) -> bool {
     is_pending && named.is_none() && world.storage_class(None, true).is_none()
 }
 
-/// What is true of the volumes of a class.
+/// Properties of the volumes of a class.
 struct About {
     complete: bool,
     rwx: bool,

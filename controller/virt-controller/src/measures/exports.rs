@@ -1,6 +1,7 @@
-//! Exports of PVCs, as their answers say it.
+//! Exports of PVCs, from the annotations of their answers.
 //!
-//! Whoever may annotate a PVC may write such an answer, too: of it a known word and a number up to 100 are counted, and nothing else is shown.
+//! A user who may annotate a PVC may write such an answer, too. So only a known phase and a number up to 100
+//! are counted.
 
 use api::cdi::annotations::{EXPORT_PHASE, EXPORT_PROGRESS};
 use cluster_client::metrics::Page;

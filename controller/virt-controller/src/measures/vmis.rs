@@ -13,7 +13,7 @@ use cluster_model::objects::{OUTDATED, StoredObject as _, World};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
-/// Nothing is live-migrated in this version, which dashboards are told.
+/// Migration metrics, which dashboards expect. All are 0, since this version has no live migration.
 const MIGRATIONS: [&str; 4] = [
     "kubevirt_vmi_migrations_in_pending_phase",
     "kubevirt_vmi_migrations_in_scheduling_phase",
@@ -94,7 +94,7 @@ fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     }
 }
 
-/// Where a VMI is, what it is made of and what runs in it: what one has in common with others.
+/// Labels of a VMI that it shares with others: its node, its configuration, and its guest's operating system.
 fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) -> Labels {
     let status = vmi.status.as_ref();
     let guest = status.and_then(|status| status.guest_os_info.as_ref());
@@ -154,7 +154,7 @@ fn addresses(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) 
     }
 }
 
-/// It need not move where its node is emptied, or it can: none can in this version.
+/// False if the VMI has to be live-migrated before its node is drained: no VMI can be in this version.
 fn is_evictable(vmi: &VirtualMachineInstance, of_cluster: Option<&EvictionStrategy>) -> bool {
     !matches!(vmi.spec.eviction_strategy.as_ref().or(of_cluster), Some(EvictionStrategy::LiveMigrate))
 }

@@ -81,7 +81,7 @@ fn word(vm: &VirtualMachine) -> PrintableStatus {
     word.unwrap_or(PrintableStatus::Stopped)
 }
 
-/// What the printable status of a VM is counted as.
+/// Group of a VM's printable status.
 fn group(word: &PrintableStatus) -> &'static str {
     use PrintableStatus as P;
     match word {
@@ -93,7 +93,7 @@ fn group(word: &PrintableStatus) -> &'static str {
     }
 }
 
-/// Which labels are told; those that are allowed, where not all are.
+/// Labels of VMs that are exported: an allowed set if the settings limit them, without the ignored ones.
 struct Wanted<'a> {
     allowed: Option<BTreeSet<&'a str>>,
     ignored: BTreeSet<&'a str>,
@@ -117,7 +117,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What a VM's label is called by Prometheus; two that become one are told once. Of a VM that is labelled ever anew the name stays.
+/// Labels of VMs, with names that Prometheus permits. Two labels of the same name are exported once. A VM
+/// whose labels change all the time is exported without labels.
 fn labels(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let wanted = Wanted::read(world);
@@ -158,7 +159,8 @@ fn times(page: &mut Page, world: &World) {
     }
 }
 
-/// When one of the conditions that upstream looks at last changed; a new VM has none of them.
+/// Time of the last change of a condition that upstream considers. A new VM has none, and counts from its
+/// creation.
 fn last_change(vm: &VirtualMachine) -> Option<f64> {
     let conditions = vm.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let of_status =

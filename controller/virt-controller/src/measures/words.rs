@@ -1,11 +1,13 @@
-//! Words that name measures: the systems and addresses that a guest agent tells, and the machine type that a node tells; labels,
-//! annotations, instance types, interfaces and disks that a user writes.
+//! Label values from guests, nodes and users, with bounds: systems and addresses that a guest agent reports;
+//! machine types that a node reports; labels, annotations, instance types, interfaces and disks that a user
+//! writes.
 //!
-//! Whoever collects measures keeps each name for long, and all of them may say ever new ones. So of an object [`SETS`] are told of words that
-//! stand together in one measure, and so many addresses, interfaces and disks: those that were seen first. One that was not seen for a day
-//! makes room for another: a guest that is updated each week, or a VM that is labelled anew each day, is told for ever. This is kept while
-//! virt-controller leads, of objects that are there, and of the words by their hashes alone. A page that is too long is not taken, so
-//! each namespace has its part of it.
+//! A collector of metrics keeps each label value for long, and all these sources may produce ever new ones.
+//! So each object may have [`SETS`] sets of values in one metric, and a bounded number of addresses,
+//! interfaces and disks: the first ones that were seen. A value that was not seen for a day makes room for
+//! another. So a guest that is updated each week, or a VM that is relabelled each day, is always exported.
+//! This state is kept while virt-controller leads, for existing objects, and as hashes of the values.
+//! Collectors reject a page that is too long, so each namespace has a share of it.
 
 use api::meta::ObjectMeta;
 use cluster_model::objects::World;
@@ -25,20 +27,20 @@ pub(super) const DISKS: usize = 512;
 pub(super) const OF_NAMESPACE: usize = 50_000;
 /// For how long what is not seen any more holds its place.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
-/// What stands in the place of words that are not told.
+/// Label value in place of values above the bound.
 pub(super) const MANY: &str = "<many>";
 
-/// What was told of objects, by their uids and the measure.
+/// Exported values by object uid and metric.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
     told: BTreeMap<String, BTreeMap<&'static str, Told>>,
     /// Addresses, interfaces and disks that the page has of a namespace so far.
     counts: BTreeMap<String, usize>,
-    /// Nobody outside knows which words have one hash.
+    /// Random keys, so that no client can construct colliding values.
     keys: RandomState,
 }
 
-/// What is measured of an object, and how many words are told of it.
+/// A metric, and its bound of values per object.
 pub(super) type Measure = (&'static str, usize);
 
 /// Hashes of what was told, and when it was seen last.
@@ -84,7 +86,7 @@ impl Words {
         is_told(told, &hash, most, now)
     }
 
-    /// These labels, as they are told.
+    /// Labels with these values, or with [`MANY`] for each value if the object has too many.
     pub(super) fn set<const N: usize>(
         &mut self,
         meta: &ObjectMeta,
@@ -103,7 +105,7 @@ fn uid(meta: &ObjectMeta) -> &str {
     meta.uid.as_deref().unwrap_or_default()
 }
 
-/// It was told before, or there is a place for it.
+/// True if the value was exported before, or there is room for it.
 fn is_told<W: Ord + Clone>(
     known: &mut BTreeMap<W, Timestamp>,
     word: &W,
