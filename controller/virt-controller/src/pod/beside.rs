@@ -14,12 +14,13 @@ use api::machine::firmware::Image;
 use cluster_model::config::Config;
 use serde_json::{Map, Value, json};
 
-/// Where a container of an image has the helper, and where it listens. Not below folders that images have.
+/// Folder of the helper in the container of an image, which is also the folder of its socket. Images do not
+/// have such a folder.
 const BIN: &str = "/container-disk-binary";
 const SOCKETS: &str = "/container-disks";
 /// The helper in the launcher's image.
 pub(super) const HELPER: &str = "/usr/bin/container-disk";
-/// What the settings call these containers.
+/// Name of these containers in the settings.
 const KIND: &str = "container-disk";
 /// The containers, and the pod's volumes that they share.
 #[derive(Default)]
@@ -30,7 +31,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Those that make ready, and those that run.
+    /// Init containers and running containers.
     pub(super) fn containers(self, around: &Surroundings<'_>) -> (Vec<Value>, Vec<Value>) {
         let Some((bin, _)) = self.shared else { return (Vec::new(), Vec::new()) };
         let mut copy = Map::new();
@@ -78,8 +79,8 @@ pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str
     all.beside.containers.push(Value::Object(beside));
 }
 
-/// What a small container asks for, unless the settings say other amounts for its kind. It sleeps; its start is the
-/// runtime's, which a tenth of a processor keeps from taking seconds.
+/// Resources of a small container, unless the settings have others for its kind. The container sleeps. A
+/// limit of a tenth of a CPU keeps its start from taking seconds.
 pub(super) fn small(config: &Config, kind: &str) -> Value {
     let mut resources = json!({
         "requests": {"cpu": "1m", "memory": "1M", "ephemeral-storage": "50M"},
@@ -91,7 +92,7 @@ pub(super) fn small(config: &Config, kind: &str) -> Value {
     resources
 }
 
-/// Nobody writes to an image, not even its own container.
+/// Security context without write access: neither the image's own container nor another writes to an image.
 pub(super) fn security() -> Value {
     let mut context = narrow(&[]);
     context["readOnlyRootFilesystem"] = json!(true);

@@ -1,10 +1,10 @@
-//! What a VMI asks of its launcher for whoever looks for a fault: more words, and a launcher that stays.
+//! Debug settings of a VMI for its launcher: more log messages, and a launcher that stays after a failure.
 //!
-//! | label or annotation | says |
+//! | label or annotation | effect |
 //! |---|---|
 //! | label `logVerbosity` | from 0 to 9, instead of `logVerbosity.virtLauncher` of the settings |
-//! | label `debugLogs: "true"` | the launcher and libvirt say what they do |
-//! | annotation `kubevirt.io/libvirt-log-filters` | what libvirt says, by its own filters |
+//! | label `debugLogs: "true"` | the launcher and libvirt log at debug level |
+//! | annotation `kubevirt.io/libvirt-log-filters` | log filters of libvirt, in its own format |
 //! | annotation `kubevirt.io/keep-launcher-alive-after-failure: "true"` | a launcher whose VM has failed stays, and so does its pod, until the VMI goes |
 //! | annotation `kubevirt.io/func-test-virt-launcher-fail-fast` | the launcher fails at once: for tests |
 
@@ -18,13 +18,13 @@ const DEBUG: &str = "debugLogs";
 const FILTERS: &str = "kubevirt.io/libvirt-log-filters";
 const KEEP: &str = "kubevirt.io/keep-launcher-alive-after-failure";
 const FAIL: &str = "kubevirt.io/func-test-virt-launcher-fail-fast";
-/// What libvirt says of commands to the guest agent: there are passwords in them.
+/// Log filters without the commands to the guest agent, which contain passwords.
 const NO_PASSWORDS: &str = "3:qemu.qemu_agent 3:libvirt-qemu 3:util.json";
-/// What libvirt says of itself where nobody says more: all but what repeats itself many times a second.
+/// Default log filters of libvirt: all messages except those that repeat many times a second.
 const USUAL: &str =
     "3:remote 4:event 3:util.json 3:util.object 3:util.dbus 3:util.netlink 3:rpc 3:access 1:*";
 
-/// The launcher and its pod stay when the VM has failed.
+/// True if the launcher and its pod stay when the VM has failed.
 pub(crate) fn keeps(meta: &ObjectMeta) -> bool {
     meta.annotations.get(KEEP).is_some_and(|keep| keep == "true")
 }

@@ -23,7 +23,7 @@ use cluster_model::objects::PersistentVolumeClaim;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What the settings call these containers.
+/// Name of these containers in the settings.
 const KIND: &str = "sidecar";
 
 /// The variable that tells the sidecar of a network binding plugin whose it is.
@@ -109,7 +109,7 @@ fn sidecar(
     Value::Object(container)
 }
 
-/// Why a sidecar cannot have its PVC.
+/// Message about a hook sidecar whose PVC has no files.
 pub(super) fn without_files(
     machine: &Machine,
     claims: &BTreeMap<String, PersistentVolumeClaim>,
@@ -126,7 +126,8 @@ pub(super) fn without_files(
     })
 }
 
-/// What it asks for, unless the settings say other amounts. In a Guaranteed pod it has all that it may use, and that is little.
+/// Resources of a sidecar, unless the settings have others. In a Guaranteed pod the requests equal the
+/// limits, so the limits are low.
 fn resources(config: &Config, guaranteed: bool) -> Value {
     let mut resources = json!({
         "requests": {"cpu": "10m", "memory": "32M", "ephemeral-storage": "1M"},

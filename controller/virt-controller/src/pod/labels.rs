@@ -15,7 +15,7 @@ const NO_HOOKS: &str = cluster_model::config::NO_BACKUP_HOOKS;
 /// The bridge of a guest behind the pod's address; virt-handler makes it.
 const BRIDGE: &str = "k6t-eth0";
 
-/// What the pod is found by.
+/// Labels of the launcher pod.
 pub(super) fn labels(meta: &ObjectMeta, machine: &Machine) -> BTreeMap<String, String> {
     let mut labels = meta.labels.clone();
     labels.retain(|key, _| is_users(key) && !RESERVED.contains(&key.as_str()));
@@ -25,7 +25,7 @@ pub(super) fn labels(meta: &ObjectMeta, machine: &Machine) -> BTreeMap<String, S
         names::label(&machine.name),
         machine.hostname.clone(),
     ];
-    // Newer versions of Istio look at the label alone.
+    // Newer versions of Istio read the label only.
     if machine.mesh {
         labels.insert("sidecar.istio.io/inject".to_owned(), "true".to_owned());
     }
@@ -49,7 +49,7 @@ pub(super) fn annotations(
     note("kubevirt.io/domain", machine.name.clone());
     note("kubectl.kubernetes.io/default-container", "compute".to_owned());
     note("kubevirt.io/migrationTransportUnix", "true".to_owned());
-    // Whoever moves pods asks for an eviction, which virt-api may put off, and deletes none.
+    // The descheduler requests evictions, which virt-api may postpone, instead of deleting the pod.
     note("descheduler.alpha.kubernetes.io/request-evict-only", String::new());
     if vmi.metadata.annotations.get(NO_HOOKS).is_none_or(|skip| skip != "true") && !config.no_backup_hooks {
         for (hook, verb) in [("pre", "freeze"), ("post", "thaw")] {

@@ -25,7 +25,7 @@ pub(crate) struct Automatic {
 }
 
 impl Automatic {
-    /// What holds in a namespace now.
+    /// Automatic limits for a namespace, by its current quotas and labels.
     pub(crate) fn of(world: &World, config: &Config, namespace: &str) -> Automatic {
         let (cpu, memory) = world.counted_limits(namespace);
         let object = world.namespaces.get("", namespace);

@@ -1,16 +1,18 @@
-//! The container `guest-console-log`: what the guest says on its serial console, for `kubectl logs -c guest-console-log`.
+//! The container `guest-console-log` copies the guest's serial console to its output, for `kubectl logs -c
+//! guest-console-log`.
 //!
 //! ```text
 //!  compute: QEMU ──► private/root/log/serial.log ──► container-disk --tail ──► the runtime's log of this container
 //!           the launcher holds private/root/lock ──► it ends with the launcher, and so the pod can end
 //! ```
 //!
-//! It is there unless somebody does not want it: `logSerialConsole` of the VMI decides, and where that says nothing, the
-//! settings do (`virtualMachineOptions.disableSerialConsoleLog`).
+//! It exists by default. `logSerialConsole` of the VMI turns it off; if that is not set, the settings do
+//! (`virtualMachineOptions.disableSerialConsoleLog`).
 //!
-//! **Why it is no init container that goes on** (`restartPolicy: Always`), as one would think: the kubelet begins the others
-//! after such a one only at its next look at the pod, up to a second later; a log is not worth a second of every start. So it
-//! is an ordinary one that is begun last, need not be ready for the hand-over, and ends by itself.
+//! **Why it is not a sidecar** (an init container with `restartPolicy: Always`). After starting such a
+//! container, the kubelet starts the others only at its next sync of the pod, up to a second later, and a log
+//! does not justify a second of every start. So it is an ordinary container that is started last, need not be
+//! ready for the hand-over, and ends by itself.
 
 use super::volumes::PRIVATE;
 use super::{Surroundings, beside, put};
@@ -18,7 +20,7 @@ use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Map, Value, json};
 
-/// The container's name.
+/// Name of the container.
 pub(crate) const NAME: &str = "guest-console-log";
 
 /// The container, where one is wanted. `private`: the pod's volume with the launcher's folder.

@@ -1,11 +1,11 @@
-//! The launcher pod of a VMI. Pure: the same VMI in the same surroundings gives the same pod, byte for byte.
+//! The launcher pod of a VMI. Pure: the same VMI and the same surroundings give the same pod, byte for byte.
 //!
 //! ```text
 //!  pod virt-launcher-NAME-xxxxx            one for all the life of a VMI; its name follows from the uid
 //!  └─ container compute: virt-launcher run --once, uid 107
 //!       /var/run/kubevirt-private          emptyDir `private`
-//!         root/                            all the launcher keeps: overlays, empty disks, seeds, logs, console
-//!         cache/                           what libvirt found out about this node: virt-handler puts it there
+//!         root/                            the launcher's files: overlays, empty disks, seeds, logs, console
+//!         cache/                           libvirt's capabilities of this node: virt-handler puts them there
 //!         vmi-disks/VOLUME/                a claim with a file system, or the folder of a hostDisk
 //!         config-map/, secret/, sysprep/, downwardapi/, service-account/
 //!                                          VOLUME/: files that become an ISO image
@@ -18,16 +18,18 @@
 //!  └─ container volumeVOLUME, one per image, only where images cannot be mounted: see `beside`
 //!  └─ container virtiofs-NAME, one per file system: see `virtiofs`
 //!  └─ container hook-sidecar-N, one per entry of the annotation: see `hooks`
-//!  └─ container guest-console-log, unless nobody wants it: see `log`
+//!  └─ container guest-console-log, unless it is turned off: see `log`
 //! ```
 //!
 //! Networks of Multus are annotations: see `networks`.
 //!
-//! virt-handler reads from the pod itself where things are, so only this folder decides. The pod's volumes are
-//! called like the VMI's; should one of those be called `private` or `sockets`, ours gets another name.
+//! virt-handler reads from the pod itself the places of its files, so only this folder decides them. The
+//! pod's volumes have the names of the VMI's volumes. If one of those is called `private` or `sockets`, ours
+//! gets another name.
 //!
-//! containerDisks are image volumes of Kubernetes, which need a kubelet and a runtime that have them. Where a schedulable
-//! node has not, the server drops the field, or the settings switch them off, a container of each image runs beside.
+//! containerDisks are image volumes of Kubernetes, which the kubelet and the runtime have to support. If a
+//! schedulable node does not, the API server drops the field, or the settings turn them off, a container of
+//! each image runs beside.
 
 mod beside;
 mod debug;
@@ -62,21 +64,21 @@ use cluster_model::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, o
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// How long a VMI may take to end where its spec says nothing.
+/// Default termination grace period of a VMI, in seconds.
 const GRACE: i64 = 30;
-/// What the pod has beyond the VMI's time, to end in order.
+/// Additional seconds of the pod's grace period, for an orderly end of the launcher.
 const GRACE_BEYOND: i64 = 30;
 /// The file in which the launcher leaves how its VMI ended.
 const TERMINATION: &str = "/dev/termination-log";
 /// The launcher's program in its image.
 const PROGRAM: &str = "/usr/bin/virt-launcher";
 
-/// What a pod depends on beside the VMI.
+/// Input of a launcher pod beside the VMI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings<'a> {
     /// The settings of the cluster.
     pub(crate) config: &'a Config,
-    /// What is known of the cluster.
+    /// Facts about the cluster.
     pub(crate) facts: &'a ClusterFacts,
     /// Image volumes work: the server keeps them, and each node that may get the pod can mount them.
     pub(crate) image_volumes: bool,
@@ -134,7 +136,8 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     })
 }
 
-/// Why a container of the pod can never have the files of a PVC: that is a device, and a pod that mounts one waits for ever.
+/// Message about a container that can never have the files of a PVC, because the PVC is a device. A pod that
+/// mounts one as files would wait for ever.
 pub(crate) fn without_files(
     machine: &Machine,
     claims: &BTreeMap<String, PersistentVolumeClaim>,
@@ -142,18 +145,18 @@ pub(crate) fn without_files(
     virtiofs::without_files(machine, claims).or_else(|| hooks::without_files(machine, claims))
 }
 
-/// Where the launcher listens in its pod.
+/// Path of the launcher's socket in its pod.
 fn socket() -> String {
     format!("{}/launcher-sock", volumes::SOCKETS)
 }
 
-/// How long the pod of a VMI may take to end, in seconds.
+/// Termination grace period of a VMI's pod, in seconds.
 pub(crate) fn grace(vmi: &VirtualMachineInstance) -> i64 {
     let own = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE);
     own.clamp(0, i64::from(u32::MAX)) + GRACE_BEYOND
 }
 
-/// Who the pod is in the cluster, and how long it may live on.
+/// Identity of the pod in the cluster, and its grace period.
 fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
     let mut spec = Map::new();
     put(&mut spec, "hostname", json!(machine.hostname));
@@ -166,7 +169,8 @@ fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
     put(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
     put(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));
     put(&mut spec, "resourceClaims", machine.resource_claims.iter().map(resource_claim).collect());
-    // One that a volume names is the pod's: its token is for this pod, and no other is mounted.
+    // A service account that a volume names belongs to the pod, so the token is bound to this pod. No other
+    // token is mounted.
     let disks = machine.disks.iter().map(|disk| &disk.volume);
     let volumes = disks.chain(machine.filesystems.iter().map(|filesystem| &filesystem.volume));
     let account = volumes.into_iter().find_map(|volume| match volume {
@@ -200,7 +204,7 @@ fn security(config: &Config) -> Value {
     Value::Object(context)
 }
 
-/// What a container of ours may do.
+/// Restricted security context of our containers. `add`: further capabilities.
 fn narrow(add: &[&str]) -> Value {
     let mut capabilities = json!({"drop": ["ALL"]});
     if !add.is_empty() {

@@ -1,8 +1,9 @@
-//! What a launcher pod asks of Multus: the cards beside `eth0`, in the order of the VMI's interfaces, and the network in place
-//! of the cluster's.
+//! Networks that a launcher pod requests from Multus: the interfaces beside `eth0`, in the order of the
+//! VMI's, and the network in place of the cluster's default.
 //!
-//! Each NetworkAttachmentDefinition is named with its namespace. A name alone would be looked for in the namespace of the pod
-//! for [`WANTED`], and in the namespace of Multus for [`DEFAULT`]: there, a tenant would get what an administrator keeps.
+//! Each NetworkAttachmentDefinition is named with its namespace. Multus would look for a bare name in the
+//! namespace of the pod for [`WANTED`], and in its own namespace for [`DEFAULT`]. There, a tenant would get a
+//! network that is reserved for administrators.
 
 use api::machine::network::Network;
 use api::machine::{Binding, Machine};

@@ -1,4 +1,4 @@
-//! Where the pod may run: what the spec says, and what a VMI needs of a node.
+//! Placement of the pod: the settings of the spec, and the requirements of a VMI on its node.
 
 use super::put;
 use api::machine::Machine;
@@ -27,8 +27,8 @@ pub(crate) fn placement(
     spec
 }
 
-/// What the spec says, and for a VMI with the model of its node: no node whose model the cluster calls obsolete, as its virt-handler
-/// labels it.
+/// Affinity of the spec. For a VMI with the CPU model of its node, nodes with an obsolete model are excluded,
+/// by the label that virt-handler sets.
 fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
     let mut affinity = json!(said);
     if machine.cpu.model != Model::HostModel || config.use_emulation {
@@ -36,7 +36,7 @@ fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
     }
     let avoids = json!({"key": OBSOLETE_HOST_MODEL, "operator": "DoesNotExist"});
     let path = ["nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
-    // What has another form than an affinity stays as it is: the API server says so where the pod is made.
+    // A value that is not an affinity stays as it is: the API server refuses it when the pod is created.
     let Some(terms) = path.into_iter().try_fold(&mut affinity, within) else { return affinity };
     if terms.is_null() || terms.as_array().is_some_and(Vec::is_empty) {
         *terms = json!([{}]);
@@ -50,7 +50,7 @@ fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
     affinity
 }
 
-/// A field of an object, which is made where there is none.
+/// Field of an object, created if it is missing.
 fn within<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
     if value.is_null() {
         *value = json!({});
@@ -61,7 +61,7 @@ fn within<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
 fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> BTreeMap<String, String> {
     let mut found = config.node_selectors.clone();
     found.extend(vmi.spec.node_selector.clone());
-    // What a VMI cannot do without is said last: nobody's words lead it to a node without virt-handler.
+    // The requirements of a VMI come last, so that no setting moves it to a node without virt-handler.
     let arch = vmi.spec.architecture.clone().unwrap_or_else(|| "amd64".to_owned());
     found.insert("kubernetes.io/arch".to_owned(), arch);
     found.insert("kubevirt.io/schedulable".to_owned(), "true".to_owned());

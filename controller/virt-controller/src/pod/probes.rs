@@ -1,14 +1,14 @@
-//! How the kubelet finds out whether the guest works: the spec's probes, run in the pod. What asks the guest itself (a
-//! program in it, a ping of its agent) is carried there by the launcher's own program, which the kubelet runs.
+//! The spec's probes as probes of the kubelet. Probes of the guest itself (a program in it, a ping of its
+//! agent) are carried out by the launcher's own program, which the kubelet runs.
 
 use super::{PROGRAM, socket};
 use api::vmi::{Probe, VirtualMachineInstance};
 use serde_json::{Map, Value, json};
 
-/// What the launcher's program has beyond the probe's time to say that it is over.
+/// Additional seconds of the probe's timeout, for the launcher's program to report that the time is over.
 const BEYOND: i64 = 1;
 
-/// How many probes run a program in the pod.
+/// Number of probes that run a program in the pod.
 pub(super) fn programs(vmi: &VirtualMachineInstance) -> u64 {
     let probes = [&vmi.spec.liveness_probe, &vmi.spec.readiness_probe];
     probes.into_iter().flatten().filter(|probe| question(probe, 1).is_some()).count() as u64

@@ -1,17 +1,18 @@
-//! What the pod asks for: the guest's memory and processors, and what runs beside them.
+//! Resources of the pod: the guest's memory and CPUs, and the overhead of the programs beside it.
 //!
 //! ```text
 //! memory = guest / overcommit + (launcher + QEMU + processors + threads + screen + TPM + devices of the node + page tables
 //!          + reserved) × ratio
-//! cpu    = processors / allocation ratio, unless the spec says it; with CPUs of its own: as many, whole
-//! disk   = emptyDisks, unless the spec says it, + the pod's own files
+//! cpu    = CPUs / allocation ratio, unless the spec sets it; with dedicated CPUs: as many, whole
+//! disk   = emptyDisks, unless the spec sets it, + the pod's own files
 //! ```
 //!
-//! **The node's disk.** Overlays and emptyDisks grow in an emptyDir as the guest writes. A pod gets no limit of
-//! `ephemeral-storage` by itself: at a limit the kubelet evicts, and the guest is lost, where QEMU would pause it on a full
-//! disk. A limit that the spec says is never below what these disks can grow to. What emptyDisks can grow to is requested, so
-//! that the scheduler fills no node with them, and a node short of disk evicts others first. A LimitRange of the namespace with a
-//! default limit gives one all the same, which the API server sets behind us (docs/how-to/pods.md).
+//! **The node's disk.** Overlays and emptyDisks grow in an emptyDir as the guest writes. The pod has no limit
+//! of `ephemeral-storage` by default: at a limit the kubelet evicts it and the guest is lost, whereas QEMU
+//! pauses the guest on a full disk. A limit in the spec is raised to the size that these disks can grow to.
+//! The maximum size of emptyDisks is requested, so that the scheduler does not fill a node with them, and a
+//! node with little free disk evicts other pods first. A LimitRange of the namespace with a default limit
+//! still sets one, in the API server (docs/how-to/pods.md).
 //!
 //! A pod is of the class `Guaranteed` only if every container in it has limits that are its requests. So where the
 //! launcher's are ([`is_guaranteed`]), those of the small containers beside it are made so, too ([`guarantee`]).
@@ -31,20 +32,20 @@ const MIB: u64 = 1 << 20;
 const LAUNCHER: u64 = 40 * MIB;
 /// QEMU without its guest: code, devices, queues.
 const QEMU: u64 = 64 * MIB;
-/// What each of the guest's processors needs: stack, queues.
+/// Memory of each of the guest's CPUs: stack, queues.
 const PROCESSOR: u64 = 8 * MIB;
-/// What the threads that do the work of disks need.
+/// Memory of the I/O threads.
 const THREADS: u64 = 8 * MIB;
 /// The memory of a screen, and what VNC keeps of it.
 const SCREEN: u64 = 32 * MIB;
 /// swtpm, and what swtpm_setup needs for a moment.
 const TPM: u64 = 16 * MIB;
-/// What the kernel keeps of memory that a device of the node reaches (VFIO), as KubeVirt has it.
+/// Memory that the kernel reserves for a device of the node (VFIO), as upstream has it.
 const HOST_DEVICES: u64 = 1024 * MIB;
 /// Code that is translated for a guest without KVM.
 const TRANSLATED: u64 = 128 * MIB;
-/// One entry of 8 bytes for every 4 KiB: QEMU's own page tables are this part of the guest, and with KVM there are the
-/// guest's second ones beside.
+/// Divisor for page tables: one entry of 8 bytes for every 4 KiB. QEMU's own page tables are this part of the
+/// guest, and with KVM the guest's second-level tables come on top.
 const PAGE_TABLES: u64 = 512;
 
 /// passt: 15 MiB as measured with a port, and what its connections need; and its sockets, where it listens on every port in both
@@ -55,13 +56,13 @@ const PASST_OF_ALL_PORTS: u64 = 250 * MIB;
 /// A program that asks the guest for a probe, while it runs.
 const PROBE: u64 = 16 * MIB;
 
-/// What is beside the guest in a pod that is killed when it uses more than it asks for: nobody lends it any.
+/// Additional memory of a Guaranteed pod, which is killed when it uses more than it requests.
 const GUARANTEED: u64 = 100 * MIB;
-/// What the pod keeps on the node's disk of itself.
+/// Bytes of the pod's own files on the node's disk.
 const DISK: u64 = 50_000_000;
-/// What the tables of a qcow2 image may need beside its content: a part of it, and a size for the smallest.
+/// Space of the tables of a qcow2 image beside its content: a divisor, and a minimum.
 const TABLES: (u64, u64) = (1024, 4 * MIB);
-/// What a pod may keep on the node's disk.
+/// Resource of the node's disk.
 const STORAGE: &str = "ephemeral-storage";
 
 /// A pod of the class `Guaranteed`: the VMI has CPUs of its own, or limits of CPU and memory that are its requests.
@@ -73,7 +74,7 @@ pub(super) fn is_guaranteed(vmi: &VirtualMachineInstance) -> bool {
     let Some(said) = &domain.resources else { return false };
     let is_limit = |name: &str| {
         let limit = said.limits.get(name).filter(|limit| limit.nanos() > 0);
-        // A request of nothing is one that nobody has written.
+        // A request of 0 counts as not set.
         let request = said.requests.get(name).filter(|request| request.nanos() > 0);
         limit.is_some_and(|limit| request.is_none_or(|request| request.nanos() == limit.nanos()))
     };
@@ -127,7 +128,8 @@ fn growing(machine: &Machine, claims: &BTreeMap<String, PersistentVolumeClaim>) 
     (empty, overlays)
 }
 
-/// What a VMI wants on top of what its devices need: what its spec reserves, and programs of its probes.
+/// Memory of a VMI beyond the overhead of its devices: the reserved overhead of its spec, and programs of its
+/// probes.
 pub(super) fn beyond(vmi: &VirtualMachineInstance) -> u64 {
     let memory = vmi.spec.domain.memory.as_ref();
     let reserved =
@@ -164,14 +166,14 @@ pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64
     if config.overhead_ratio == 1.0 { sum } else { (sum as f64 * config.overhead_ratio) as u64 }
 }
 
-/// What the passt of each interface needs.
+/// Memory of the passt processes.
 fn passt(machine: &Machine) -> u64 {
     let all = machine.interfaces.iter().filter(|interface| interface.binding == Binding::Passt);
     let each = all.map(|interface| if interface.ports.is_empty() { PASST_OF_ALL_PORTS } else { PASST });
     each.fold(0, u64::saturating_add)
 }
 
-/// What network binding plugins need, each once.
+/// Memory of network binding plugins, each counted once.
 fn plugins(machine: &Machine) -> u64 {
     let all = machine.interfaces.iter().filter_map(|interface| interface.plugin.as_ref());
     let each: BTreeMap<&str, u64> = all.map(|plugin| (plugin.name.as_str(), plugin.memory)).collect();
@@ -194,7 +196,7 @@ pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, around:
     asked.written(machine)
 }
 
-/// What the pod asks for, list by list.
+/// Requests and limits of the pod, as in the spec and as computed.
 struct Asked<'a> {
     said_requests: &'a BTreeMap<String, Quantity>,
     said_limits: &'a BTreeMap<String, Quantity>,
@@ -223,7 +225,7 @@ impl<'a> Asked<'a> {
         let overcommits = vmi.spec.domain.resources.as_ref().and_then(|said| said.overcommit_guest_overhead);
         let beside = if overcommits == Some(true) { 0 } else { all };
         let guest = machine.memory.guest;
-        // A request of nothing is one that nobody has written.
+        // A request of 0 counts as not set.
         let bytes = |list: &BTreeMap<String, Quantity>| {
             list.get("memory").filter(|amount| amount.nanos() > 0).and_then(Quantity::bytes)
         };
@@ -286,7 +288,7 @@ impl<'a> Asked<'a> {
         self.limits.insert("memory".to_owned(), limit.to_string());
     }
 
-    /// What is said of the node's disk is the guest's: the pod's own comes on top.
+    /// Disk of the pod. The spec's values are for the guest, and the pod's own files are added.
     fn disk(&mut self, (empty, overlays): (u64, u64)) {
         let said = |list: &BTreeMap<String, Quantity>| list.get(STORAGE).and_then(Quantity::bytes);
         let with_own = |bytes: u64| match bytes {
@@ -322,7 +324,8 @@ impl<'a> Asked<'a> {
         self.host_devices(machine);
     }
 
-    /// One of its resource for each, beside what the VMI asks for itself: Kubernetes wants request and limit to be the same.
+    /// Host devices: one unit of the resource for each device, added to the spec's values. Kubernetes
+    /// requires request and limit to be equal.
     fn host_devices(&mut self, machine: &Machine) {
         let mut counts: BTreeMap<&str, u128> = BTreeMap::new();
         for device in &machine.host_devices {

@@ -7,13 +7,15 @@
 //!  compute: QEMU ────────┘ connects once; ends ─► virtiofsd ends, and its container
 //! ```
 //!
-//! A `containerPath` is a folder of this container itself: webhooks of others put their files into all containers of a pod.
-//! Where nobody has put one, virtiofsd says so and ends, and the VMI fails with its words.
+//! A `containerPath` is a folder of this container itself, for files that webhooks of other systems put into
+//! all containers of a pod. If the folder is missing, virtiofsd reports it and ends, and the VMI fails with
+//! its message.
 //!
-//! It is as unprivileged as the launcher: user 107, no capability, no namespace of its own (`--sandbox none`: the container
-//! is one), a root that is only read. So a file that the guest makes belongs to user 107, and what 107 may not read in the
-//! volume the guest may not either, whoever it is in the guest. Whoever breaks virtiofsd by the guest's requests has what the
-//! guest had: the volume, and the guest's memory. It does not see the launcher's folders, nor other volumes.
+//! The container is as unprivileged as the launcher: user 107, no capabilities, no namespace of its own
+//! (`--sandbox none`: the container provides it), and a read-only root. So a file that the guest creates
+//! belongs to user 107, and files that 107 may not read are not readable for any user in the guest. A guest
+//! that takes over virtiofsd gains only what it already had: the volume, and its own memory. It has no access
+//! to the launcher's folders or to other volumes.
 
 use super::volumes::Volumes;
 use super::{Surroundings, beside, put};
@@ -24,13 +26,13 @@ use cluster_model::objects::{PersistentVolumeClaim, names};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// What the settings call these containers.
+/// Name of these containers in the settings.
 const KIND: &str = "virtiofs";
-/// Where the containers and QEMU meet.
+/// Folder of the sockets between the containers and QEMU.
 const SOCKETS: &str = "/var/run/kubevirt/virtiofs-containers";
-/// Where a container has its volume.
+/// Mount path of the volume.
 const SHARED: &str = "/virtiofs";
-/// The program.
+/// Path of virtiofsd.
 const PROGRAM: &str = "/usr/libexec/virtiofsd";
 
 /// Serves the folder of a file system: where its volume is mounted, or a folder that others put into the container. That one may
@@ -77,7 +79,7 @@ pub(super) fn serve(
     all.virtiofs.push(Value::Object(container));
 }
 
-/// Why no container can serve a file system.
+/// Message about a file system that no container can serve, because its PVC has no files.
 pub(super) fn without_files(
     machine: &Machine,
     claims: &BTreeMap<String, PersistentVolumeClaim>,
@@ -93,8 +95,9 @@ pub(super) fn without_files(
     })
 }
 
-/// What it asks for, unless the settings say other amounts: it keeps an open file for each that the guest knows. A container of
-/// a Guaranteed pod asks for all that it may use, and the kubelet would take a whole CPU from all others for one that asks for it.
+/// Resources of the container, unless the settings have others. virtiofsd keeps an open file for each that
+/// the guest knows. A container of a Guaranteed pod requests its limit. A whole CPU would be a dedicated CPU,
+/// so it requests less.
 fn resources(config: &Config, guaranteed: bool) -> Value {
     let mut resources = json!({
         "requests": {"cpu": "10m", "memory": "40M", "ephemeral-storage": "1M"},

@@ -16,9 +16,9 @@ use std::collections::BTreeSet;
 pub(super) const PRIVATE: &str = "/var/run/kubevirt-private";
 /// The folder of the launcher's socket.
 pub(super) const SOCKETS: &str = "/var/run/kubevirt/sockets";
-/// Where QEMU finds huge pages.
+/// Mount path of huge pages.
 const HUGEPAGES: &str = "/dev/hugepages";
-/// Images of disks.
+/// Folder of image volumes.
 const IMAGES: &str = "/var/run/kubevirt-image-volume";
 
 /// Both ways to an image.
@@ -45,7 +45,7 @@ pub(super) struct Volumes {
     pub(super) virtiofs: Vec<Value>,
     /// The folder in which those listen.
     pub(super) virtiofs_sockets: Option<String>,
-    /// Hook sidecars.
+    /// Containers of hook sidecars.
     pub(super) hooks: Vec<Value>,
     /// The pod is of the class `Guaranteed`.
     pub(super) guaranteed: bool,
@@ -101,7 +101,8 @@ impl Volumes {
     }
 
     fn claim(&mut self, volume: &str, claim: &str, only_read: bool, around: &Surroundings<'_>) {
-        // Whoever only reads a claim may still be the first to use it; the mount is what keeps it from being written.
+        // A read-only user of a claim may still be its first one, so the claim is not marked read-only; the
+        // mount is.
         let mut source = json!({"claimName": claim});
         if only_read {
             source["readOnly"] = json!(true);
@@ -137,7 +138,7 @@ impl Volumes {
             }
             Volume::DownwardApi { fields, .. } => facts(fields),
             Volume::ServiceAccount { .. } => token(),
-            // What others put into each container of the pod is no volume of ours.
+            // The path is not a volume of the pod's spec: webhooks of other systems fill it.
             Volume::ContainerPath { path } => return virtiofs::serve(self, filesystem, Some(path), around),
             // The check lets no other through.
             _ => return,
@@ -165,8 +166,9 @@ fn facts(fields: &[Value]) -> Value {
     json!({"downwardAPI": {"items": fields}})
 }
 
-/// What a pod finds of its service account below `/var/run/secrets`, here for who needs it alone. The seconds are those by
-/// which the API server knows a token that is read once, and lets it live for a year.
+/// Volume with the usual content of `/var/run/secrets` for a service account. The API server recognizes the
+/// expiry of 3607 seconds as that of a client that may read the token only once, and keeps the token valid
+/// for a year.
 fn token() -> Value {
     json!({"projected": {"sources": [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
