@@ -6,22 +6,24 @@
 //!  World::polls ◄── digest, or one of few reasons ◄────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! **Who asks.** virt-controller does, and no pod: an image that is polled each hour in a hundred namespaces would cost 2,400
-//! pods a day. Whoever may write a DataImportCron so chooses whom virt-controller asks, and virt-controller may reach what the
-//! pods of that namespace may not. Therefore:
-//! - a request is a `HEAD`, or a `GET` of one byte where that is not served; no body is read but a token's and that of a
-//!   manifest without a digest, which are hashed and parsed, and bounded;
-//! - it carries nothing: no login, no header of the tenant's, no certificate. Where one is needed nobody is asked, and the
-//!   DataImportCron says so: virt-controller has no right to Secrets and ConfigMaps of tenants;
-//! - the addresses of the node, of its link and of metadata services are not connected to, wherever names, redirects and
-//!   token servers lead ([`fetch::Addresses::Remote`]); `--poll-any-address` is for a registry on the node itself;
-//! - no word of the server gets out: a digest of fixed form, or a reason of [`NoAnswer`].
+//! **Requests by virt-controller** instead of pods: an image that is polled each hour in a hundred namespaces
+//! would cost 2,400 pods a day. So a user who may write a DataImportCron chooses the server that
+//! virt-controller connects to, and virt-controller may reach servers that the pods of that namespace may
+//! not. Therefore:
+//! - a request is a `HEAD`, or a `GET` of one byte if that is not served; the only bodies that are read are
+//! those of a token and of a manifest without a digest, which are hashed and parsed, and bounded; - it has no
+//! login, no header of the tenant's and no certificate. If one is needed, no request is sent, and the
+//! DataImportCron says so: virt-controller has no right to Secrets and ConfigMaps of tenants; - the addresses
+//! of the node, of its link and of metadata services are not connected to, regardless of names, redirects and
+//! token servers ([`fetch::Addresses::Remote`]); `--poll-any-address` is for a registry on the node itself; -
+//! no text of the server is published, only a digest of fixed form, or a reason of [`NoAnswer`].
 //!
-//! **Bounds.** [`AT_ONCE`] requests, [`OF_NAMESPACE`] of one namespace, [`ALL`] for each with everything it leads to; the next
-//! one a minute later at the earliest (`dataimportcron::when`). A server that hangs holds up its own namespace, and a namespace
-//! that asks much waits for the others: the next request is one of the namespace that was served longest ago.
-//! **Caveats.** Reasons tell whether something answers at an address inside the cluster. A NetworkPolicy for virt-controller
-//! is the place to say which of those it may reach.
+//! **Bounds.** [`AT_ONCE`] requests, [`OF_NAMESPACE`] of one namespace, and [`ALL`] as the time limit of each
+//! with its redirects and tokens; the next one a minute later at the earliest (`dataimportcron::when`). A
+//! server that hangs delays only its own namespace. The next request is one of the namespace that was served
+//! longest ago, so a namespace with many requests waits for the others.
+//! **Caveats.** Reasons reveal if a server answers at an address inside the cluster. A NetworkPolicy for
+//! virt-controller can limit those that it may reach.
 
 mod request;
 #[cfg(test)]
@@ -37,17 +39,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// Requests at once.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 8;
 /// Requests at once of one namespace.
 const OF_NAMESPACE: usize = 2;
 /// The longest time of one poll.
 const ALL: Duration = Duration::from_secs(30);
-/// How long no byte may come, and how long a connection may take.
+/// Longest time without a byte, and to connect.
 const IDLE: Duration = Duration::from_secs(15);
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// What came of a poll: whose it was by key and uid, and the answer, with the pause that was asked for.
+/// Result of a poll: key and uid of the DataImportCron, and the answer.
 pub(crate) struct Told {
     pub(crate) key: Key,
     pub(crate) uid: String,
@@ -55,7 +57,7 @@ pub(crate) struct Told {
     pub(crate) answer: Answer,
 }
 
-/// A digest, or why there is none and the pause that the server asked for.
+/// A digest, or the reason without one and the pause that the server asked for.
 pub(crate) type Answer = Result<String, (NoAnswer, Option<SignedDuration>)>;
 
 /// The requests that go on and those that wait.
@@ -65,17 +67,17 @@ pub(crate) struct Polls {
     /// By key, the uid.
     running: BTreeMap<Key, String>,
     of_namespace: BTreeMap<String, usize>,
-    /// The turn in which each namespace was served last; nothing where nobody waits.
+    /// Turn in which each namespace was served last; absent if the namespace has no waiting requests.
     served: BTreeMap<String, u64>,
     turn: u64,
     tasks: JoinSet<Told>,
     by_task: BTreeMap<tokio::task::Id, Key>,
-    /// How long no byte of an answer may come.
+    /// Longest time without a byte of an answer.
     idle: Duration,
 }
 
 impl Polls {
-    /// Nobody is asked yet; the system's CAs are read.
+    /// Polls without requests. The system's CAs are read here.
     pub(crate) fn new(addresses: Addresses) -> fetch::Result<Polls> {
         let connector = Arc::new(Connector::new(Connect {
             ca: Vec::new(),
@@ -87,7 +89,7 @@ impl Polls {
             kept: 1,
             hint: "install the system's CA certificates",
         }));
-        // They are made here, where nothing waits: reading the trust store takes milliseconds.
+        // The trust store is read here, where nothing waits, because it takes milliseconds.
         for scheme in ["https", "http"] {
             if let Some(place) = Location::base(scheme, "registry.example") {
                 connector.get(&place, true)?;
@@ -151,12 +153,12 @@ impl Polls {
         Some(taken)
     }
 
-    /// Some go on.
+    /// True if requests are running.
     pub(crate) fn are_running(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// What came of the next one that ends; nothing for one that broke.
+    /// Result of the next request that ends; `None` for a request that panicked.
     pub(crate) async fn next(&mut self) -> Option<Told> {
         let (id, told) = match self.tasks.join_next_with_id().await? {
             Ok((id, told)) => (id, Some(told)),

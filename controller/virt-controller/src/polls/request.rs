@@ -23,15 +23,15 @@ use std::time::Duration;
 
 /// The largest manifest or index that is hashed.
 const DOCUMENT: usize = 4 << 20;
-/// What a registry says the digest is.
+/// Response header with the digest.
 const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
-/// Manifests and indexes.
+/// Media types of manifests and indexes.
 const DOCUMENTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, \
                          application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
-/// As for the image itself: no further than the rule of redirects says.
+/// The rule of redirects that holds for the image itself.
 const REDIRECTS: redirect::Policy = redirect::Policy { may_leave_tls: false, may_name_users: false };
 
-/// Asks. No byte may come for `idle`.
+/// Sends the requests for a question. `idle`: longest time without a byte.
 pub(super) async fn ask(connector: &Arc<Connector>, question: &Question, idle: Duration) -> Answer {
     let answer = match question {
         Question::Image { host, repository, tag } => image(connector, (host, repository, tag), idle).await,
@@ -88,7 +88,8 @@ async fn image(
     Ok(Some(named(digest.as_ref())))
 }
 
-/// How a registry is spoken to: by TLS. On this computer, where only tests and a registry of the node's own are, it is found out.
+/// Base URL of a registry, with TLS. On a loopback address, which only tests and a registry on the node have,
+/// the protocol is detected.
 async fn base(client: &Client<RegistryToken>, host: &str, idle: Duration) -> Result<Location, Fault> {
     let at = |scheme| {
         Location::base(scheme, host).ok_or_else(|| Fault::from_kind(FaultKind::Odd, "not an address"))
@@ -106,7 +107,7 @@ fn said(answer: &Fetched) -> Option<String> {
     crate::dataimportcron::is_image_digest(said).then(|| said.to_owned())
 }
 
-/// Nobody is logged in.
+/// Client without a login.
 struct Nobody;
 
 impl Credentials for Nobody {
@@ -171,7 +172,7 @@ async fn send<A: Authorizer>(
     client.send(origin, request, &mut silence).await
 }
 
-/// What is said of a server goes to the log alone.
+/// Progress listener that writes messages about a server to the log only.
 struct Words;
 
 impl Messages for Words {
