@@ -1,11 +1,12 @@
 //! VMs of a pool that fail to start.
 //!
-//! How long one fails is counted from when virt-controller first saw it fail: that time is an annotation of the VM, which goes with
-//! the failure. The conditions of a VM do not tell it: a VM that was stopped for a day is not ready since yesterday.
+//! The duration of a failure is counted from the time at which virt-controller first saw it. That time is an
+//! annotation of the VM, which is removed with the failure. The conditions of a VM cannot tell it: a VM that
+//! was stopped for a day is not ready since yesterday.
 //!
-//! A VM that finds no node is none of them: its node is full or gone, another VM would find none either, and its disks would be lost.
-//! Where many fail, the fault is seldom theirs, too: so what was made anew has to be ready before the next one is replaced, or has
-//! to have had its time.
+//! A VM that finds no node does not count as failing: its node is full or gone, another VM would find none
+//! either, and its disks would be lost. If many fail, the VMs are seldom the cause. So a replacement has to
+//! be ready, or to have had its time, before the next VM is replaced.
 
 use super::AT_ONCE;
 use api::pool::{Autohealing, FAILING, FAILING_SINCE, FAILURES};
@@ -15,7 +16,7 @@ use cluster_model::objects::Kind;
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 
-/// Those that are to be replaced. Where one will be, it is looked at again then.
+/// VMs to replace now. The plan looks again at the time when the next one is due.
 pub(super) fn ill<'a>(
     alive: &[&'a VirtualMachine],
     healing: &Autohealing,
@@ -49,8 +50,8 @@ pub(super) fn ill<'a>(
     ill
 }
 
-/// Those of the VMs that fail which are replaced now, the oldest first. `most`: VMs that may be on their way at a time; `going`: those
-/// that are being deleted.
+/// VMs of the failing ones that are replaced now, the oldest first. `most`: VMs that may be on their way at a
+/// time; `going`: number of VMs that are being deleted.
 pub(super) fn healed<'a>(
     mut ill: Vec<&'a VirtualMachine>,
     alive: &[&VirtualMachine],
@@ -76,7 +77,7 @@ pub(super) fn healed<'a>(
     ill
 }
 
-/// It has failed so often one after the other that it is replaced at once.
+/// True if its starts failed so often in succession that it is replaced at once.
 fn has_failed(vm: &VirtualMachine, healing: &Autohealing) -> bool {
     let most = healing.start_up_failure_threshold.unwrap_or(FAILURES);
     let failure = vm.status.as_ref().and_then(|status| status.start_failure.as_ref());
@@ -97,7 +98,7 @@ fn is_failing(vm: &VirtualMachine) -> bool {
     )
 }
 
-/// When a VM that fails since then is to be replaced.
+/// Time at which a VM that fails since `began` is replaced.
 fn until(began: Timestamp, healing: &Autohealing) -> Option<Timestamp> {
     let least = healing.min_failing_to_start_duration.as_ref().map_or(FAILING, |least| least.nanos());
     began.checked_add(SignedDuration::from_nanos(least)).ok()

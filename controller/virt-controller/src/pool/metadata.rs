@@ -1,10 +1,11 @@
-//! The labels and annotations of a VM of a pool: those of the template, and those of others.
+//! Labels and annotations of a VM of a pool: those of the template, and those of other clients.
 //!
-//! Which the template gave stands in an annotation of the VM, by their keys. Another template takes away what was given and is in it
-//! no more, and what it has gets its values. All else somebody else wrote, and it stays.
+//! An annotation of the VM lists the keys that come from the template. When the template changes, keys that
+//! it does not have any more are removed, and its other keys get the new values. All other labels and
+//! annotations stay.
 //!
-//! **Assumptions.** The annotation may be forged by whoever may change the VM: it takes no more than that VM's labels and
-//! annotations, and none of [`OURS`]. Where it is missing or cannot be read, nothing is taken away.
+//! **Assumptions.** A user who may change the VM may forge the annotation: it can remove only that VM's
+//! labels and annotations, and none of [`OURS`]. If it is missing or cannot be read, nothing is removed.
 
 use api::meta::ObjectMeta;
 use api::pool::FAILING_SINCE;

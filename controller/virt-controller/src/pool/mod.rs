@@ -37,7 +37,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use template::Template;
 
-/// Why something is not as it should be: a word and a sentence.
+/// Reason and message of a problem.
 type Trouble = (&'static str, String);
 
 /// A pool that is looked at.
@@ -48,12 +48,12 @@ struct Pool<'a> {
     wanted: usize,
 }
 
-/// What is to be done for a pool.
+/// Plan for a pool.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(object) = world.pools.get(namespace, name) else { return plan };
     let Some(uid) = object.meta().uid.as_deref() else { return plan };
-    // In the foreground it waits for its VMs, which the garbage collector deletes.
+    // Foreground deletion waits for the VMs, which the garbage collector deletes.
     if object.meta().deletion_timestamp.is_some() {
         return plan;
     }
@@ -117,7 +117,7 @@ impl<'a> Pool<'a> {
             ours.iter().copied().partition(|vm| vm.metadata.deletion_timestamp.is_none());
         if let Some(healing) = &self.spec.autohealing {
             let ill = autohealing::ill(&alive, healing, now, plan);
-            // Where nobody says how many, one: their disks go with them.
+            // The default is one, because the disks of a VM are deleted with it.
             let said = self.spec.max_unavailable.as_ref();
             let most = said.and_then(|said| max_unavailable(Some(said), self.wanted)).unwrap_or(1);
             let healed = autohealing::healed(ill, &alive, healing, (most, going.len()), now, plan);

@@ -1,4 +1,4 @@
-//! Which VMs of a pool come first.
+//! Order in which VMs of a pool are chosen.
 
 use super::is_ready;
 use super::template::Template;
@@ -25,7 +25,8 @@ pub(super) fn chosen<'a>(
         Some(SortPolicy::DescendingOrder) => chosen.sort_by_key(|vm| Reverse(number(vm))),
         Some(SortPolicy::Oldest) => chosen.sort_by_key(|vm| (age(vm), number(vm))),
         Some(SortPolicy::Newest) => chosen.sort_by_key(|vm| Reverse((age(vm), number(vm)))),
-        // A uid is random, and stays: who decides once more takes the same. Those that serve nobody come first.
+        // A uid is random and constant, so a repeated decision takes the same VMs. VMs that are not serving
+        // come first.
         Some(SortPolicy::Random | SortPolicy::Other(_)) | None => {
             chosen.sort_by_key(|vm| (is_ready(vm), fnv(vm.metadata.uid.as_deref().unwrap_or_default())));
         }

@@ -28,12 +28,12 @@ pub(super) struct Sums {
     pub(super) all: String,
     /// Of what a VMI is made of.
     pub(super) vmi: String,
-    /// Of the DataVolumes.
+    /// Checksum of the DataVolume templates.
     pub(super) disks: String,
 }
 
 impl Sums {
-    /// Those that a VM says.
+    /// Checksums in the annotation of a VM.
     pub(super) fn of(vm: &VirtualMachine) -> Option<Sums> {
         let mut parts = vm.metadata.annotations.get(SUMS)?.split('.').map(str::to_owned);
         Some(Sums { all: parts.next()?, vmi: parts.next()?, disks: parts.next()? })
@@ -85,7 +85,7 @@ impl Template {
         })
     }
 
-    /// Makes the ControllerRevision, if there is none.
+    /// Creates the ControllerRevision of the pool, if it does not exist.
     pub(super) fn keep(&self, revision: &str, pool: &Value, plan: &mut Plan) {
         let at = Key::new(
             Kind::ControllerRevision,
@@ -236,7 +236,7 @@ fn secrets(volume: &mut Volume) -> impl Iterator<Item = &mut String> {
     own.into_iter().chain(sysprep).chain(seeds)
 }
 
-/// How many VMs name each ControllerRevision.
+/// Number of VMs that name each ControllerRevision.
 pub(super) fn revisions<'a>(vms: &[&'a VirtualMachine]) -> BTreeMap<&'a str, usize> {
     let mut count = BTreeMap::new();
     for name in vms.iter().filter_map(|vm| vm.metadata.labels.get(REVISION)) {

@@ -34,7 +34,7 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
     let unavailable = ours.iter().filter(|vm| is_unavailable(world, vm)).count();
     let most = max_unavailable(pool.spec.max_unavailable.as_ref(), pool.wanted).unwrap_or(1);
     let mut room = most.saturating_sub(unavailable);
-    // Whether it may be taken away now: one that serves nobody may be always.
+    // True if the VMI may be replaced now. A VMI that is not serving may always be.
     let mut may = |vmi: &VirtualMachineInstance| {
         let serves = serves(vmi);
         let is_permitted = !serves || room > 0;
@@ -92,11 +92,11 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
     unnamed.for_each(|(name, _)| pool.template.drop(name, done.plan));
 }
 
-/// What was done.
+/// Progress of this update.
 struct Done<'a, 'b> {
     plan: &'a mut Plan,
     changed: usize,
-    /// How many VMs still name each ControllerRevision.
+    /// Number of VMs that still name each ControllerRevision.
     left: std::collections::BTreeMap<&'b str, usize>,
 }
 
@@ -151,7 +151,7 @@ fn restart(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
 }
 
-/// The VM is to run, and serves nobody, or will not in a moment.
+/// True if the VM should be running but is not serving, or will stop serving in a moment.
 fn is_unavailable(world: &World, vm: &VirtualMachine) -> bool {
     vm.metadata.deletion_timestamp.is_some()
         || is_asked(vm)
