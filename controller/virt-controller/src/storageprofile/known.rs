@@ -1,13 +1,14 @@
-//! What is known of provisioners: access modes and volume modes, best first, how they clone, and their smallest volume.
+//! Table of provisioners: access modes and volume modes, best first, the best way to clone, and their
+//! smallest volume.
 //!
 //! ```text
 //!  StorageClass ── provisioner ──────────────► rows ── variant ──► Known
 //!               └─ parameters ──► variant ─────────────┘
 //! ```
 //!
-//! The rows hold the same facts as upstream's table (`doc/storageprofile.md` of CDI, and the documents of the drivers), and two
-//! provisioners that are in none of them. A driver makes volumes of several kinds (a device, a directory of an NFS server): its
-//! parameters say which, and that is the variant.
+//! The rows hold the same facts as upstream's table (`doc/storageprofile.md` of CDI, and the documents of the
+//! drivers), and two provisioners that neither of them has. A driver creates volumes of several kinds (a
+//! device, a directory of an NFS server). The variant tells them apart, by the parameters of the class.
 
 use cluster_model::objects::StorageClass;
 
@@ -31,10 +32,10 @@ const SHARED_FILES: &[Modes] = &[RWX_FILE, RWO_FILE];
 const SHARED_FILES_READ_BY_MANY: &[Modes] = &[RWX_FILE, RWO_FILE, ROX_FILE];
 const EVERYTHING: &[Modes] = &[RWX_BLOCK, RWX_FILE, RWO_BLOCK, RWO_FILE];
 
-/// What every provisioner of volumes can do: what is taken where nothing is known.
+/// Modes that every provisioner of volumes supports; the default for unknown ones.
 pub(super) const LEAST: &[Modes] = &[RWO_FILE];
 
-/// How disks are cloned best.
+/// Best way to clone disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clones {
     /// From byte to byte.
@@ -45,29 +46,29 @@ pub(super) enum Clones {
     Snapshot,
 }
 
-/// What is known of a provisioner, or of one variant of its volumes.
+/// Row of a provisioner, or of one variant of its volumes.
 #[derive(Debug)]
 pub(super) struct Known {
     provisioner: &'static str,
     variant: &'static str,
-    /// Modes in order of preference; none where no volumes are made.
+    /// Modes in order of preference; empty if no volumes for disks are created.
     pub(super) modes: &'static [Modes],
-    /// How disks are cloned best, where that is known.
+    /// Best way to clone disks, if known.
     pub(super) clones: Option<Clones>,
     /// A DataImportCron keeps images as snapshots: many clones of one snapshot are quicker than of one PVC.
     pub(super) keeps_snapshots: bool,
-    /// Bytes of the smallest volume; 0 where it is not known.
+    /// Bytes of the smallest volume; 0 if not known.
     pub(super) smallest: u64,
 }
 
-/// What is known of a StorageClass.
+/// Result of the lookup of a StorageClass.
 #[derive(Debug)]
 pub(super) enum Knowledge {
-    /// This.
+    /// The row was found.
     Of(&'static Known),
-    /// Nothing: the provisioner is in no row.
+    /// The provisioner is in no row.
     Nothing,
-    /// The provisioner is known, and what it makes by these parameters is not.
+    /// The provisioner is in the table, but not the variant of these parameters.
     NotByParameters,
 }
 
@@ -194,7 +195,7 @@ const ROWS: &[Known] = &[
     Known::of("stork-snapshot", &[]),
 ];
 
-/// What is known of the volumes of a StorageClass.
+/// Looks up the row of a StorageClass.
 pub(super) fn of(class: &StorageClass) -> Knowledge {
     let mut rows = ROWS.iter().filter(|row| row.provisioner == class.provisioner).peekable();
     if rows.peek().is_none() {
@@ -204,7 +205,7 @@ pub(super) fn of(class: &StorageClass) -> Knowledge {
     rows.find(|row| row.variant == variant).map_or(Knowledge::NotByParameters, Knowledge::Of)
 }
 
-/// Which of the volumes of its provisioner a class is about, by its parameters.
+/// Variant of the provisioner's volumes, by the parameters of a class.
 fn variant(class: &StorageClass) -> &'static str {
     let said = |name: &str| class.parameters.get(name).map_or("", String::as_str);
     let file_system = said("csi.storage.k8s.io/fstype");

@@ -1,22 +1,25 @@
-//! StorageProfiles: what the volumes of each StorageClass can do, for whoever asks for storage and leaves that open.
+//! StorageProfiles: the capabilities of the volumes of each StorageClass, as defaults for requests of
+//! storage.
 //!
 //! ```text
 //!  StorageClass ──► StorageProfile, of the same name
-//!      │               │ spec: what the administrator of the cluster says
+//!      │               │ spec: settings of the cluster's administrator
 //!      │ known         ▼
 //!      └──────────► resolve ──► status: provisioner, claimPropertySets, cloneStrategy, …, condition Recognized
 //!                      │
 //!                      └──────► datavolume: access modes and volume mode that spec.storage leaves out
 //! ```
 //!
-//! **Flow.** One profile is made for each class, and its status follows the class and the spec. A set of the spec comes
-//! first, then what is `known` of the provisioner, then `ReadWriteOnce` and `Filesystem`, which every provisioner can do.
-//! **Guarantees.** The spec is never written. DataVolumes look at the spec and the class, not at the status: they need not
-//! wait for it, and nobody who may write a status can change what PVCs ask for. A profile goes with its class; one that
-//! somebody made before there is a class stays until then.
-//! **Assumptions.** VolumeSnapshotClasses are not looked at: what needs one holds where the spec names it.
-//! **Caveats.** A profile that goes takes its spec along, as upstream: whoever makes a class anew makes the spec anew.
-//! Without a KubeVirt object nothing is written, and what was written stays.
+//! **Flow.** One profile is created for each class, and its status follows the class and the spec. A set of
+//! the spec comes first, then the row of the provisioner in `known`, then `ReadWriteOnce` and `Filesystem`,
+//! which every provisioner supports.
+//! **Guarantees.** The spec is never written. DataVolumes read the spec and the class, not the status. So
+//! they need not wait for the status, and a client that may only write the status cannot change the spec of
+//! PVCs. A profile is deleted with its class; a profile that was created before its class stays until then.
+//! **Assumptions.** VolumeSnapshotClasses are not read: a clone that needs one uses the class that the spec
+//! names.
+//! **Caveats.** A profile that is deleted loses its spec, as upstream: an administrator who creates a class
+//! again has to set the spec again. Without a KubeVirt object nothing is written, and existing profiles stay.
 
 mod known;
 #[cfg(test)]
@@ -34,14 +37,14 @@ use jiff::Timestamp;
 use known::{Clones, Knowledge, Known, Modes};
 use serde_json::{Value, json};
 
-/// Where a StorageClass says how disks of it are cloned.
+/// Annotation of a StorageClass with the clone strategy.
 const CLONES: &str = "cdi.kubevirt.io/clone-strategy";
 /// The label of the profiles that we have made, as upstream has it.
 const MADE: (&str, &str) = ("app.kubernetes.io/managed-by", "cdi-controller");
 /// The condition of a profile.
 const RECOGNIZED: &str = "Recognized";
 
-/// What is to be done for the profile of a class.
+/// Plan for the profile of a class.
 pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if cluster_model::config::permitted(world).is_none() {
@@ -76,7 +79,7 @@ pub(crate) fn smallest(class: &StorageClass) -> u64 {
     class.smallest().or_else(|| row(class).map(|row| row.smallest)).unwrap_or(0)
 }
 
-/// How disks of a class are cloned: by the CDI object, and else by its profile and what is known of it.
+/// Clone strategy of a class: that of the CDI object, or else of its profile and the table.
 pub(crate) fn clones(world: &World, class: &StorageClass) -> CloneStrategy {
     let over = cluster_model::config::cdi::clones(world);
     over.unwrap_or_else(|| clone_strategy(class, &spec(world, class)))
@@ -96,7 +99,7 @@ fn is_going(profile: &StorageProfile) -> bool {
     profile.metadata.deletion_timestamp.is_some()
 }
 
-/// It was made for a class, or has been one's.
+/// True if the profile was created for a class, or has belonged to one.
 fn is_ours(profile: &StorageProfile) -> bool {
     let is_made = profile.metadata.labels.get(MADE.0).is_some_and(|value| value == MADE.1);
     is_made || profile.status.as_ref().is_some_and(|status| status.storage_class.is_some())
@@ -142,9 +145,9 @@ fn status(
 /// The sets that hold for a class.
 struct Resolved {
     sets: Vec<ClaimPropertySet>,
-    /// They are the spec's.
+    /// True if they come from the spec.
     is_said: bool,
-    /// What is wrong with others of the spec.
+    /// Problems of the other sets of the spec.
     faults: Vec<String>,
 }
 
@@ -164,7 +167,7 @@ fn resolve(class: &StorageClass, spec: Option<&StorageProfileSpec>) -> Resolved 
     Resolved { sets, is_said, faults }
 }
 
-/// What is known of the volumes of a class.
+/// Row of the class's provisioner, if known.
 fn row(class: &StorageClass) -> Option<&'static Known> {
     match known::of(class) {
         Knowledge::Of(row) => Some(row),
@@ -180,7 +183,7 @@ fn set((access, volume): &Modes) -> ClaimPropertySet {
     }
 }
 
-/// Why no PVC can ask for what a set of the spec says.
+/// Message about a set of the spec that a PVC cannot request.
 fn fault(at: usize, set: &ClaimPropertySet) -> Option<String> {
     const ACCESS: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
     let field = format!("spec.claimPropertySets[{at}]");
@@ -198,7 +201,7 @@ fn snapshot_class(spec: &StorageProfileSpec) -> Option<&str> {
     spec.snapshot_class.as_deref().filter(|name| !name.is_empty())
 }
 
-/// How disks are cloned: by the spec, by the class, as it is known, and else from byte to byte.
+/// Clone strategy by the spec, the class, the table, in this order. The default is a copy.
 fn clone_strategy(class: &StorageClass, spec: &StorageProfileSpec) -> CloneStrategy {
     let said = || {
         let said = CloneStrategy::from(class.meta.annotations.get(CLONES)?.as_str());
@@ -216,7 +219,7 @@ fn clone_strategy(class: &StorageClass, spec: &StorageProfileSpec) -> CloneStrat
     }
 }
 
-/// As what a DataImportCron keeps its images: by the spec, as it is known, and else as a PVC.
+/// Format of the images of a DataImportCron: by the spec, the table, in this order. The default is a PVC.
 fn source_format(class: &StorageClass, spec: &StorageProfileSpec) -> SourceFormat {
     let keeps_snapshots = row(class).is_some_and(|row| row.keeps_snapshots);
     match &spec.data_import_cron_source_format {
@@ -226,7 +229,7 @@ fn source_format(class: &StorageClass, spec: &StorageProfileSpec) -> SourceForma
     }
 }
 
-/// Whether it is known what the class can do.
+/// Condition Recognized: true if the capabilities of the class are known.
 fn recognized(class: &StorageClass, resolved: &Resolved) -> (&'static str, RecognizedReason, String) {
     let provisioner = &class.provisioner;
     let taken = match resolved.is_said {
