@@ -38,7 +38,7 @@ pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<
         }
         requests.remove(0);
     }
-    // The VMI that failed is deleted: without a note nobody would know that it is to run again.
+    // The VMI that failed is deleted, and a note records that it is to run again.
     let failed = vmi.is_some_and(|vmi| super::super::vmi::phase(vmi) == Phase::Failed);
     let stopped = requests.first().is_some_and(|first| first.action == StateChange::Stop);
     if *strategy == RunStrategy::RerunOnFailure && failed && requests.is_empty() && !stopped {

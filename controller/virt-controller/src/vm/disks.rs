@@ -14,20 +14,20 @@ use serde_json::json;
 /// Says that the DataVolumes are made only when the VM starts.
 const AT_ONCE: &str = "kubevirt.io/immediate-data-volume-creation";
 
-/// How it is with the disks of a VM.
+/// State of the disks of a VM.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disks {
-    /// Templates whose DataVolume is not there (and whose claim is not either).
+    /// Templates without a DataVolume and without a PVC.
     missing: Vec<DataVolumeTemplate>,
-    /// One has failed.
+    /// A disk has failed.
     pub(super) failed: bool,
-    /// One is being filled.
+    /// A disk is being filled.
     pub(super) filling: bool,
-    /// One whose claim has no volume yet.
+    /// A PVC has no volume yet.
     pub(super) unbound: bool,
-    /// Why the VM cannot start.
+    /// Reason against a start of the VM.
     blocks: Option<String>,
-    /// One that is not made, whoever waits for it.
+    /// A DataVolume that must not be created.
     denied: Option<Denied>,
 }
 
@@ -40,18 +40,18 @@ struct Denied {
 }
 
 impl Disks {
-    /// One is not made, and the VM does not start without it.
+    /// Records that a DataVolume must not be created, and that the VM does not start without it.
     fn deny(&mut self, name: &str, reason: &'static str, why: String) {
         self.blocks.get_or_insert_with(|| why.clone());
         self.denied.get_or_insert_with(|| Denied { name: name.to_owned(), reason, why });
     }
 
-    /// Why the VM cannot start.
+    /// Reason against a start of the VM.
     pub(super) fn blocks(&self) -> Option<&str> {
         self.blocks.as_deref()
     }
 
-    /// One that is not made, whoever waits for it.
+    /// Problem of a DataVolume that must not be created.
     pub(super) fn denied(&self) -> Option<Trouble<'_>> {
         let Denied { name, reason, why } = self.denied.as_ref()?;
         Some(Trouble { disk: Some(name), ..Trouble::of(reason, why) })
@@ -68,7 +68,7 @@ pub(crate) fn names(template: &DataVolumeTemplate) -> Option<&str> {
     template.metadata.as_ref()?.name.as_deref()
 }
 
-/// They are made before the VM starts.
+/// True if the DataVolumes are created before the VM starts.
 pub(super) fn at_once(vm: &VirtualMachine) -> bool {
     vm.metadata.annotations.get(AT_ONCE).is_none_or(|said| said != "false")
 }
@@ -117,12 +117,12 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
     disks
 }
 
-/// What has the name of a DataVolume that a VM would make.
+/// Object with the name of a DataVolume that a VM would create.
 enum Found {
     Nothing,
-    /// The VM's own, or nobody's.
+    /// The VM's own, or without an owner.
     Usable,
-    /// Why the VM does not start with it.
+    /// The VM does not start with it, for this reason.
     Foreign(String),
 }
 

@@ -18,7 +18,8 @@ pub(super) fn count(vm: &mut VirtualMachine, vmi: Option<&VirtualMachineInstance
         return;
     }
     let uid = vmi.metadata.uid.clone().unwrap_or_default();
-    // One that fails by itself is counted before it is deleted. What somebody takes away before it ran is no failure.
+    // A VMI that fails by itself is counted before it is deleted. A VMI that was deleted before it ran is not
+    // a failure.
     if super::super::vmi::phase(vmi) != Phase::Failed || vmi.metadata.deletion_timestamp.is_some() {
         return;
     }
@@ -50,8 +51,8 @@ fn has_run(vmi: &VirtualMachineInstance) -> bool {
             .any(|transition| transition.phase == Some(Phase::Running))
 }
 
-/// Ten times the square, and up to half of it more so that a thousand VMs do not come at once: drawn from the uid,
-/// for whoever decides again must decide the same.
+/// Ten times the square, plus up to half of it, so that a thousand VMs do not restart at once. The addition
+/// is derived from the uid, so that a repeated decision gives the same delay.
 fn delay(count: i64, uid: &str) -> i64 {
     let base = count.saturating_mul(count).saturating_mul(10).min(LONGEST);
     let more = i64::try_from(fnv(uid) % 1000).unwrap_or(0) * base / 2000;

@@ -50,10 +50,10 @@ use trouble::Trouble;
 
 /// The finalizer that we take off a VM when its VMI is gone.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
-/// What the garbage collector writes when what a VM has made is to stay.
+/// Finalizer of the garbage collector for a deletion that keeps the VM's objects.
 const ORPHAN: &str = "orphan";
 
-/// What is to be done for a VM.
+/// Plan for a VM.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(vm) = world.vms.get(namespace, name) else { return plan };
@@ -71,7 +71,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         failure::count(&mut next, vmi, now);
         let disks = disks::look(world, vm);
         let act = strategy::act(&next, &strategy, vmi, now);
-        // Somebody else's has the name.
+        // Another owner's VMI has the name.
         let taken = found
             .filter(|_| matches!(act, Act::Start { .. }))
             .map(|_| {
@@ -142,12 +142,12 @@ pub(crate) fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
         .is_some_and(|owner| Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
 }
 
-/// What a VM has that nobody wrote.
+/// Adds the fields that a VM has by default.
 fn complete(vm: &mut VirtualMachine) {
     if !vm.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
         vm.metadata.finalizers.push(FINALIZER.to_owned());
     }
-    // The webhook gives each new VM a uuid; one from before it has the one of its name, for ever.
+    // The webhook gives each new VM a uuid. An older VM has the uuid of its name permanently.
     let name = vm.metadata.name.clone().unwrap_or_default();
     if let Some(template) = &mut vm.spec.template {
         let firmware = template.spec.domain.firmware.get_or_insert_default();

@@ -5,15 +5,15 @@ use api::vm::{PrintableStatus, RunStrategy, VirtualMachine};
 use api::vmi::{Condition, ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions;
 
-/// What is seen of a VM.
+/// Input of the printable status.
 pub(super) struct Seen<'a> {
     pub(super) vm: &'a VirtualMachine,
     pub(super) strategy: &'a RunStrategy,
     pub(super) vmi: Option<&'a VirtualMachineInstance>,
     pub(super) disks: &'a Disks,
-    /// It is to be started, now or when it can be.
+    /// True if it is to be started, now or later.
     pub(super) starts: bool,
-    /// It is to be stopped.
+    /// True if it is to be stopped.
     pub(super) stops: bool,
 }
 

@@ -1,7 +1,8 @@
-//! The instance type and the preference of a VM: found, kept as they were at first, and written into what its VMI is made of.
+//! The instance type and the preference of a VM: looked up, kept in their first revision, and applied to the
+//! spec of its VMI.
 //!
 //! ```text
-//!  spec.instancetype ─ inferFromVolume? ─► the name that the volume says, written into the spec before anything else
+//!  spec.instancetype ─ inferFromVolume? ─► the name from the volume's labels, written into the spec before anything else
 //!        │ revision in use ─► ControllerRevision          (a changed instance type changes no VM that has one)
 //!        │ none yet ────────► the object ─► a revision is made, and its name is written into the status
 //!        ▼
@@ -11,9 +12,10 @@
 //!        └─ referencePolicy expand, expandAll ─► written into the spec of the VM instead, before it is started
 //! ```
 //!
-//! **Guarantees.** Of another namespace the labels of that alone are read which the VM's disk is a clone of, by a right that is verified
-//! ([`Known`]). The spec of the VM keeps what somebody wrote, but for names that were inferred, and where the policy says otherwise. The webhook of VMs asks the
-//! same before; here it is asked again, for the object may have changed, or come later than the VM.
+//! **Guarantees.** In another namespace only the labels of the source of the VM's disk are read, with a
+//! verified right ([`Known`]). The spec of the VM stays as its author wrote it, except for inferred names,
+//! and if the policy says otherwise. The webhook of VMs makes the same checks earlier. They are repeated
+//! here, because the object may have changed, or was created after the VM.
 
 use crate::datavolume::{FarClone, far_clone};
 use api::cdi::DataSource;
@@ -34,24 +36,24 @@ use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Where the spec of a VM's template stands.
+/// Path of the VM's template spec, for messages.
 const AT: &str = "spec.template.spec";
 
-/// Why a VM is not started: a word and a sentence.
+/// Reason and message of a VM that is not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-/// What was found.
+/// Result of the lookup.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sizes {
-    /// The VM with the values of both; nothing, where it names neither.
+    /// The VM with the values of both; `None` if it names neither.
     pub(super) expanded: Option<VirtualMachine>,
-    /// Names were inferred, or replaced by their values: that is written before the VM is started.
+    /// True if names were inferred, or replaced by their values. That is written before the VM is started.
     pub(super) is_inferred: bool,
-    /// Revisions that are not there yet.
+    /// Revisions that do not exist yet.
     make: Vec<(Key, Value)>,
     instancetype: Option<InstancetypeStatusRef>,
     preference: Option<InstancetypeStatusRef>,
@@ -148,7 +150,7 @@ pub(super) fn annotate(vm: &VirtualMachine, vmi: &mut VirtualMachineInstance) {
     }
 }
 
-/// What of both a restart would change, beside the template; nothing where the VM names neither.
+/// Parts of both that a restart would change, beside the template; empty if the VM names neither.
 pub(super) fn named(vm: &VirtualMachine) -> String {
     let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role));
     let said = matchers.map(|matcher| {
@@ -208,7 +210,7 @@ fn kind_of(role: Role, said: Option<String>) -> String {
     MatcherKind::parse(role, &said).map_or(said, |kind| kind.kind().to_owned())
 }
 
-/// One of the two.
+/// Result of one of the two lookups.
 struct Found {
     reference: InstancetypeStatusRef,
     make: Option<(Key, Value)>,
@@ -294,9 +296,10 @@ fn expanded(vm: &VirtualMachine, given: &SizeSpecs, config: &Config) -> Result<V
     Ok(expanded)
 }
 
-/// The labels that virt-controller may read for a VM: those of its own namespace. virt-controller sees all of them, and whoever wrote
-/// the VM may see none of another one. Nobody asks of a VM whether they may clone there, but of the DataVolume of the volume: so what
-/// that is a clone of is read, too, when it is begun and where the right was shown.
+/// The labels that virt-controller may read for a VM: those of its own namespace. virt-controller sees all
+/// labels, but the author of the VM may not. The right to clone is not checked for a VM, but for the
+/// DataVolume of its volume. So the source of that DataVolume is read too, once the clone has begun and if
+/// the right was shown.
 struct Known<'a> {
     world: &'a World,
     namespace: String,

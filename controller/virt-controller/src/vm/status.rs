@@ -10,10 +10,11 @@ use api::vmi::{self, VirtualMachineInstance};
 use cluster_model::conditions::stamp;
 use jiff::Timestamp;
 
-/// Conditions of the VMI that are the VM's own affair, or say nothing once there is no VMI.
+/// Conditions of the VMI that a VM has itself, or that say nothing once there is no VMI.
 const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 
-/// Conditions that are taken over from a VMI, and letters of each of their texts: whoever has stolen a node writes these.
+/// Bound of conditions that are copied from a VMI, and of the characters of their texts: a compromised node
+/// may write these.
 const TAKEN: usize = 32;
 const LONGEST: usize = 1024;
 
@@ -75,7 +76,7 @@ fn failure(list: &mut Vec<Condition>, trouble: Option<Trouble<'_>>, now: Timesta
     }
 }
 
-/// It is being deleted, and waits for its VMI: what that says of itself says why.
+/// Status of a VM that is being deleted and waits for its VMI, whose conditions give the reason.
 pub(super) fn terminating(
     vm: &mut VirtualMachine,
     vmi: &VirtualMachineInstance,
@@ -89,7 +90,7 @@ pub(super) fn terminating(
     failure(&mut status.conditions, trouble, now);
 }
 
-/// What a VMI that is ready is; nothing of any other.
+/// `Some(true)` if the VMI is ready, and otherwise `None`.
 fn is_ready(vmi: &VirtualMachineInstance) -> Option<bool> {
     let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
     let ready = cluster_model::conditions::of(said, &vmi::ConditionType::Ready);

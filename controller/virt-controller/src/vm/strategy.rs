@@ -1,4 +1,4 @@
-//! What a run strategy makes of a VMI. Pure, and a table in its tests.
+//! Effect of a run strategy on a VMI. Pure, and a table in its tests.
 //!
 //! ```text
 //!                 no VMI                   succeeded       failed            Stop asked     Start asked
@@ -15,18 +15,18 @@ use api::vm::{RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 use jiff::Timestamp;
 
-/// What becomes of the VMI.
+/// Next action for the VMI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It is made.
+    /// Create the VMI.
     Start { paused: bool },
-    /// It is made, later.
+    /// Create the VMI later.
     Wait { until: Timestamp },
-    /// It is deleted.
+    /// Delete the VMI.
     Stop,
-    /// The VM is set to run always.
+    /// Set the run strategy to Always.
     Run,
-    /// Nothing.
+    /// No action.
     Leave,
 }
 

@@ -1,16 +1,16 @@
-//! What keeps a VM from what is wanted of it: the condition `Failure` says it, and an event where it begins.
+//! Problems of a VM: the condition `Failure` reports the current one, and an event its beginning.
 
 use api::vm::{ConditionType, VirtualMachine};
 use cluster_model::objects::{Attempt, Failure, Kind};
 use cluster_model::plan::Plan;
 
-/// What keeps a VM from what is wanted of it.
+/// Problem that keeps a VM from its desired state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trouble<'a> {
     pub(super) reason: &'static str,
-    /// In a sentence.
+    /// Human-readable message.
     pub(super) why: &'a str,
-    /// The DataVolume that is not made.
+    /// DataVolume that is not created.
     pub(super) disk: Option<&'a str>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Trouble<'a> {
     }
 }
 
-/// What keeps it from what is wanted, as its condition says.
+/// Message of the current problem, from the VM's condition.
 fn said(vm: &VirtualMachine) -> Option<&str> {
     let list = vm.status.as_ref().map_or(&[][..], |status| &status.conditions);
     list.iter().find(|condition| condition.r#type == ConditionType::Failure)?.message.as_deref()
