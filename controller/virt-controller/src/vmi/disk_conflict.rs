@@ -11,11 +11,12 @@
 //!  waits as well                                                         goes on, if the API server knows no launcher pod of the other
 //! ```
 //!
-//! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no circle. An older one
-//! that waits for something else (a PVC, a quota, another spec) holds up none. One whose pod is being created is not overtaken: the
-//! answer is awaited first. The phase of a VMI says nothing of QEMU, which may run until the kubelet says that its container ended.
-//! **Caveats.** A pod that a virt-controller creates after another one has taken over its Lease is not seen by that one in
-//! time. On one node, the locks of QEMU decide then (see `virt_handler::volumes`).
+//! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no
+//! cycle. An older VMI that waits for something else (a PVC, a quota, another spec) does not block any. A VMI
+//! whose pod is being created is not overtaken: the answer is awaited first. The phase of a VMI says nothing
+//! about QEMU, which may run until the kubelet says that its container ended.
+//! **Caveats.** A pod that a virt-controller creates after another one has taken over its Lease is not seen
+//! by that one in time. On one node, the locks of QEMU decide then (see `virt_handler::volumes`).
 
 use super::needs::{self, Needs};
 use super::outcome::Outcome;

@@ -107,7 +107,8 @@ fn report_undeleted(input: &VmiReconcile<'_>, message: &str) -> Outcome {
     }
 }
 
-/// Nothing is wrong with the start of the pod. The condition of a pod that could not be deleted stays until [`end`] removes it.
+/// Removes the condition of a failed creation of the pod. The condition of a pod that could not be deleted
+/// stays until [`end`] removes it.
 pub(super) fn forget_trouble(input: &VmiReconcile<'_>) -> Outcome {
     match is_unsynchronized(input.conditions(), &[KEPT]) {
         true => Outcome::default(),

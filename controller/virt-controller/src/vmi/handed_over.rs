@@ -29,7 +29,7 @@ pub(super) fn handed_over(input: &VmiReconcile<'_>) -> Outcome {
     if pod_state::is_over(pod) {
         let since = input.world.over_since(pod).unwrap_or(input.now);
         return match (since.checked_add(PATIENCE), pod.ending()) {
-            // The pod may be removed at any moment, so there is no time to wait for virt-handler.
+            // The pod may be removed at any moment, so virt-handler is not waited for.
             (_, Some(ending)) if pod.is_going() => outcome.and(ended_as(&ending)),
             (Ok(until), _) if until > input.now => outcome.again(until),
             (_, Some(ending)) => outcome.and(ended_as(&ending)),

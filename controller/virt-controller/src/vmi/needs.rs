@@ -76,7 +76,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                     format!("PVC {namespace}/{name} is being exported to an image: nothing may write to it meanwhile")
                 });
             }
-            // Nobody writes to a disk that is being read.
+            // A disk must not be written while it is read.
             Some(claim) if world.cloner_of(claim).is_some() => {
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being cloned"));
             }

@@ -24,7 +24,7 @@ pub(super) struct Outcome {
     again: Option<Timestamp>,
 }
 
-/// One change of a VMI.
+/// Change of the VMI's status.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// Goes to a phase, where the phase of the VMI may become that.
@@ -139,7 +139,7 @@ impl Outcome {
         self
     }
 
-    /// This outcome, and then another one.
+    /// Adds another outcome, whose changes come last.
     pub(super) fn and(mut self, other: Outcome) -> Outcome {
         self.changes.extend(other.changes);
         self.before.extend(other.before);

@@ -1,8 +1,9 @@
 //! Launcher pods of another version than new ones: the label [`cluster_model::objects::OUTDATED`] of their VMIs.
 //!
-//! Compared are the name of the image behind its last slash and its tag. A registry in front of it, or a digest behind it, is what a
-//! webhook of the cluster writes into pods (a mirror, a pinned image): a new pod would have it as well, and whoever evicts what
-//! is outdated would do so without end. For the same reason a pod says with which image it was asked for.
+//! The comparison uses the name of the image behind its last slash, and its tag. A registry in front of it,
+//! or a digest behind it, may come from a webhook of the cluster that rewrites pods (a mirror, a pinned
+//! image). A new pod would have it as well, and an eviction of outdated pods would never end. For the same
+//! reason a pod records the image that it was requested with.
 
 use cluster_model::launcher::ASKED_IMAGE;
 use cluster_model::objects::Pod;

@@ -7,7 +7,8 @@ use cluster_model::objects::{Container, Pod, PodPhase};
 /// Words for a container that waits in order: nothing is wrong yet.
 const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 
-/// The launcher runs. It need not be ready: its readiness is the guest's, which nobody has started yet.
+/// True if the launcher runs. It need not be ready, since its readiness is that of the guest, which is not
+/// started yet.
 pub(super) fn is_up(pod: &Pod) -> bool {
     pod.phase == PodPhase::Running
         && pod.container("compute").is_some_and(|compute| compute.running)
@@ -16,13 +17,14 @@ pub(super) fn is_up(pod: &Pod) -> bool {
         })
 }
 
-/// The launcher has ended, and nobody starts it again. Another container may still wait for its first word.
+/// True if the launcher has ended, and is not restarted. Another container may still wait to start.
 pub(super) fn is_over(pod: &Pod) -> bool {
     pod.is_over() || pod.container("compute").is_some_and(|compute| compute.ended.is_some())
 }
 
-/// A container beside the launcher that has ended, though it is to run for as long as the guest: nobody starts it again, and so
-/// the guest is never started. Neither one that makes ready, which is to end, nor that of the log, which nothing waits for.
+/// A container beside the launcher that has ended, although it has to run as long as the guest. It is not
+/// restarted, so the guest is never started. Init containers, which have to end, and the container of the
+/// log, which is optional, do not count.
 pub(super) fn lost(pod: &Pod) -> Option<&Container> {
     pod.containers.iter().find(|container| {
         !container.init && container.name != LOG && container.name != "compute" && container.ended.is_some()

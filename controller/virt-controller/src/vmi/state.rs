@@ -156,7 +156,7 @@ fn object(world: &World, key: &Key, name: &str, owner: &Value, config: &Config) 
     let mode = match (has("ReadWriteMany"), has("ReadWriteOnce")) {
         (true, _) => "ReadWriteMany",
         (false, true) => "ReadWriteOnce",
-        // As upstream: whoever names a class has chosen it for VMs that move.
+        // As upstream: a StorageClass in the settings is taken as a choice for VMs that move.
         (false, false) if said.is_some() => "ReadWriteMany",
         (false, false) => "ReadWriteOnce",
     };

@@ -1,8 +1,9 @@
 //! The context ID (CID) of a VMI's VSOCK device. It is assigned when the VMI is handed to virt-handler, and is unique among the
 //! VMIs of the cluster that have not ended: the kernel of a node refuses a CID twice, and any two may meet on a node.
 //!
-//! **Guarantees.** A CID follows from the VMI's uid, unless another has it: so a picture that does not show another VMI's CID
-//! yet gives none twice. One that somebody else wrote before is kept only if no other VMI has it.
+//! **Guarantees.** A CID follows from the VMI's uid, unless another VMI has it. So even a cache that misses
+//! another VMI's CID does not lead to duplicates. A CID that another client wrote before is kept only if no
+//! other VMI has it.
 
 use super::VmiReconcile;
 use super::outcome::{Change, Outcome};
