@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Our version.
+/// Version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The VMs and VMIs of a cluster: from their objects to pods.
@@ -132,7 +132,8 @@ impl Controller {
         }
     }
 
-    /// Whether the server keeps image volumes of pods: one whose gate is shut drops the field, or refuses it.
+    /// True if the API server keeps image volumes of pods. With the feature gate off it drops the field or
+    /// refuses the pod.
     async fn keeps_images(&self, writer: &Writer) -> Result<bool> {
         let key = Key::new(Kind::Pod, self.namespace.clone(), "image-volumes");
         let pod = json!({

@@ -20,7 +20,7 @@ impl DelayQueue {
         self.order.insert((time, key));
     }
 
-    /// Removes a key.
+    /// Removes a key, if it is queued.
     pub(crate) fn remove(&mut self, key: &Key) {
         if let Some(before) = self.times.remove(key) {
             self.order.remove(&(before, key.clone()));

@@ -29,13 +29,13 @@ pub(crate) async fn refuse(client: &kube::Client, namespace: &str, own: &str) ->
     }
 }
 
-/// What is said of a KubeVirt object that a newer virt-controller has written.
+/// Error for a KubeVirt object that a newer virt-controller has written.
 fn newer(all: &[Value], own: &str) -> Option<Error> {
     let version =
         |object: &Value| object["status"]["operatorVersion"].as_str().unwrap_or_default().to_owned();
     let object = all.iter().find(|object| is_older(own, &version(object)))?;
     let (name, version) = (object["metadata"]["name"].as_str().unwrap_or_default(), version(object));
-    // Whoever may write the status may write anything there.
+    // Clients that may write the status may write anything there.
     let version: String = version.chars().filter(char::is_ascii_graphic).take(64).collect();
     Some(Error::new(
         ErrorKind::Refused,

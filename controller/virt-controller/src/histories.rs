@@ -15,26 +15,26 @@ use cluster_model::objects::{Key, Kind};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-/// What a controller may write for each VMI that there ever was, …
+/// Bound of a controller's writes for each VMI that ever existed, …
 const A_LIFE: usize = 20;
 /// … for each thing that happens beside, …
 const AN_EVENT: usize = 20;
 /// … and more for each that goes wrong.
 const A_FAULT: usize = 20;
 
-/// What goes wrong from now on: each after so many ticks.
+/// Faults to inject, each after this many ticks.
 type Faults = Vec<(usize, Fault)>;
 
-/// Nothing is wrong.
+/// Passes if there is no failure message.
 fn none(said: Option<String>) -> Result<(), TestCaseError> {
     said.map_or(Ok(()), |said| Err(TestCaseError::fail(said)))
 }
 
-/// One history twice: without anything that goes wrong, and with it.
+/// The same history twice: without faults, and with them.
 struct Both {
     calm: Run,
     rough: Run,
-    /// How much went wrong.
+    /// Number of faults that occurred.
     wrong: usize,
 }
 
@@ -65,7 +65,8 @@ fn nothing_changes_the_end(history: &[(Event, Faults)], an_event: usize) -> Resu
     Ok(())
 }
 
-/// Nothing is waited for; it comes to an end all the same, and leaves none of these objects.
+/// Runs a history without settling between its events. The cluster still comes to rest, and none of these
+/// objects is left.
 fn nothing_is_left(
     history: &[(Event, Faults, usize)],
     is_ours: impl Fn(&Key) -> bool,
@@ -82,7 +83,7 @@ fn nothing_is_left(
     Ok(())
 }
 
-/// Nothing goes wrong any more, and then everything is deleted.
+/// Stops all faults, lets the cluster come to rest, and deletes everything.
 fn comes_to_an_end(run: &mut Run) -> Result<(), TestCaseError> {
     run.heal();
     run.settle();
@@ -123,8 +124,8 @@ proptest! {
 proptest! {
     #![proptest_config(cases(160))]
 
-    /// Nothing is waited for: people are quicker than the controller, and things go wrong on top of each other. It comes
-    /// to an end all the same, and what is deleted goes.
+    /// Histories without settling between events: users are quicker than the controller, and faults overlap.
+    /// The cluster still comes to rest, and deleted objects disappear.
     #[test]
     fn however_quick_it_goes_it_ends_and_leaves_nothing(
         history in prop::collection::vec((event(), faults(), 0..6_usize, prop::option::of(1..4_usize)), 1..14)
@@ -138,7 +139,8 @@ proptest! {
         }
         comes_to_an_end(&mut run)?;
         let ours = [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::VirtualMachineInstanceReplicaSet, Kind::Pod, Kind::ControllerRevision, Kind::DataVolume];
-        // A start that broke off has left a revision of which nobody but its VM knows, and that was told to leave it.
+        // A start that broke off leaves a revision that only its VM knows, and the deletion with orphans
+        // leaves it.
         let orphans = history.iter().any(|(event, ..)| matches!(event, Event::Delete(0 | 1, true)));
         let is_left = |key: &Key| ours.contains(&key.kind) && !(orphans && key.kind == Kind::ControllerRevision);
         let left: Vec<_> = run.sim.objects.iter().filter(|(key, _)| is_left(key)).collect();
@@ -157,7 +159,7 @@ const VM: &str = "first";
 #[test]
 fn a_start_whose_answer_was_lost_is_no_failure() {
     let mut run = Run::new();
-    // The revision is made, and the VMI: nobody hears of that.
+    // The revision and the VMI are created, but the answers are lost.
     run.expect(&[(0, Fault::Break(1, true))]);
     run.happen(&vm("Always"));
     run.settle();

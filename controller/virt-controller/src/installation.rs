@@ -1,5 +1,5 @@
-//! What is said of the installation by the KubeVirt object and by the CDI object: whether its programs are ready, and which of
-//! the settings have no effect.
+//! State of the installation for the KubeVirt object and the CDI object: the readiness of its programs, and
+//! the settings without effect.
 
 use api::kubevirt::served::Unserved;
 use cluster_model::components::PLACED;
@@ -34,13 +34,13 @@ fn of_manifests(world: &World) -> Option<&str> {
     world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::version)
 }
 
-/// Where the images are of the version that the installation is to have.
+/// Registry of the images of the target version.
 pub(crate) fn registry(world: &World) -> Option<&str> {
     world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::registry)
 }
 
-/// What the installation is made of, as the manifests of virt-controller say it: upstream's form, and its checksum. It becomes another
-/// with each upgrade, and by nothing else.
+/// Description of the installation by the manifests of virt-controller, in upstream's form, and its checksum.
+/// It changes with each upgrade, and not otherwise.
 pub(crate) fn deployment(world: &World) -> (String, String) {
     let home = &world.facts.namespace;
     let images = world.deployments.get(home, CONTROLLER).and_then(|found| found.meta.annotations.get(IMAGES));
@@ -57,7 +57,7 @@ pub(crate) fn deployment(world: &World) -> (String, String) {
     (json!(config).to_string(), id)
 }
 
-/// These Deployments and DaemonSets by their names, where they are there.
+/// The Deployments and DaemonSets of these names, if they exist.
 fn components<'a>(
     world: &'a World,
     deployments: &'a [&'a str],
@@ -69,14 +69,14 @@ fn components<'a>(
     deployments.chain(daemons)
 }
 
-/// The programs run outside of the cluster, and whoever started them knows: there are no objects at all.
+/// True if the programs run outside of the cluster, so that there are no Deployments and DaemonSets.
 fn is_elsewhere(world: &World) -> bool {
     let home = &world.facts.namespace;
     world.deployments.within(home).next().is_none() && world.daemon_sets.within(home).next().is_none()
 }
 
-/// Which of these Deployments and DaemonSets is not ready yet, or not of the version that is wanted, in a sentence. Nothing where
-/// all are; and nothing where there are no objects at all.
+/// Message with the Deployments and DaemonSets that are not ready, or not of the target version. `None` if
+/// all are, and if there are no objects at all.
 pub(crate) fn missing(world: &World, deployments: &[&str], daemons: &[&str]) -> Option<String> {
     if is_elsewhere(world) {
         return None;
@@ -114,14 +114,15 @@ fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Optio
     }
 }
 
-/// What the KubeVirt object changes of a component: pods that do not get ready may want something else.
+/// Fields of a component that the KubeVirt object changes, as part of a message: they may be the cause of
+/// pods that do not get ready.
 fn changed(component: &Component) -> String {
     let names = component.meta.annotations.get(PLACED).map_or("", String::as_str);
     let names: String = names.chars().take(200).collect();
     if names.is_empty() { names } else { format!("; the KubeVirt object changes {names}") }
 }
 
-/// Whether every field that is set has an effect, as a condition. Its message names the fields that have none.
+/// Condition that names the fields without an effect, if any.
 pub(crate) fn served(found: &[Unserved]) -> (&'static str, &'static str, String) {
     if found.is_empty() {
         return ("True", "AllFieldsServed", "Every field that is set has an effect.".to_owned());

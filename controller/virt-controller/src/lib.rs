@@ -1,4 +1,4 @@
-//! virt-controller: what is decided once per cluster, and the loop that carries it out.
+//! virt-controller: the decisions that are made once per cluster, and the loop that carries them out.
 //!
 //! ```text
 //!             watch                decide (pure)          carry out (the only writer)
@@ -11,24 +11,26 @@
 //!        PVCs, nodes: looked at ──────────────────────────┘
 //!  StorageClass ─► storageprofile ─► StorageProfile          DataSource ─► datasource ─► its status
 //!  DataImportCron ─► dataimportcron ─► DataVolume, DataSource; polls: a server is asked for the digest of an image
-//!  DataVolume, PVC ─► datavolume ─► PVC, worker pod ─► reports: what the worker says of its work, each second
+//!  DataVolume, PVC ─► datavolume ─► PVC, worker pod ─► reports: the worker's report on its work, each second
 //!
 //!                   PVC, annotated ─► export ─► worker pod that makes an image of the disk
 //!
-//!  certificates  the API server is led to virt-api           kubevirt, cdi, node   the installation, what nodes say
-//!  rights        what each step takes                        measures         what is counted
+//!  certificates  the API server's way to virt-api            kubevirt, cdi, node   the state of the installation and of nodes
+//!  rights        RBAC rights of each step                    measures              metrics
 //! ```
 //!
-//! [`decide()`] takes the name of one object and the whole World, and returns the plan for that object. A reconciler gets everything in
-//! its arguments, and has neither clock nor client. It makes one input value of the World, steps return values, and one place makes
-//! the plan of them; the headers of `datavolume` and `vmi` show the walk. The keys that a change of an object touches are declared in
-//! the file of its kind ([`cluster_model::objects::About::touches`]). args is the command line; one replica acts, which has the lease.
+//! [`decide()`] takes the name of one object and the whole World, and returns the plan for that object. A
+//! reconciler gets all its input as arguments, and has neither clock nor client. It makes one input value of
+//! the World, steps return values, and one place makes the plan of them; the headers of `datavolume` and
+//! `vmi` show the steps. The keys that a change of an object affects are declared in the file of its kind
+//! ([`cluster_model::objects::About::touches`]). `args` is the command line. The replica that holds the Lease
+//! is the only one that acts.
 //!
-//! **May be called** by `bin/virt-controller`, and [`decide()`] by whoever plays a cluster. **Absent:** the kinds and the plan
-//! (`cluster-model`), requests (`cluster-client`), and everything that happens on a node; `virt-handler` is used by the histories in the
-//! tests alone.
+//! **May be called** by `bin/virt-controller`, and [`decide()`] by simulations of a cluster. **Absent:** the
+//! kinds and the plan (`cluster-model`), requests (`cluster-client`), and everything that happens on a node.
+//! `virt-handler` is used only by the histories in the tests.
 
-// Tests wait for nobody but themselves.
+// Tests may block, because no other task waits for them.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod args;

@@ -1,11 +1,13 @@
-//! Nodes whose virt-handler is silent: no VMI is put there, and those that are there are told of.
+//! Nodes whose virt-handler is silent: they get no new VMIs, and their VMIs report the silence.
 //!
-//! **Flow.** The virt-handler of a node writes a heartbeat every minute. Once it has been the same for [`SILENCE`], by our own
-//! clock, the node takes no more VMIs; virt-handler itself says otherwise when it is back.
-//! **Guarantees.** Only the label is written, and only from `true` to `false`; and what the `tsc` module says. The times of two computers are never
-//! compared.
-//! **Caveats.** A VMI on such a node may run on: nothing that it holds is given to another until its pod is gone, by
-//! the word of its kubelet, of whoever deletes the node, or of the taint `node.kubernetes.io/out-of-service`.
+//! **Flow.** The virt-handler of a node writes a heartbeat every minute. Once it has been the same for
+//! [`SILENCE`], by our own clock, the node takes no more VMIs. virt-handler itself changes that when it is
+//! back.
+//! **Guarantees.** Only the label is written, and only from `true` to `false`; and the labels of the `tsc`
+//! module. The times of two computers are never compared.
+//! **Caveats.** A VMI on such a node may still run. Its resources are not given to another before its pod is
+//! gone: by its kubelet's report, by the deletion of the node, or by the taint
+//! `node.kubernetes.io/out-of-service`.
 
 use super::tsc;
 use cluster_model::objects::{Kind, SCHEDULABLE, StoredObject as _, World};
@@ -13,10 +15,10 @@ use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-/// How long a virt-handler may be silent.
+/// Longest silence of a virt-handler.
 pub(crate) const SILENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// What is to be done for a node.
+/// Plan for a node.
 pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let (Some(node), Some(until)) = (world.nodes.get("", name), heard_until(world, name)) else {
@@ -48,7 +50,7 @@ pub(crate) fn heard_until(world: &World, name: &str) -> Option<Timestamp> {
     since.checked_add(SILENCE).ok()
 }
 
-/// What is said of a node whose virt-handler is silent.
+/// Message about a node whose virt-handler is silent.
 pub(crate) fn silent(name: &str) -> String {
     format!("virt-handler on the node {name} was not heard of for {} minutes", SILENCE.as_mins())
 }

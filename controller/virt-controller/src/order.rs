@@ -1,16 +1,17 @@
 //! The order of an upgrade: virt-handler first, then virt-controller, then virt-api, as KubeVirt's operator has it.
 //!
-//! Whoever applies newer manifests changes all components at once. A new virt-controller is not ready before virt-handler is of its
-//! version on every node: until then the Deployment keeps the pods of before, one of which acts. (virt-api waits in the same way for a
-//! virt-controller that is not older than itself: package `admission`.) So no component meets one that is older than it must know.
+//! An administrator who applies newer manifests changes all components at once. A new virt-controller is not
+//! ready before virt-handler is of its version on every node. Until then the Deployment keeps the old pods,
+//! one of which leads. (virt-api waits in the same way for a virt-controller that is not older than itself:
+//! package `admission`.) So no component meets one that is older than it has to support.
 //!
 //! ```text
 //!  apply ─► virt-handler, node by node ─► virt-controller is ready ─► it acts, and writes status.operatorVersion ─► virt-api is ready
 //! ```
 //!
-//! **Guarantees.** An installation that is new, or is the same version, waits for nothing. Nobody waits for ever: where nothing goes on
-//! for [`PATIENCE`] (a node that is down holds a DaemonSet up), or in all after [`MOST`], or where no other virt-controller is ready, the
-//! new one goes on.
+//! **Guarantees.** A new installation, or one of the same version, does not wait. The wait is bounded: the
+//! new virt-controller goes on after [`PATIENCE`] without progress (a node that is down holds a DaemonSet
+//! up), after [`MOST`] in all, and if no other virt-controller is ready.
 
 use crate::installation;
 use crate::run::ControlLoop;
@@ -22,15 +23,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// How long virt-handler may make no progress.
+/// Longest time without progress of virt-handler.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How long is waited in all.
+/// Longest wait in all.
 const MOST: Duration = Duration::from_secs(1800);
-/// What is seen and not yet looked at.
+/// Capacity of the channel of watch events.
 const WAITING: usize = 64;
 /// The component that comes before.
 const BEFORE: [&str; 1] = ["virt-handler"];
-/// Our own Deployment.
+/// Name of virt-controller's Deployment.
 const OWN: &str = "virt-controller";
 
 /// Comes to its end when it is virt-controller's turn.
@@ -71,7 +72,7 @@ pub(crate) async fn turn(client: &kube::Client, namespace: &str) {
     }
 }
 
-/// What a virt-controller that begins waits for, in a sentence; nothing, where it is its turn.
+/// Reason for a starting virt-controller to wait; `None` if it may go on.
 fn waits(world: &World) -> Option<String> {
     let home = &world.facts.namespace;
     let own = world.deployments.get(home, OWN)?;
@@ -79,7 +80,7 @@ fn waits(world: &World) -> Option<String> {
     let is_ours = |object: &&Plain| object.meta.namespace.as_deref() == Some(home);
     let settings = world.kubevirts.all().find(is_ours)?;
     let observed = settings.object["status"]["observedKubeVirtVersion"].as_str().unwrap_or_default();
-    // Without another one that is ready nobody acts.
+    // Without another ready virt-controller no replica would lead.
     if observed.is_empty() || observed == target || own.answering == 0 {
         return None;
     }

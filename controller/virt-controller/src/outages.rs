@@ -1,4 +1,5 @@
-//! The loop of virt-controller and an API server that has bad days: no VM is lost, and nothing is deleted that somebody wants.
+//! The loop of virt-controller during failures of the API server: no VM is lost, and no object is deleted
+//! without a reason.
 
 use cluster_client::Writer;
 use cluster_client::error::Error;
@@ -46,7 +47,7 @@ async fn begin() -> (ApiServer, JoinHandle<Error>) {
     (server, controller)
 }
 
-/// Somebody makes a VM that is to run: virt-controller makes its VMI.
+/// Creates a running VM, and waits for virt-controller to create its VMI.
 async fn runs(server: &ApiServer, name: &str) {
     server.has(Kind::VirtualMachine, crate::sim::vm(name, "Always"));
     server.until(&format!("VMI {name} is made"), |server| vmi(server, name).is_some()).await;
@@ -111,7 +112,7 @@ async fn while_watches_stall_nothing_is_lost() {
     let (server, controller) = begin().await;
     server.asked();
     server.stalls(true);
-    // Somebody changes the VM, makes another one, and takes away what has been made for the first.
+    // During the outage a client changes the VM, creates another one, and deletes the objects of the first.
     let mut vm = server.object(&path(Kind::VirtualMachine, "web")).unwrap();
     vm["metadata"]["labels"] = json!({"a": "b"});
     server.has(Kind::VirtualMachine, vm);

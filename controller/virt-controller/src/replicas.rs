@@ -1,10 +1,10 @@
-//! What replica sets and pools have in common: their status, and how much is done in one round.
+//! Common parts of replica sets and pools: their status, and the number of changes in one round.
 
 use cluster_model::conditions::stamp;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// As many objects as are made, changed or deleted in one round; the rest follows.
+/// Largest number of objects that are created, changed or deleted in one round; the rest follows.
 pub(crate) const AT_ONCE: usize = 10;
 
 /// Counts something. A Go client leaves out what is nothing.

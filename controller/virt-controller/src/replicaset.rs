@@ -18,10 +18,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// How old a VMI that failed must be before another takes its place.
+/// Minimum age of a failed VMI before another takes its place.
 const EARLY: SignedDuration = SignedDuration::from_secs(10);
 
-/// What is to be done for a replica set.
+/// Plan for a replica set.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(set) = world.replica_sets.get(namespace, name) else { return plan };

@@ -1,18 +1,20 @@
-//! What worker pods say of their work: each that runs is asked once a second, by its own address; one that says nothing new for a
-//! minute, as an upload that nobody sends, and one that shows a disk to a clone, less often.
+//! Reports of worker pods. Each running worker is asked once a second, at its own address. Workers without
+//! news for a minute (an upload without a client) and source pods of clones are asked less often.
 //!
 //! ```text
 //!  World: worker pods that run ──follow──► a task each ──GET /v1/report──► pod:8443
 //!                                             └──► Told ──► the loop: World::reports
 //! ```
 //!
-//! **Guarantees.** A worker that is silent, or says too much, holds up nobody: each request has a time limit, each answer a size
-//! limit, and only that task waits. That one has been silent for [`SILENT`] is told, with the time since when.
-//! **Assumptions.** Whoever answers at a pod's address is somebody of the tenant's: the certificate of an import is the worker's
-//! own, made when it began, and proves nothing. So nothing is sent that is secret, and what is read becomes words and numbers of
-//! the DataVolume or the PVC alone. An upload is over when its report says so; therefore whoever reports of an upload has to show
-//! the certificate that was made for its pod, whose key is in the tenant's namespace: another pod that has got the address
-//! meanwhile is not believed.
+//! **Guarantees.** A worker that is silent, or sends too much, delays only its own task: each request has a
+//! time limit, and each answer a size limit. A worker that was silent for [`SILENT`] is reported as such,
+//! with the time.
+//! **Assumptions.** The server at a pod's address belongs to the tenant. The certificate of an import is
+//! created by the worker itself when it begins, and proves nothing. So no secret is sent, and the report sets
+//! only reasons, messages and numbers of the DataVolume or the PVC. An upload is complete when its report
+//! says so. Therefore the sender of an upload's report has to present the certificate that was created for
+//! its pod, whose key is in the tenant's namespace. Another pod that has got the address meanwhile is not
+//! accepted.
 
 use crate::certificates::uploads;
 use api::datavolume::Phase;
@@ -57,21 +59,21 @@ const SILENT: Duration = Duration::from_secs(30);
 /// Reports that are not looked at yet.
 const WAITING: usize = 256;
 
-/// What is heard of a pod, by its key and its uid.
+/// Report about a pod, by its key and its uid.
 pub(crate) type Told = (Key, String, Heard);
 
-/// What is heard of a worker.
+/// State of a worker by its reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Heard {
-    /// It reports.
+    /// The last report.
     Says(Report),
-    /// It has not answered since.
+    /// Time since which it has not answered.
     Silent(Timestamp),
 }
 
 /// The tasks that ask.
 pub(crate) struct Reports {
-    /// For imports.
+    /// Connector for imports, which accepts any certificate.
     whoever: TlsConnector,
     provider: Arc<CryptoProvider>,
     to: mpsc::Sender<Told>,
@@ -80,7 +82,7 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Nobody is asked yet; the receiver gets what is told.
+    /// Reports without tasks. The receiver gets the reports of all workers.
     pub(crate) fn new() -> Result<(Reports, mpsc::Receiver<Told>), rustls::Error> {
         let (to, told) = mpsc::channel(WAITING);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -116,14 +118,14 @@ impl Reports {
         }
     }
 
-    /// Who has to answer at this address; nobody, while it is not known by whom an upload pod's certificate is signed.
+    /// Expected server at this address. `None` while the authority of an upload pod's certificate is unknown.
     fn who(&self, world: &World, key: &Key, address: SocketAddr, work: Work, now: Timestamp) -> Option<Who> {
         if work != Work::Upload {
             return Some(Who { connector: self.whoever.clone(), name: ServerName::from(address.ip()) });
         }
         let mut roots = RootCertStore::empty();
         for der in uploads::servers(world, now) {
-            // One that makes no sense signs nothing.
+            // A certificate that cannot be parsed is skipped, since it verifies nothing.
             let _ = roots.add(der);
         }
         if roots.is_empty() {
@@ -139,8 +141,8 @@ impl Reports {
     }
 }
 
-/// A worker pod that runs for a DataVolume, or for a PVC without one, which is being filled, and where it answers. Nobody else is
-/// asked, whatever its labels are.
+/// Work and address of a running worker pod of a DataVolume, or of a PVC without one, that is being filled.
+/// Other pods are not asked, regardless of their labels.
 fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
     let owner = owner::controller(&pod.meta)?;
     let namespace = pod.meta.namespace.as_deref()?;
@@ -176,18 +178,18 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
     (is_its && is_filled && runs).then(at)
 }
 
-/// How it is known who answers.
+/// Server to expect: TLS settings and name.
 struct Who {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
 
-/// How often a pod is asked that says something new each time.
+/// Interval of requests to a pod that reports news each time.
 fn pace(work: Work) -> Duration {
     if work == Work::Serve { OF_SOURCES } else { PACE }
 }
 
-/// Asks one pod until nobody wants to know.
+/// Asks one pod until the receiver is closed.
 async fn ask(
     who: Who,
     (address, pace): (SocketAddr, Duration),
@@ -262,7 +264,7 @@ async fn connect(who: &Who, address: SocketAddr) -> Result<Connection, Why> {
     Ok(sender)
 }
 
-/// Whoever answers: see the assumptions above.
+/// Accepts any certificate: see the assumptions above.
 #[derive(Debug)]
 struct Whoever(Arc<CryptoProvider>);
 

@@ -40,7 +40,7 @@ fn touched(step: &Step) -> Vec<Key> {
     }
 }
 
-/// What it takes to do a step. (One that makes what is there already reads it.)
+/// Rights that a step needs. (A creation of an object that exists already reads it.)
 pub(crate) fn needs(step: &Step) -> Vec<Right> {
     let all = |kind: Kind, verbs: &[&'static str]| -> Vec<Right> {
         verbs.iter().map(|verb| (kind, None, *verb)).collect()

@@ -36,26 +36,26 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::{self, JoinSet};
 
-/// How long is decided at a stretch, before the next events are looked at and others have their turn.
+/// Longest time of uninterrupted decisions, before the next events are handled and other tasks run.
 const STRETCH: std::time::Duration = std::time::Duration::from_millis(50);
 /// Events that are looked at, before something is decided.
 const EVENTS: usize = 256;
-/// How often the loop comes round where nothing happens.
+/// Interval of the loop without events.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Plans that are carried out at once.
 const AT_ONCE: usize = 16;
-/// What is seen and not yet looked at.
+/// Capacity of the channel of watch events.
 const WAITING: usize = 1024;
 /// Pauses after failures, in milliseconds: the first and the longest.
 const PAUSE: (i64, i64) = (200, 30_000);
 /// Uids that are kept of objects that went: far more than go while one request is answered.
 const REMOVED: usize = 4096;
 
-/// What the loop knows beside the World. It has no clock and no client: histories drive it as the loop does.
+/// State of the loop beside the World. It has no clock and no client: histories drive it as the loop does.
 #[derive(Default)]
 pub(crate) struct ControlLoop {
     pub(crate) world: World,
-    /// What has been listed: a kind, or the one object of a name.
+    /// Completed lists: a kind, or the one object of a name.
     listed: BTreeSet<(Kind, Option<String>)>,
     dirty: FairQueue,
     pub(crate) delayed: DelayQueue,
@@ -72,11 +72,11 @@ pub(crate) struct ControlLoop {
     broken: u64,
 }
 
-/// What a turn has given.
+/// Result of a turn.
 enum Turn {
-    /// Nothing waits that is not busy.
+    /// No key waits, or all waiting keys are busy.
     Idle,
-    /// Nothing is to be done for a key.
+    /// The plan for a key is empty.
     Empty,
     Plan(Key, Plan),
 }
@@ -135,7 +135,7 @@ pub(crate) async fn run(
                 }
             },
             Some(tell) = asked.recv() => {
-                // Whoever asked may be gone.
+                // The receiver of the answer may be gone.
                 let running = || began.values().map(|(_, began)| began.elapsed().as_secs_f64());
                 let (longest, unfinished) = (running().fold(0.0, f64::max), running().sum());
                 let work = Work { longest, unfinished, ..control.work() };
@@ -180,8 +180,8 @@ pub(crate) async fn run(
     }
 }
 
-/// Why the program ends where the history of the cluster went back: its picture of each kind would be of another time, and what it
-/// remembers of deleted objects is wrong.
+/// Error that ends the program when the history of the cluster went back: its cache would mix two times, and
+/// its record of deleted objects is wrong.
 fn exchanged(why: &str) -> Error {
     let what = format!(
         "virt-controller begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
@@ -194,7 +194,7 @@ impl ControlLoop {
         ControlLoop { world: World::of(facts), ..ControlLoop::default() }
     }
 
-    /// So many lists have come.
+    /// True if this number of lists is complete.
     pub(crate) fn has_listed_all(&self, count: usize) -> bool {
         self.listed.len() >= count
     }
@@ -324,7 +324,7 @@ impl ControlLoop {
         self.dirty.extend(self.world.touched(key));
     }
 
-    /// Something has failed for an object, or does so no more: it is decided on again, and so is the one that says it.
+    /// Queues an object whose failure began or ended, and the object that reports it.
     fn say_of(&mut self, key: &Key) {
         self.dirty.insert(key.clone());
         if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) {
@@ -373,8 +373,8 @@ impl ControlLoop {
             match (waits, plan.steps.iter().any(tries)) {
                 // Whatever a reconciler forgets: what has failed is not tried again before its time.
                 (Some(_), true) => return Turn::Empty,
-                // Its time has come, and nothing of it is to be done: it was done all the same (only the answer was
-                // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
+                // The retry is due, and the plan is empty: the change was made after all (only the answer was
+                // lost), was made by another client, or is not needed any more. The failure is cleared.
                 (None, false) => {
                     self.world.failures.remove(&key);
                     self.say_of(&key);
@@ -387,8 +387,8 @@ impl ControlLoop {
             self.world.busy.insert(key.clone());
             return Turn::Plan(key, plan);
         }
-        // There is nothing left to fail. A PVC without a DataVolume is decided on under the key of one, whose end nobody tells:
-        // what is counted of such keys would stay for ever.
+        // A PVC without a DataVolume is decided on under the key of a DataVolume that does not exist, so no
+        // deletion event would clean up the counts of such keys. This is the place to do it.
         if failure.is_none() {
             self.failed.remove(&key);
         }
@@ -451,7 +451,7 @@ impl ControlLoop {
         let tells = matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance);
         let about = about.filter(|about| tells || matches!(about, Attempt::Make(_)));
         match (error.kind(), about) {
-            // Somebody was quicker; the next picture tells how it is.
+            // Another client changed the object first; its new state arrives with the next event.
             (ErrorKind::Conflict | ErrorKind::Gone, _) => tracing::debug!("{}", error.chain()),
             (_, Some(about)) => {
                 tracing::warn!("{}", error.chain());

@@ -33,19 +33,19 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What one watcher has not heard yet, each kind in its order.
+/// Pending messages of a watcher, by kind and in order.
 pub(crate) type News = BTreeMap<Kind, VecDeque<WatchMessage>>;
 
 pub(crate) struct Sim {
     /// The picture that is always right.
     pub(crate) world: World,
     pub(crate) objects: BTreeMap<Key, Value>,
-    /// What people were told: words and sentences.
+    /// Reasons and messages of all events.
     pub(crate) told: Vec<(String, String)>,
     /// Requests of controllers that changed something.
     pub(crate) writes: usize,
     pub(crate) now: Timestamp,
-    /// What it took to do all this.
+    /// Rights that all steps needed.
     pub(crate) used: BTreeSet<Right>,
     pub(crate) watchers: BTreeMap<usize, News>,
     pub(crate) wire: door::Wire,
@@ -69,7 +69,7 @@ impl Sim {
         sim
     }
 
-    /// One in which nobody has said anything yet.
+    /// Empty cluster without a KubeVirt object.
     pub(crate) fn bare() -> Sim {
         let facts = ClusterFacts {
             namespace: "kubevirt".into(),
@@ -131,7 +131,7 @@ impl Sim {
         key
     }
 
-    /// What must never be written.
+    /// Checks that a write is permitted.
     fn judge(&self, key: &Key, new: &Value) {
         let old = self.objects.get(key);
         if let (Kind::VirtualMachineInstance, Some(old)) = (key.kind, old) {
@@ -141,7 +141,7 @@ impl Sim {
         }
         if let (Kind::Pod, None) = (key.kind, old) {
             let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0].clone();
-            // One that came when its VMI was gone is handed to no node's virt-handler, and goes.
+            // A pod that was created after its VMI was gone is not handed to a node, and is deleted.
             let is_somebodys = |pod: &Value| {
                 let key = Key::new(
                     Kind::VirtualMachineInstance,
@@ -187,7 +187,7 @@ impl Sim {
         }
     }
 
-    /// Takes away what is deleted and held by nobody, and what belonged to it.
+    /// Removes a deleted object without finalizers, and the objects that it owns.
     fn collect(&mut self, key: &Key) {
         let Some(object) = self.objects.get(key) else { return };
         let held = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
@@ -239,7 +239,7 @@ impl Sim {
         }
     }
 
-    /// One round over everything. How much was written.
+    /// Decides on every object once. Returns the number of writes.
     pub(crate) fn round(&mut self) -> usize {
         let before = self.writes;
         for key in self.objects.keys().cloned().collect::<Vec<_>>() {
@@ -345,7 +345,8 @@ impl Sim {
     }
 }
 
-/// What a generation counts: the spec, and of a kind whose status has no path of its own, that too.
+/// True if the generation changes: with the spec, and for a kind without a status subresource with the status
+/// too.
 fn is_another(kind: Kind, old: &Value, new: &Value) -> bool {
     old["spec"] != new["spec"] || has_one_path(kind) && old["status"] != new["status"]
 }
@@ -394,7 +395,7 @@ pub(crate) fn vm(name: &str, strategy: &str) -> Value {
     })
 }
 
-/// So many VMIs of one template.
+/// Replica set with this number of VMIs.
 pub(crate) fn replica_set(name: &str, replicas: u8) -> Value {
     json!({
         "metadata": {"namespace": "n", "name": name},
