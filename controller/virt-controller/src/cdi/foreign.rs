@@ -21,7 +21,8 @@ pub(crate) fn other_operator(world: &World) -> Option<String> {
     if let Some(service) = service.filter(|service| service["name"] == SERVICE) {
         let namespace = service["namespace"].as_str().unwrap_or_default();
         return Some(format!(
-            "another CDI works in this cluster, to whose service {namespace}/{SERVICE} the APIService {UPLOADS} leads"
+            "another CDI operator works in this cluster: the APIService {UPLOADS} points to its service \
+             {namespace}/{SERVICE}"
         ));
     }
     let held = world.cdis.all().find(|object| object.meta.finalizers.iter().any(|name| name == FINALIZER))?;

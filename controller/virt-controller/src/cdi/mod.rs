@@ -61,7 +61,8 @@ pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
     }
     let is_gone = world.cdis.all().next().is_some() || removal::note(world).is_some();
     is_gone.then(|| {
-        let what = "the CDI object was deleted: no disk is filled, and no clone is served, until one is made";
+        let what = "the CDI object was deleted: no disk is filled, and no clone is served, until a CDI object is \
+                    created";
         ("CDIRemoved", what.to_owned())
     })
 }
@@ -175,7 +176,7 @@ fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
 /// Status of a second CDI object, which is not used.
 fn say_unwanted(next: &mut Value, first: &Plain, now: Timestamp) {
     let first = first.meta.name.as_deref().unwrap_or_default();
-    let message = format!("CDI {first} is in use, and a cluster has one; delete this one");
+    let message = format!("CDI {first} is in use, and a cluster has only one CDI object: delete this one");
     next["status"]["phase"] = json!("Error");
     let says = [("Available", "False"), ("Progressing", "False"), ("Degraded", "True")];
     say(next, &says.map(|(kind, value)| (kind, value, "UnwantedCDI", &*message)), now);

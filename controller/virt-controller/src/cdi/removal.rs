@@ -97,7 +97,8 @@ pub(super) fn decide(world: &World, object: &Plain, now: Timestamp) -> Plan {
                 "apiVersion": Kind::ConfigMap.api_version(),
                 "kind": Kind::ConfigMap.name(),
                 "metadata": {"namespace": namespace, "name": CDI_REMOVED, "labels": {label: value}},
-                "data": {"why": "CDI was deleted; whoever makes a CDI object wants it again, and this goes"},
+                "data": {"why": "The CDI object was deleted. To fill disks again, create a CDI object; this \
+                                 ConfigMap is then deleted"},
             });
             plan.create(Key::new(Kind::ConfigMap, namespace, CDI_REMOVED), object);
         }

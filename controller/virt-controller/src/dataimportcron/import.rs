@@ -114,7 +114,9 @@ pub(super) fn import(input: &CronReconcile<'_>, polled: &PollOutcome) -> ImportO
             let current_import = Some(import_status(&name, digest));
             ImportOutcome { current_import, ..ImportOutcome::default() }.and(follow(&step, volume, &name))
         }
-        Some(_) => step.waits(OUTDATED, &format!("DataVolume {name} is being deleted, and then made anew")),
+        Some(_) => {
+            step.waits(OUTDATED, &format!("DataVolume {name} is being deleted, and is then created again"))
+        }
         None => begin(&step, &name, digest),
     })
 }
@@ -147,7 +149,7 @@ fn begin(step: &Import<'_, '_>, name: &str, digest: &str) -> ImportOutcome {
         None => ImportOutcome::default(),
     };
     if let Some(other) = input.imports.unfinished() {
-        let message = "Source digest updated since last import; the import that goes on ends first";
+        let message = "Source digest updated since last import; the running import is completed first";
         return outcome.and(progress(&phase(other))).and(step.up_to_date("False", OUTDATED, message).0);
     }
     let current_import = Some(import_status(name, digest));
@@ -173,7 +175,7 @@ fn follow(step: &Import<'_, '_>, volume: &DataVolume, name: &str) -> ImportOutco
             .and(step.up_to_date("True", UP_TO_DATE, "Latest import is up to date").0),
         Phase::Failed => {
             let why = imports::why_failed(volume);
-            let message = format!("DataVolume {name} failed: {why}; delete it, and the import is made anew");
+            let message = format!("DataVolume {name} failed: {why}; delete it to start the import again");
             let (failed, is_news) = step.up_to_date("False", OUTDATED, &message);
             let outcome = ImportOutcome::default()
                 .condition(PROGRESSING, "False", Phase::Failed.as_str(), "Import DataVolume phase Failed")
@@ -195,7 +197,7 @@ fn lead_to(step: &Import<'_, '_>, name: &str) -> ImportOutcome {
     let mut after = Plan::default();
     if input.imports.lead_to(input.cron, &pvc, &mut after) {
         let source = &input.cron.spec.managed_data_source;
-        let message = format!("DataSource {source} leads to PVC {name}");
+        let message = format!("DataSource {source} points to PVC {name}");
         after = after.and(input.event(false, "ImportSucceeded", message));
     }
     ImportOutcome { imported: Some(pvc), after, ..ImportOutcome::default() }

@@ -57,15 +57,15 @@ impl<'a> Imports<'a> {
         let managed = &self.cron.spec.managed_data_source;
         if self.source.is_some_and(|source| !is_of(self.cron, &source.metadata)) {
             return Some(format!(
-                "DataSource {managed} is there already, and was not made for this DataImportCron: delete it, or give it the label \
-                 {IMPORT_CRON}={own}"
+                "DataSource {managed} exists already, and was not created for this DataImportCron: delete it, or \
+                 give it the label {IMPORT_CRON}={own}"
             ));
         }
         let stranger = self.world.data_volumes.get(namespace, newest).is_some() && self.get(newest).is_none();
         stranger.then(|| {
             format!(
-                "DataVolume {newest} is there already, and was not made for this DataImportCron: delete it, or choose another \
-                 managedDataSource"
+                "DataVolume {newest} exists already, and was not created for this DataImportCron: delete it, or \
+                 choose another managedDataSource"
             )
         })
     }
@@ -178,7 +178,7 @@ pub(super) fn volume(
 pub(super) fn why_failed(volume: &DataVolume) -> String {
     let mut said = volume.status.iter().flat_map(|status| &status.conditions);
     let ready = said.find(|said| said.r#type == ConditionType::Ready);
-    ready.and_then(|said| said.message.clone()).unwrap_or_else(|| "its conditions do not say why".to_owned())
+    ready.and_then(|said| said.message.clone()).unwrap_or_else(|| "its conditions give no reason".to_owned())
 }
 
 /// Sets the owner of an object that is to be deleted with the DataImportCron.

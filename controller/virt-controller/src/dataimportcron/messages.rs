@@ -29,5 +29,5 @@ pub(super) fn trouble_of(message: &str) -> Option<&str> {
 
 /// The message of a DataVolume that could not be made.
 pub(super) fn not_made(name: &str, failed: &Failure) -> String {
-    format!("DataVolume {name} cannot be made: {}", failed.message)
+    format!("DataVolume {name} cannot be created: {}", failed.message)
 }

@@ -75,7 +75,7 @@ fn poll_pvc(
     let namespace = input.cron.metadata.namespace.as_deref().unwrap_or_default();
     let uid = input.world.pvcs.get(namespace, name).and_then(|claim| claim.meta.uid.clone());
     let found = uid.map(|uid| format!("uid:{uid}")).filter(|found| source::is_digest(found));
-    let trouble = found.is_none().then(|| format!("PVC {name} is not there"));
+    let trouble = found.is_none().then(|| format!("PVC {name} does not exist"));
     let outcome = outcome.trouble(trouble);
     match due.is_some_and(|due| due <= input.now) {
         true => outcome.found(found.as_deref(), input.now),
@@ -130,7 +130,7 @@ fn poll_by_pod(input: &CronReconcile<'_>, outcome: PollOutcome, due: Option<Time
     let failures = input.polled.as_ref().map_or(0, |polled| i64::from(polled.failures));
     let outcome = match input.failure(Kind::Pod) {
         Some(failed) => {
-            let trouble = format!("the poll pod cannot be made: {}", failed.message);
+            let trouble = format!("the poll pod cannot be created: {}", failed.message);
             let outcome = outcome.trouble(Some(trouble));
             if failed.retry > input.now {
                 return outcome.then(again(failed.retry));

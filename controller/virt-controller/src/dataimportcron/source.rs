@@ -15,9 +15,9 @@ use super::messages::{NO_DIGEST, NOT_AUTHORIZED};
 use api::cdi::DataImportCron;
 use api::datavolume::{Http, Registry, Source as Template};
 
-/// The field that names in whose name a PVC of another namespace would be imported.
-const SERVICE_ACCOUNT: &str =
-    "spec.serviceAccountName: nothing of another namespace is imported, in whose name ever; leave it out";
+/// Message about the field for imports from another namespace with the rights of a service account.
+const SERVICE_ACCOUNT: &str = "spec.serviceAccountName: images of another namespace are not imported, whatever the \
+                               service account; remove the field";
 
 /// Source of the image.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
             asked(&s3.url, "s3.url", names_one([&s3.secret_ref, &s3.cert_config_map]))
         }
         Template { pvc: Some(pvc), .. } => Source::Pvc(&pvc.name),
-        _ => refused("", "only registry, http, s3 and pvc have versions that can be told apart"),
+        _ => refused("", "versions can be compared for registry, http, s3 and pvc only"),
     }
 }
 

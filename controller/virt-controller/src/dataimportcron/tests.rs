@@ -365,7 +365,7 @@ fn a_pvc_is_imported_anew_when_it_is_another() {
     let mut sim = Sim::new();
     put(&mut sim, json!({"template": {"spec": {"source": registry}}}));
     assert_eq!(question(&sim.world, "n", "images", sim.now), None);
-    assert!(sim.condition(&cron(), UP_TO_DATE).unwrap().2.ends_with("PVC gold is not there"));
+    assert!(sim.condition(&cron(), UP_TO_DATE).unwrap().2.ends_with("PVC gold does not exist"));
     let gold = json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": {}});
     let gold = sim.put(Kind::PersistentVolumeClaim, gold);
     sim.world.put(

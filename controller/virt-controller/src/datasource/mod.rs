@@ -90,7 +90,10 @@ fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceS
         return Err(because("SelfReference", format!("{field} names the DataSource itself")));
     }
     let Some(other) = world.data_sources.get(own, name) else {
-        return Err(because(NOT_FOUND, format!("{field}: there is no DataSource {name} in this namespace")));
+        return Err(because(
+            NOT_FOUND,
+            format!("{field}: DataSource {name} does not exist in this namespace"),
+        ));
     };
     if other.spec.source.data_source.is_some() {
         let message = format!("{field}: DataSource {name} names another one; name that one instead");
