@@ -132,7 +132,7 @@ pub(super) fn populated(request: &Request<'_>, claim: &PersistentVolumeClaim, ph
         .data_source
         .as_ref()
         .map_or_else(Default::default, |source| (source.kind.clone(), source.name.clone()));
-    let message = format!("the storage makes PVC {name} from the {kind} {source}");
+    let message = format!("the storage creates PVC {name} from the {kind} {source}");
     let outcome = Outcome::default().stands(request, "Pending", &message);
     outcome.enters(phase, false, "CloneInProgress", message)
 }

@@ -54,20 +54,20 @@ pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> R
         Stop::waits(
             DENIED,
             format!(
-                "a PVC of the namespace {namespace} is cloned for whoever may create {plural}/{part} ({group}) there, and \
-                 {why}: delete the DataVolume, and let somebody who has that right make it again"
+                "cloning a PVC of the namespace {namespace} needs the right to create {plural}/{part} ({group}) \
+                 there, and {why}: delete the DataVolume, and let a user who has that right create it again"
             ),
         )
     };
     let made = time(meta.creation_timestamp.as_deref());
     let (Some(made), true) = (made, made.is_some_and(|made| is_asked(request.world, made))) else {
-        return denied("the webhook of virt-api was not there when this DataVolume was made".to_owned());
+        return denied("the webhook of virt-api did not exist when this DataVolume was created".to_owned());
     };
     let Some(token) = meta.annotations.get(CLONE_TOKEN) else {
-        return denied(format!("this DataVolume has no token of virt-api that says so ({CLONE_TOKEN})"));
+        return denied(format!("this DataVolume has no token of virt-api for it ({CLONE_TOKEN})"));
     };
     let Some(keys) = keys(request.world) else {
-        let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) are not there yet";
+        let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) do not exist yet";
         return Stop::waits(DENIED, message);
     };
     match verified(request, Named::Claim, (namespace, name), &keys, token, made) {
@@ -78,7 +78,8 @@ pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> R
                 match leads_to(request.world, source, name) {
                     true => Ok(()),
                     false => denied(format!(
-                        "DataSource {}/{}, which the token of this DataVolume ({CLONE_TOKEN}) is for, does not lead to this PVC",
+                        "DataSource {}/{}, which the token of this DataVolume ({CLONE_TOKEN}) is for, does not point \
+                         to this PVC",
                         source.0, source.1
                     )),
                 }
@@ -175,9 +176,10 @@ fn forgotten() -> Stop {
     Stop::Waits(
         FORGOTTEN,
         format!(
-            "no key of this installation has signed the token of this DataVolume ({CLONE_TOKEN}): keys are exchanged, and the clone \
-             has waited until the one of its time was forgotten. Delete the DataVolume, and let somebody who may create {plural}/{part} \
-             ({group}) in the namespace of its source make it again"
+            "the token of this DataVolume ({CLONE_TOKEN}) was not signed with a current key of this installation: \
+             keys are rotated, and the clone has waited until the key of its token was removed. Delete the \
+             DataVolume, and let a user who may create {plural}/{part} ({group}) in the namespace of its source \
+             create it again"
         ),
     )
 }

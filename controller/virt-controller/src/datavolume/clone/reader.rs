@@ -74,7 +74,7 @@ pub(super) fn is_read(
     let count = request.status.restart_count.unwrap_or(0).max(0).saturating_add(1);
     let until = after_pause(count, request.now);
     let message = format!(
-        "{}, and VMs of the source wait meanwhile; the next source pod is made at {}",
+        "{}, while VMs of the source wait; the next source pod is created at {}",
         awaited.why,
         stamp(until)
     );
@@ -131,8 +131,8 @@ fn awaited(
     if !is_ready && said.is_none_or(|said| said.status != "True") {
         let made: Timestamp = pod.meta.creation_timestamp.as_ref()?.parse().ok()?;
         let why = format!(
-            "the source pod {namespace}/{} was not ready within {} minutes: look why it does not start there (its quota, its nodes, \
-             the worker's image)",
+            "the source pod {namespace}/{} was not ready within {} minutes: find out why it does not start there \
+             (quota, nodes, the worker's image)",
             names::cloner(uid),
             minutes(STARTS)
         );
@@ -151,8 +151,8 @@ fn awaited(
     let since = ended.map_or(ready, |ended| after(ended, SignedDuration::from_secs(worker::PAUSE.1)));
     let sent = request.world.still_since(pod).map(|sent| after(sent.max(ready), STILL_AT_MOST));
     let why = format!(
-        "no importer pod ran within {} minutes after the source pod was ready: look why no pod of this namespace starts (its quota, \
-         its nodes, the worker's image)",
+        "no importer pod ran within {} minutes after the source pod was ready: find out why pods of this namespace \
+         do not start (quota, nodes, the worker's image)",
         minutes(IDLE)
     );
     let until = after(since, IDLE);
@@ -170,8 +170,8 @@ fn still(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<Awaited> {
     let began = || reader.meta.creation_timestamp.as_ref()?.parse().ok();
     let counts = request.world.still_since(reader).or_else(began).unwrap_or(sent).max(sent);
     let why = format!(
-        "the importer pod {} has read nothing from the source pod for {} minutes: look into its log, and at the volume that it \
-         writes to",
+        "the importer pod {} has read nothing from the source pod for {} minutes: check its log, and the volume that \
+         it writes to",
         reader.meta.name.as_deref().unwrap_or_default(),
         minutes(STILL)
     );

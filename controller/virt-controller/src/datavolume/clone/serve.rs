@@ -87,7 +87,7 @@ pub(in super::super) fn serve<'a>(
 ) -> (Served<'a>, Outcome) {
     let unchanged = |served| (served, Outcome::default());
     let Some(source) = cloned.claim else {
-        let message = "there is nothing to be cloned".to_owned();
+        let message = "there is no source to clone".to_owned();
         return unchanged(Served::Waits("Pending".to_owned(), message));
     };
     let name = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
@@ -96,7 +96,7 @@ pub(in super::super) fn serve<'a>(
     };
     if !is_source_pod(found, source, target) {
         let message = format!(
-            "pod {}/{name} is there already, and does not serve this clone: wait until it is gone",
+            "pod {}/{name} exists already, and does not serve this clone: wait until it is gone",
             cloned.namespace
         );
         return unchanged(Served::Waits("ErrStartingPod".to_owned(), message));
@@ -140,7 +140,7 @@ pub(in super::super) fn serve<'a>(
         Worker::Done(_) | Worker::Late(_) => {
             let importer = request.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended());
             let outcome = Outcome::default().deletes(Some(found)).deletes(importer);
-            (waits("DeadlinePassed", "its certificate is made anew"), outcome)
+            (waits("DeadlinePassed", "its certificate is being renewed"), outcome)
         }
     }
 }
@@ -172,7 +172,7 @@ fn begin_to_serve<'a>(
     let span = match certified(request, target) {
         Ok(span) => span,
         Err(outcome) => {
-            let message = "the authorities are not there yet".to_owned();
+            let message = "the authorities do not exist yet".to_owned();
             return (Served::Waits("CertificatesPending".to_owned(), message), outcome);
         }
     };
@@ -187,7 +187,7 @@ fn begin_to_serve<'a>(
     plan.unused(&source.meta);
     plan.create(Key::new(Kind::Pod, &*namespace, name), pod::pod(name, &input));
     let made =
-        || Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being made"));
+        || Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being created"));
     (used.unwrap_or_else(made), Outcome::default().then(plan))
 }
 
@@ -202,9 +202,9 @@ fn had_its_time(request: &Request<'_>, target: &PersistentVolumeClaim, source: &
 /// The message of a clone that [`had_its_time`].
 fn too_long(cloned: &Cloned<'_>, target: &PersistentVolumeClaim) -> String {
     format!(
-        "PVC {} was read for {} hours, as long as a certificate holds, and the device of PVC {} is not whole: a clone goes \
-         on from there only in a file system; clone into a PVC with volumeMode Filesystem, or have the CSI driver clone it \
-         (cloneStrategy: csi-clone in the StorageProfile)",
+        "PVC {} was read for {} hours, as long as a certificate is valid, and the device of PVC {} is not complete: \
+         only a clone into a file system can be continued; clone into a PVC with volumeMode Filesystem, or have the \
+         CSI driver clone it (cloneStrategy: csi-clone in the StorageProfile)",
         cloned.shown(),
         DEVICE.as_hours(),
         claim_name(target)
@@ -256,8 +256,8 @@ fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Optio
     }
     let namespace = source.meta.namespace.as_deref().unwrap_or_default();
     let message = format!(
-        "other clones read PVC {namespace}/{} now, and the namespace {own} has its share of the {PLACES} places: this one begins when \
-         one of them has ended",
+        "other clones read PVC {namespace}/{} now, and the namespace {own} has its share of the {PLACES} source \
+         pods: this clone begins when one of them has ended",
         claim_name(source)
     );
     Some(Stop::Waits("CloneSourceBusy", message))

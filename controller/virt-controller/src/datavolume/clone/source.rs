@@ -162,9 +162,9 @@ fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> 
     let (group, plural, part) = clones::RIGHT;
     claim.and_then(noted).is_none().then(|| {
         format!(
-            "DataSource {home}/{source} is not ready, or who made this DataVolume may not clone what it leads to: when it is ready, \
-             let somebody who may create {plural}/{part} ({group}) in the namespace of its PVC delete the DataVolume and make it \
-             again"
+            "DataSource {home}/{source} is not ready, or the author of this DataVolume may not clone the PVC that it \
+             points to: when it is ready, let a user who may create {plural}/{part} ({group}) in the namespace of \
+             its PVC delete the DataVolume and create it again"
         )
     })
 }
@@ -232,7 +232,11 @@ fn note_anew(request: &Request<'_>, target: &PersistentVolumeClaim, source: &str
     Outcome::default()
         .first(claim_annotations::write(target, &should))
         .deletes(request.world.worker_for(target, Work::Import))
-        .event(false, "CloneSourceChanged", format!("PVC {source} is cloned: the source of before is gone"))
+        .event(
+            false,
+            "CloneSourceChanged",
+            format!("PVC {source} is cloned, because the previous source is gone"),
+        )
 }
 
 /// Bytes of the source may stand in this PVC: an importer pod runs, or has.
@@ -278,7 +282,7 @@ fn ready<'a>(
             true => Stop::never("CloneSourceGone", format!("PVC {shown} was deleted while it was cloned")),
             false => Stop::waits(
                 "CloneSourceNotFound",
-                format!("{CLAIM} {shown}, which is to be cloned, is not there"),
+                format!("{CLAIM} {shown}, which is to be cloned, does not exist"),
             ),
         };
     };
@@ -286,8 +290,7 @@ fn ready<'a>(
         return Stop::never(NOT_SERVED, format!("PVC {shown} would be a clone of itself"));
     }
     if source.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
-        let message =
-            format!("PVC {shown} holds the files of an archive: disks are cloned, and archives are not yet");
+        let message = format!("PVC {shown} holds the files of an archive: only disks can be cloned yet");
         return Stop::never(NOT_SERVED, message);
     }
     if !source.is_bound() {

@@ -41,11 +41,13 @@ impl Way {
     pub(in super::super) fn told(&self) -> String {
         match self {
             Way::Copy(why) if why.is_empty() => {
-                "two pods copy the disk: its StorageProfile says so".to_owned()
+                "two pods copy the disk, as its StorageProfile requests".to_owned()
             }
             Way::Copy(why) => format!("two pods copy the disk, because its storage does not clone it: {why}"),
             Way::Csi => "the CSI driver of its StorageClass clones the volume".to_owned(),
-            Way::Snapshot => "the CSI driver of its StorageClass makes the volume from a snapshot".to_owned(),
+            Way::Snapshot => {
+                "the CSI driver of its StorageClass creates the volume from a snapshot".to_owned()
+            }
         }
     }
 
@@ -129,8 +131,8 @@ fn against(
 pub(super) fn snapshot<'a>(own: &str, namespace: String, name: String) -> Result<Cloned<'a>, Stop> {
     if namespace != own {
         let message = format!(
-            "VolumeSnapshot {namespace}/{name} is of another namespace, and a PVC is made from one of its own only: clone the PVC \
-             that it was taken of"
+            "VolumeSnapshot {namespace}/{name} is in another namespace, and a PVC can be created only from a \
+             VolumeSnapshot of its own: clone the PVC that it was taken of"
         );
         return Stop::never(super::super::NOT_SERVED, message);
     }

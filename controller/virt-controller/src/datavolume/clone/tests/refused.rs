@@ -65,7 +65,7 @@ fn a_token_whose_key_is_forgotten_is_said_to_be_so() {
         sim.settle();
         let (_, reason, message) = said(&sim, "Running");
         assert_eq!(reason, "CloneTokenExpired", "{spec}");
-        assert!(message.contains("keys are exchanged") && message.contains("make it again"), "{message}");
+        assert!(message.contains("keys are rotated") && message.contains("create it again"), "{message}");
         source(&mut sim, S);
         sim.settle();
         assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty(), "{spec}");
@@ -129,7 +129,7 @@ fn a_pvc_that_says_another_source_than_its_data_source_is_not_served() {
     sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "s/secret"}}}));
     bound(&mut sim);
     assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
-    assert!(said(&sim, "Running").2.contains("does not lead to this PVC"), "{:?}", said(&sim, "Running"));
+    assert!(said(&sim, "Running").2.contains("does not point to this PVC"), "{:?}", said(&sim, "Running"));
     assert!(left(&sim).is_empty());
     sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "s/golden"}}}));
     sim.settle();
@@ -180,7 +180,7 @@ fn a_token_counts_only_where_the_webhook_was_asked() {
         let plan = crate::decide(&sim.world, &disk(), sim.now);
         sim.apply(plan);
         assert_eq!(said(&sim, "Running").1, "CloneNotPermitted", "{since:?}");
-        assert!(said(&sim, "Running").2.contains("webhook of virt-api was not there"), "{since:?}");
+        assert!(said(&sim, "Running").2.contains("webhook of virt-api did not exist"), "{since:?}");
     }
 }
 
@@ -204,7 +204,7 @@ fn a_token_from_the_time_of_another_cdi_counts_for_nothing() {
     sim.settle();
     assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
     assert!(
-        said(&sim, "Running").2.contains("webhook of virt-api was not there"),
+        said(&sim, "Running").2.contains("webhook of virt-api did not exist"),
         "{:?}",
         said(&sim, "Running")
     );

@@ -185,5 +185,5 @@ fn a_snapshot_is_restored_where_there_is_a_class_for_it() {
     sim.put(Kind::DataVolume, of(S));
     sim.settle();
     assert_eq!(phase(&sim), "Failed");
-    assert!(said(&sim, "Running").2.contains("of another namespace"), "{:?}", said(&sim, "Running"));
+    assert!(said(&sim, "Running").2.contains("in another namespace"), "{:?}", said(&sim, "Running"));
 }
