@@ -64,7 +64,7 @@ fn a_disk_that_comes_back_is_not_fetched_again() {
     drop(server);
     space.apply(&manifest);
     phase(&space, "kept", "Succeeded");
-    assert!(message(&space, "kept", "Running").contains("is taken as it is"));
+    assert!(message(&space, "kept", "Running").contains("is adopted as it is"));
     assert_ne!(uid(&space, "dv/kept"), volume);
     assert_eq!(uid(&space, "pvc/kept"), claim);
     assert_eq!(space.get("pvc/kept", ".metadata.ownerReferences[0].uid"), uid(&space, "dv/kept"));

@@ -151,7 +151,7 @@ pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> O
     first.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
     // A deletion of the DataVolume before this step was not meant for the PVC.
     first.present(Kind::DataVolume, meta);
-    let message = format!("PVC {} is taken as it is: {why}", claim_name(claim));
+    let message = format!("PVC {} is adopted as it is: {why}", claim_name(claim));
     let outcome = Outcome::default().first(first).bound(claim).complete(&message);
     Some(outcome.enters(Phase::Succeeded, false, "ClaimAdopted", message))
 }
@@ -162,8 +162,8 @@ pub(super) fn awaits_claim(request: &Request<'_>) -> Option<Outcome> {
         return None;
     }
     let message = format!(
-        "PVC {} is not there yet: by the annotation {PRE_POPULATED} it comes from elsewhere with its content, and \
-         none is made",
+        "PVC {} does not exist yet, and is not created, because the annotation {PRE_POPULATED} says that it is \
+         provided with its content",
         request.name()
     );
     let outcome = Outcome::default().not_found().waits("Pending", &message);

@@ -185,7 +185,7 @@ fn as_it_stands<'a>(
     let overhead = overhead.or_that_of(world, spec.storage_class_name.as_deref());
     let disk = (!spec.is_block()).then(|| overhead.disk_in(bytes));
     if disk.is_some_and(|disk| disk < LEAST) {
-        return Err(format!("a PVC of {bytes} bytes has no room for a disk of 1 MiB"));
+        return Err(format!("a PVC of {bytes} bytes is too small for a disk of 1 MiB"));
     }
     Ok(RequestedClaim { spec, class, disk, grows: None })
 }

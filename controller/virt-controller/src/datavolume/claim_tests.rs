@@ -281,7 +281,11 @@ fn a_disk_that_a_backup_brings_back_is_whole() {
             sim.put(Kind::DataVolume, volume.clone());
             sim.settle();
             assert!(!sim.objects.contains_key(&claim()), "none is made");
-            assert!(said(&sim, "Running").2.contains("comes from elsewhere"), "{:?}", said(&sim, "Running"));
+            assert!(
+                said(&sim, "Running").2.contains("is provided with its content"),
+                "{:?}",
+                said(&sim, "Running")
+            );
         }
         sim.put(Kind::PersistentVolumeClaim, restored(&saved_claim, json!({"phase": "Pending"})));
         if claim_first {
@@ -367,7 +371,7 @@ fn a_pvc_grows_to_the_image_once_and_the_import_goes_on() {
     // The image is another meanwhile.
     is_too_small(&mut sim, 5 << 30);
     assert_eq!((phase(&sim).as_str(), asked(&sim)), ("Failed", grown));
-    assert!(said(&sim, "Running").2.ends_with("; the PVC was made larger once already"));
+    assert!(said(&sim, "Running").2.ends_with("; the PVC was expanded once already"));
     assert_eq!(sim.reasons().iter().filter(|reason| *reason == "ExpansionInProgress").count(), 1);
 }
 
@@ -381,11 +385,11 @@ fn a_pvc_does_not_grow_where_it_may_not_and_it_is_said_why() {
     limited["spec"]["storage"]["resources"]["limits"] = json!({"storage": "2Gi"});
     for (object, may_grow, required, why) in [
         (volume(json!({})), false, 3 << 30, "; the StorageClass fast has no allowVolumeExpansion"),
-        (as_it_stands, true, 3 << 30, "; a PVC of spec.pvc is taken as it stands"),
+        (as_it_stands, true, 3 << 30, "; a PVC of spec.pvc is not expanded"),
         (limited, true, 3 << 30, "; spec.storage.resources.limits.storage permits 2Gi"),
-        (volume(json!({})), true, u64::MAX, "; no PVC is that large"),
+        (volume(json!({})), true, u64::MAX, "; a PVC cannot be that large"),
         // Whoever says so says it to have the pod made anew.
-        (volume(json!({})), true, 5, "; the PVC asks for"),
+        (volume(json!({})), true, 5, "; the PVC requests"),
     ] {
         let mut sim = importing(object, may_grow);
         let before = asked(&sim);

@@ -42,7 +42,7 @@ pub(super) fn populated(
     let waits = requested.class.is_some_and(|class| class.waits_for_consumer)
         && !request.meta().annotations.contains_key(AT_ONCE);
     if waits {
-        message = format!("{message}; its volume is made where the first pod that uses it runs");
+        message = format!("{message}; its volume is created on the node of the first pod that uses it");
     }
     let phase = if waits { Phase::PendingPopulation } else { Phase::Pending };
     let outcome = Outcome::default().waits("Pending", &message).enters(phase, false, "Pending", message);

@@ -31,9 +31,9 @@ const OOM: &str = "OOMKilled";
 /// Pods that broke off before one that was killed for want of memory, after which no other one is made.
 const HOPELESS: i64 = 9;
 /// The message of a disk that may be incomplete, since its source gave it no length.
-const LENGTH_UNKNOWN: &str = "the server said neither how long the disk is nor where it ends, and there is no checksum: if the \
-     connection was lost early, the disk is too short and nothing tells; set spec.source.http.checksum, or use a server that sends \
-     Content-Length";
+const LENGTH_UNKNOWN: &str = "the server sent neither the length of the disk nor an end mark, and there is no \
+                              checksum: if the connection was lost early, the disk is too short, which cannot be \
+                              detected; set spec.source.http.checksum, or use a server that sends Content-Length";
 
 /// The input of the steps that fill a PVC of a request.
 pub(super) struct Target<'t, 'a> {
@@ -67,8 +67,8 @@ pub(super) fn fill(target: &Target<'_, '_>) -> Outcome {
         Worker::Broke(reason, message, _) if is_hopeless(request, pod, &reason) => {
             let count = pod.map(worker::attempt).unwrap_or(0).saturating_add(1);
             let message = format!(
-                "the importer pod was killed for want of memory, and {count} pods ended before their work did: the memory limit \
-                 is {}, and the image wants more ({message})",
+                "the importer pod was killed because it reached its memory limit, and {count} pods ended before \
+                 their work was done: the limit is {}, and the image needs more ({message})",
                 super::base_pod::MEMORY
             );
             note_import(request, claim, "Failed").fails(request, &reason, &message)
@@ -95,7 +95,7 @@ fn waits_for_pod(target: &Target<'_, '_>, pod: Option<&Pod>, reason: &str, messa
     let stuck = pod.filter(|_| request.work == Work::Upload);
     let stuck = stuck.and_then(|pod| upload::stuck(request.world, pod));
     let message = match stuck {
-        Some(_) => format!("{message}: somebody has deleted it, and another pod begins with a new one"),
+        Some(_) => format!("{message}: it was deleted, and another pod begins with a new one"),
         None => message,
     };
     let outcome = Outcome::default().stands(request, reason, &message).and(scheduled(request, claim));
@@ -145,7 +145,8 @@ fn imports(
         && let Ok(told) = Told::of(&request.volume, request.world)
         && !told.is_known_to(pod)
     {
-        let message = "what is set for registries, or for the proxy, has changed: another pod takes the place of this one";
+        let message =
+            "the settings of registries or of the proxy have changed: another pod replaces this one";
         return Outcome::default()
             .stands(request, "Restarting", message)
             .and(scheduled(request, claim))
@@ -320,7 +321,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
     let failed = refused_pod(request);
     let mut outcome = Outcome::default();
     if let Some(failed) = failed {
-        let what = format!("the {} cannot be made: {}", request.terms().pod, failed.message);
+        let what = format!("the {} cannot be created: {}", request.terms().pod, failed.message);
         outcome = cannot_start(request, &with_advice(what));
         if failed.retry > request.now {
             return outcome.again(failed.retry);
@@ -358,7 +359,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
     };
     // An earlier refusal is reported until a try succeeds.
     if failed.is_none() {
-        outcome = outcome.stands(request, "Pending", &format!("pod {pod_name} is being made"));
+        outcome = outcome.stands(request, "Pending", &format!("pod {pod_name} is being created"));
     }
     let reach = span.map(|span| upload::reach(claim, &span, &request.world.facts.namespace));
     let mut create = Plan::default();
@@ -370,14 +371,14 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
 fn is_read(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone::Stop> {
     let message = if let Some(pod) = request.world.cloner_of(claim) {
         format!(
-            "pod {} reads PVC {} for a clone: nothing is written to the PVC meanwhile",
+            "pod {} reads PVC {} for a clone: the PVC is not written until it has ended",
             pod.meta.name.as_deref().unwrap_or_default(),
             claim_name(claim)
         )
     } else {
         let clone = request.world.copied_into(claim)?;
         format!(
-            "the storage clones PVC {} into PVC {}: nothing is written to the PVC meanwhile",
+            "the storage clones PVC {} into PVC {}: the source is not written until it has ended",
             claim_name(claim),
             claim_name(clone)
         )
@@ -387,7 +388,7 @@ fn is_read(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<clone
 
 /// A VMI uses the disk.
 fn in_use(request: &Request<'_>, claim: &PersistentVolumeClaim, vmi: &str) -> Outcome {
-    let message = format!("VMI {vmi} uses PVC {}: nothing is written to it", claim_name(claim));
+    let message = format!("VMI {vmi} uses PVC {}: it is not written", claim_name(claim));
     let outcome = Outcome::default().waits("CloneSourceInUse", &message);
     // The end of a launcher pod does not touch this key.
     let next = request.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok();
@@ -433,8 +434,9 @@ fn unbound(target: &Target<'_, '_>, is_wanted: bool) -> Option<Outcome> {
         (true, true) => None,
         (true, false) => {
             let whose = if request.is_standalone() { "PVC" } else { "DataVolume" };
-            let message =
-                format!("PVC {name} is made when a VM uses it; {AT_ONCE} on the {whose} makes it at once");
+            let message = format!(
+                "PVC {name} is created when a VM uses it; {AT_ONCE} on the {whose} creates it at once"
+            );
             let outcome = Outcome::default().waits(WAITS, &message);
             Some(outcome.enters(Phase::WaitForFirstConsumer, false, WAITS, message))
         }
@@ -508,8 +510,8 @@ fn with_advice(refusal: String) -> String {
     let wants_more = ["must specify", "no limit is specified", "no request is specified"];
     match wants_more.iter().any(|words| refusal.contains(words)) {
         true => format!(
-            "{refusal}; the administrator says what worker pods request, and their limits, in spec.podResourceRequirements of the \
-             CDIConfig config, or a LimitRange of the namespace does"
+            "{refusal}; the administrator can set requests and limits of worker pods in spec.podResourceRequirements \
+             of the CDIConfig config, or in a LimitRange of the namespace"
         ),
         false => refusal,
     }
@@ -522,7 +524,7 @@ fn why_unbound(wanted: &RequestedClaim<'_>, name: &str) -> String {
             "PVC {name} waits for a volume: it names no StorageClass, and the cluster has no default one"
         ),
         (None, Some(class)) if !class.is_empty() => {
-            format!("PVC {name} waits for a volume: there is no StorageClass {class}")
+            format!("PVC {name} waits for a volume: StorageClass {class} does not exist")
         }
         (Some(class), _) => format!(
             "PVC {name} waits for a volume of the StorageClass {} ({})",

@@ -52,7 +52,7 @@ pub(super) fn grows(
     let bytes = match grown_for {
         None => Some(may_grow_to(target, required)?),
         Some(one) if one == uid => None,
-        Some(_) => return Err(Some("the PVC was made larger once already".to_owned())),
+        Some(_) => return Err(Some("the PVC was expanded once already".to_owned())),
     };
     let name = claim_name(claim);
     if let Some(failed) = request.world.failures.get(&request.key())
@@ -60,7 +60,7 @@ pub(super) fn grows(
         && failed.retry > request.now
     {
         let reason = super::claim_refused(&failed.message);
-        let message = format!("PVC {name} cannot be made larger: {}", failed.message);
+        let message = format!("PVC {name} cannot be expanded: {}", failed.message);
         let outcome = Outcome::default().waits(reason, &message).again(failed.retry);
         return Ok(outcome.enters(Phase::ExpansionInProgress, true, reason, message));
     }
@@ -72,7 +72,7 @@ pub(super) fn grows(
         should["metadata"] = json!({"annotations": {GROWN_FOR: uid}});
         expand.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
     }
-    let message = format!("PVC {name} is made larger, for a disk of {required} bytes");
+    let message = format!("PVC {name} is expanded, for a disk of {required} bytes");
     let outcome = Outcome::default()
         // Before the pod is deleted: the next pod would find the PVC too small again.
         .first(expand)
@@ -87,7 +87,8 @@ pub(super) fn grows(
 fn may_grow_to(target: &Target<'_, '_>, required: u64) -> Result<u64, Option<String>> {
     let Target { request, claim, requested, .. } = *target;
     let Some(storage) = &request.volume.spec.storage else {
-        let why = "a PVC of spec.pvc is taken as it stands; one of spec.storage is made larger where its StorageClass can";
+        let why =
+            "a PVC of spec.pvc is not expanded; a PVC of spec.storage is, if its StorageClass allows it";
         return Err(Some(why.to_owned()));
     };
     let class = requested.class.ok_or_else(|| Some("the PVC has no StorageClass".to_owned()))?;
@@ -101,7 +102,7 @@ fn may_grow_to(target: &Target<'_, '_>, required: u64) -> Result<u64, Option<Str
     };
     // A quantity is a signed number.
     let bytes = bytes.filter(|&bytes| bytes <= i64::MAX.unsigned_abs());
-    let bytes = bytes.ok_or_else(|| Some("no PVC is that large".to_owned()))?;
+    let bytes = bytes.ok_or_else(|| Some("a PVC cannot be that large".to_owned()))?;
     let limit = storage.resources.as_ref().and_then(|resources| resources.limits.get("storage"));
     if let Some(limit) = limit.filter(|limit| limit.bytes().is_none_or(|limit| limit < bytes)) {
         let limit = limit.as_str();
@@ -109,13 +110,13 @@ fn may_grow_to(target: &Target<'_, '_>, required: u64) -> Result<u64, Option<Str
     }
     let asked = claim.spec.storage().and_then(Quantity::bytes).unwrap_or(0);
     if bytes <= asked {
-        return Err(Some(format!("the PVC asks for {asked} bytes already")));
+        return Err(Some(format!("the PVC requests {asked} bytes already")));
     }
     if limit.is_none() && bytes > asked.saturating_mul(TIMES) {
         return Err(Some(format!(
-            "a PVC of {asked} bytes is not made {TIMES} times as large without being told, and it would need {bytes} bytes: if the \
-             image is to be trusted, make the DataVolume anew with spec.storage.resources.limits.storage: \"{bytes}\", or ask for \
-             that size"
+            "a PVC of {asked} bytes is not expanded to more than {TIMES} times its size by default, and the disk \
+             needs {bytes} bytes: if you trust the image, create the DataVolume again with \
+             spec.storage.resources.limits.storage: \"{bytes}\", or request that size"
         )));
     }
     Ok(bytes)

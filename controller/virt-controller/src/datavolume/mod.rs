@@ -228,13 +228,13 @@ fn not_valid(why: &str) -> Outcome {
 fn occupied(claim: &PersistentVolumeClaim) -> Outcome {
     let name = claim_name(claim);
     let mut why = format!(
-        "PVC {name} is there already, and not made for this DataVolume: delete the PVC or choose another name"
+        "PVC {name} exists already, and was not created for this DataVolume: delete the PVC or choose another name"
     );
     if let Some(not_whole) = claim.not_whole() {
         why.push_str(&format!("; the PVC {not_whole}"));
     } else if owner::controller(&claim.meta).is_none() {
         why.push_str(&format!(
-            "; to have it taken as it is, annotate the PVC itself with {ALLOW_ADOPTION}: \"true\""
+            "; to adopt it as it is, annotate the PVC itself with {ALLOW_ADOPTION}: \"true\""
         ));
     }
     Outcome::default().waits("ErrResourceExists", &why).enters(Phase::Pending, true, "ErrResourceExists", why)
@@ -267,7 +267,7 @@ fn make_claim(request: &Request<'_>, clone: Option<&Cloned<'_>>, requested: &Req
             return outcome.again(failed.retry);
         }
     } else {
-        outcome = outcome.waits("Pending", &format!("PVC {name} is being made")).enters(
+        outcome = outcome.waits("Pending", &format!("PVC {name} is being created")).enters(
             Phase::Pending,
             false,
             "Pending",
@@ -305,12 +305,12 @@ fn ended(request: &Request<'_>) -> Outcome {
 /// the PVC is another one.
 fn lost_claim(other: Option<&PersistentVolumeClaim>) -> Outcome {
     let (reason, message) = match other.map(claim_name) {
-        None => ("NotFound", "the PVC is gone, and the disk with it".to_owned()),
+        None => ("NotFound", "the PVC was deleted, and the disk with it".to_owned()),
         Some(name) => (
             "NotOwned",
             format!(
-                "PVC {name} is there, and is not that of this DataVolume any more: to have it again, annotate the PVC with \
-                 {ALLOW_ADOPTION}: \"true\", delete the DataVolume and make it anew"
+                "PVC {name} exists, but does not belong to this DataVolume any more: to use it again, annotate the \
+                 PVC with {ALLOW_ADOPTION}: \"true\", delete the DataVolume and create it again"
             ),
         ),
     };

@@ -112,7 +112,7 @@ pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, now: Timestam
         (Some(prime), _) => populated(&target, prime),
         (None, Some(_)) => {
             let why = format!(
-                "PVC {} is there already, and not made in the place of this one: delete it",
+                "PVC {} exists already, and was not created in the place of this one: delete it",
                 target.prime_name
             );
             reported(&target, "ErrResourceExists", &why, true)
@@ -121,7 +121,7 @@ pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, now: Timestam
             Ok(settings) if may_begin(&target) => make_prime(&target, &settings),
             Ok(_) => {
                 let why = format!(
-                    "it is filled when a pod uses it: its StorageClass waits for that, to make the volume on the node of that pod; \
+                    "it is filled when a pod uses it: its StorageClass creates the volume on the node of that pod; \
                      {AT_ONCE} on the PVC fills it at once"
                 );
                 reported(&target, WAITS, &why, false)
@@ -169,7 +169,7 @@ fn prime_settings(target: &Target<'_>) -> Result<PrimeSettings, (&'static str, S
         let why = "spec.dataSourceRef.namespace: only a source in the namespace of the PVC fills it";
         return Err((NOT_SERVED, why.to_owned()));
     }
-    let missing = || ("NotFound", format!("spec.dataSourceRef: there is no {kind} {namespace}/{name}"));
+    let missing = || ("NotFound", format!("spec.dataSourceRef: {kind} {namespace}/{name} does not exist"));
     if kind == Kind::VolumeImportSource.name() {
         let spec = &world.import_sources.get(namespace, name).ok_or_else(missing)?.spec;
         let (content, preallocates) = (spec.content_type.clone(), spec.preallocation == Some(true));
@@ -195,7 +195,8 @@ fn prime_settings(target: &Target<'_>) -> Result<PrimeSettings, (&'static str, S
         Ok(PrimeSettings { content: None, preallocates, is_upload: false, clone_of: Some(source) })
     } else {
         let why = format!(
-            "spec.dataSourceRef: a {kind} is not served; VolumeImportSource, VolumeUploadSource and VolumeCloneSource are"
+            "spec.dataSourceRef: a {kind} is not supported; use a VolumeImportSource, VolumeUploadSource or \
+             VolumeCloneSource"
         );
         Err((NOT_SERVED, why))
     }
@@ -216,11 +217,11 @@ fn make_prime(target: &Target<'_>, settings: &PrimeSettings) -> Plan {
     let name = &target.prime_name;
     let mut plan = match target.failure() {
         Some(failed) => {
-            let why = format!("PVC {name} cannot be made: {}", failed.message);
+            let why = format!("PVC {name} cannot be created: {}", failed.message);
             reported(target, super::claim_refused(&failed.message), &why, true)
         }
         None => {
-            let why = format!("PVC {name} is made, and filled in the place of this one");
+            let why = format!("PVC {name} is created, and filled in the place of this one");
             reported(target, PENDING, &why, false)
         }
     };

@@ -119,13 +119,13 @@ fn authorities(world: &World) -> Result<Option<String>, String> {
         "the ConfigMap {PROXY_AUTHORITIES} in the namespace {namespace}, which importProxy.trustedCAProxy names,"
     );
     let Some(map) = world.config_maps.get(namespace, PROXY_AUTHORITIES) else {
-        return Err(format!("{what} is not there: make it, with the certificates of the proxy in PEM"));
+        return Err(format!("{what} does not exist: create it, with the certificates of the proxy in PEM"));
     };
     let files = map.object["data"].as_object().into_iter().flatten();
     let all: Vec<&str> = files.filter_map(|(_, text)| text.as_str()).collect();
     let pem = all.join("\n");
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
-        return Err(format!("{what} holds no certificate in PEM under any key"));
+        return Err(format!("{what} has no certificate in PEM under any key"));
     }
     if pem.len() > MOST {
         return Err(format!(
@@ -152,8 +152,8 @@ fn settings(world: &World) -> Result<BTreeMap<String, String>, String> {
     let bytes = serde_json::to_string(&files).map_or(usize::MAX, |text| text.len());
     if bytes > MOST {
         return Err(format!(
-            "the ConfigMap {REGISTRIES} in the namespace {namespace} is too large for importer pods: its files have {bytes} bytes \
-             as JSON, and {MOST} are passed on; take away what registries.toml does not need"
+            "the ConfigMap {REGISTRIES} in the namespace {namespace} is too large for importer pods: its files have \
+             {bytes} bytes as JSON, and {MOST} are passed on; remove the files that registries.toml does not need"
         ));
     }
     Ok(files)

@@ -247,7 +247,7 @@ fn the_certificates_of_the_proxy_come_with_the_pod() {
     // What cannot be told makes no pod, and is said.
     let large = PEM.repeat(2000);
     for (pem, why) in
-        [(None, "is not there"), (Some("nothing"), "no certificate"), (Some(&*large), "too large")]
+        [(None, "does not exist"), (Some("nothing"), "no certificate"), (Some(&*large), "too large")]
     {
         let sim = with(&json!({}), |sim| proxy(sim, PROXY_AUTHORITIES, pem));
         assert!(!sim.objects.contains_key(&pod()), "{why}");

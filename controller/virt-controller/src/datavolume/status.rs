@@ -26,7 +26,7 @@ pub(super) fn say_silent(status: &mut Status, before: &Status, since: Timestamp,
     let is_transfer = |said: &&Condition| said.r#type == ConditionType::Transferring;
     let last = status.conditions.iter().find(is_transfer).and_then(|said| said.message.clone());
     let message = format!(
-        "the worker has not answered since {}; it said last: {}",
+        "the worker has not answered since {}; its last report: {}",
         stamp(since),
         last.unwrap_or_default()
     );

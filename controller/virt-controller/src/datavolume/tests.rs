@@ -193,7 +193,8 @@ fn a_worker_that_falls_silent_is_said_to_be_so_with_the_time_and_its_last_words(
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "Silent"));
     let stamp = cluster_model::conditions::stamp(since);
     assert!(
-        message.starts_with(&format!("the worker has not answered since {stamp}; it said last: 512.0 MiB")),
+        message
+            .starts_with(&format!("the worker has not answered since {stamp}; its last report: 512.0 MiB")),
         "{message}"
     );
     sim.later(600);

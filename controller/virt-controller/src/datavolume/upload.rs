@@ -140,7 +140,7 @@ pub(super) fn certified(request: &Request<'_>, claim: &PersistentVolumeClaim) ->
     span.filter(|span| deadline(span, request.now) > request.now).ok_or_else(|| {
         let pod = if request.work == Work::Upload { "upload pod" } else { "source pod" };
         let message = format!(
-            "the {pod} of PVC {} waits for the authorities of its certificate, which virt-controller makes in the \
+            "the {pod} of PVC {} waits for the authorities of its certificate, which virt-controller creates in the \
              namespace {}",
             super::claim_name(claim),
             request.world.facts.namespace

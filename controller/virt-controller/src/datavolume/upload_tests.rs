@@ -280,7 +280,11 @@ fn a_pod_whose_secret_was_deleted_before_it_began_is_followed_by_another() {
     let next = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
     warn(&mut sim, "MountVolume.SetUp failed for volume \"tls\" : secret \"cdi-upload-disk\" not found");
     assert_eq!(sim.get(&key(Kind::Pod))["metadata"]["uid"], next);
-    assert!(said(&sim, "Running").2.contains("somebody has deleted it"), "{:?}", said(&sim, "Running"));
+    assert!(
+        said(&sim, "Running").2.contains("it was deleted, and another pod"),
+        "{:?}",
+        said(&sim, "Running")
+    );
     let plan = crate::decide(&sim.world, &key(Kind::DataVolume), sim.now);
     assert!(plan.again.is_some());
 }

@@ -113,7 +113,7 @@ pub(crate) fn count(broken: &Pod, counted: i64) -> i64 {
 /// Message if the worker's name is taken by a pod of a deleted PVC on a silent node: two pods of one name
 /// cannot exist.
 pub(crate) fn is_in_the_way(pod: &str) -> String {
-    format!("pod {pod} is there already, and not of this PVC: wait until it is gone, or delete it")
+    format!("pod {pod} exists already, and is not of this PVC: wait until it is gone, or delete it")
 }
 
 fn after(ended: Timestamp, attempt: i64) -> Timestamp {
