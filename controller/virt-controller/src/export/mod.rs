@@ -210,13 +210,13 @@ fn export(input: &Export<'_>) -> Outcome {
 fn begin(input: &Export<'_>, request: &Request) -> Outcome {
     let name = input.name();
     if input.claim.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
-        return input.fails("Unsupported", &format!("PVC {name} holds files of an archive, and no disk"));
+        return input.fails("Unsupported", &format!("PVC {name} holds files of an archive, not a disk"));
     }
     if let Some(why) = not_filled(input) {
         return input.waits("NotFilled", &why);
     }
     if let Some(vmi) = user(input.world, input.claim) {
-        let message = format!("VMI {vmi} uses PVC {name}: its disk is exported when nobody may write to it");
+        let message = format!("VMI {vmi} uses PVC {name}: its disk is exported when no VMI may write to it");
         let event = match input.answer.reason == "InUse" {
             true => Plan::default(),
             false => input.event(true, "ExportWaits", message.clone()),
@@ -237,14 +237,14 @@ fn begin(input: &Export<'_>, request: &Request) -> Outcome {
     // An earlier refusal is reported until a try succeeds.
     let outcome = match failed {
         Some(failed) => {
-            let message = format!("the export pod cannot be made: {}", failed.message);
+            let message = format!("the export pod cannot be created: {}", failed.message);
             let outcome = input.waits("ErrStartingPod", &message);
             if failed.retry > input.now {
                 return outcome.again(failed.retry);
             }
             outcome
         }
-        None => input.waits("Starting", &format!("pod {pod_name} is being made")),
+        None => input.waits("Starting", &format!("pod {pod_name} is being created")),
     };
     let registry = Registry { url: Some(request.target.clone()), ..Registry::default() };
     let told = match Told::of_host(registry.host().as_deref(), input.world) {
@@ -318,7 +318,7 @@ fn runs(input: &Export<'_>, report: Option<&Report>) -> Outcome {
 /// The image is in the registry.
 fn done(input: &Export<'_>, request: &Request, report: &Report) -> Outcome {
     if !export::is_digest(&report.digest) {
-        return input.fails("Error", "the worker ended well and told no digest of an image");
+        return input.fails("Error", "the worker succeeded, but reported no image digest");
     }
     let message = format!("{}@{}", request.target, report.digest);
     let mut outcome = input.unchanged().says(Phase::Succeeded, "Completed", &message);
@@ -354,7 +354,10 @@ fn absent(request: &Request, message: &str) -> Option<String> {
     named.into_iter().find_map(|(kind, word, name, annotation)| {
         let name = name.as_ref()?;
         message.contains(&format!("{word} \"{name}\" not found")).then(|| {
-            format!("{kind} {name}, which the annotation {annotation} names, is not there: create it, and the export begins")
+            format!(
+                "{kind} {name}, which the annotation {annotation} names, does not exist: create it, and the \
+                 export begins"
+            )
         })
     })
 }

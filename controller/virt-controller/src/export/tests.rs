@@ -254,7 +254,7 @@ fn a_secret_that_is_not_there_is_told_to_who_asked_once() {
         }
         assert_eq!(stands(&sim), is("Pending", "FailedMount"));
         let says = format!(
-            "{kind} login, which the annotation {} names, is not there: create it, and the export begins",
+            "{kind} login, which the annotation {} names, does not exist: create it, and the export begins",
             named(annotation)
         );
         assert_eq!(note(&sim, "message"), says);
