@@ -96,20 +96,20 @@ pub(crate) fn answer(world: &World, deployments: &[&str], daemons: &[&str]) -> b
 }
 
 fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Option<String> {
-    let Some(component) = component else { return Some(format!("{name} is not there")) };
+    let Some(component) = component else { return Some(format!("{name} does not exist")) };
     let Component { current, wanted, ready, has_old, stuck, .. } = component;
     let version = component.version();
     match target.filter(|target| version != Some(target)) {
         Some(target) => Some(format!("{name} is of version {}, not {target}", version.unwrap_or("none"))),
         None if !current => Some(format!("{name} is being changed")),
         None if *wanted == 0 => {
-            Some(format!("{name} is to have no pod: see how many are asked for, and on which nodes"))
+            Some(format!("{name} has no pods: check its replicas, and its node placement"))
         }
         None if ready < wanted => {
             let stuck = stuck.as_deref().map(|stuck| format!(" ({stuck}{})", changed(component)));
             Some(format!("{name}: {ready} of {wanted} are ready{}", stuck.unwrap_or_default()))
         }
-        None if *has_old => Some(format!("{name}: older pods are still there")),
+        None if *has_old => Some(format!("{name}: older pods still exist")),
         None => None,
     }
 }

@@ -341,8 +341,8 @@ impl<'a> Customizer<'a> {
         let made = Patch::read(&patch.r#type, &patch.patch)?.apply(is)?;
         if let Some(at) = differs(&rest(is), &rest(&made)) {
             return Err(format!(
-                "changes {at}: it may change where the pods run, what they may use and how they are labelled, and nothing of what \
-                 runs in them (docs/reference/kubevirt.md names the fields)"
+                "changes {at}: a patch may change the placement, the resources and the labels of pods, but not the \
+                 programs in them (docs/reference/kubevirt.md names the fields)"
             ));
         }
         let (before, after) = (of(is), of(&made));
@@ -354,8 +354,8 @@ impl<'a> Customizer<'a> {
         }
         if self.name == KEPT && keeps_a_pod(is) && !keeps_a_pod(&made) {
             return Err(format!(
-                "lets no pod of {KEPT} stay while others are made, and nobody would be left to undo it: spec.strategy must be a \
-                 RollingUpdate, and its maxUnavailable less than spec.replicas"
+                "keeps no pod of {KEPT} while others are created, so that it could not be undone: spec.strategy must \
+                 be a RollingUpdate, and its maxUnavailable less than spec.replicas"
             ));
         }
         let arguments = |name: &&String| name.ends_with("/args");
@@ -370,7 +370,7 @@ impl<'a> Customizer<'a> {
             let is_given =
                 |argument: &Value| argument.as_str().is_some_and(|text| given.iter().any(|one| one == text));
             if !new.starts_with(&old) || !new.iter().skip(old.len()).all(is_given) {
-                return Err(format!("changes {name}: arguments are given by spec.customizeComponents.flags"));
+                return Err(format!("changes {name}: set arguments with spec.customizeComponents.flags"));
             }
         }
         Ok(made)

@@ -313,7 +313,8 @@ fn a_patch_that_ends_all_of_virt_controller_at_once_is_left_out_and_named() {
         assert_eq!(written["spec"]["template"]["spec"]["nodeSelector"], nowhere["nodeSelector"]);
         let (status, reason, said) = sim.condition(&key, "Synchronized").unwrap();
         assert_eq!((status.as_str(), reason.as_str()), ("False", "ComponentsNotCustomized"));
-        let named = "virt-controller: spec.customizeComponents.patches[0]: the patch lets no pod of virt-controller stay";
+        let named =
+            "virt-controller: spec.customizeComponents.patches[0]: the patch keeps no pod of virt-controller";
         assert!(said.starts_with(named) && !said.contains("patches[1]"), "{said}");
         let proxy = of(&sim, "cdi-uploadproxy");
         assert!(

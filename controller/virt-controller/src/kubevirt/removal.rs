@@ -51,7 +51,8 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
                 "apiVersion": Kind::ConfigMap.api_version(),
                 "kind": Kind::ConfigMap.name(),
                 "metadata": {"namespace": namespace, "name": REMOVED, "labels": {label: value}},
-                "data": {"why": "KubeVirt was deleted; whoever makes a KubeVirt object wants it again, and this goes"},
+                "data": {"why": "The KubeVirt object was deleted. To use this installation again, create a KubeVirt \
+                                 object; this ConfigMap is then deleted"},
             });
             plan.create(Key::new(Kind::ConfigMap, namespace, REMOVED), object);
         }
@@ -64,7 +65,7 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     let (reason, message) = match (left.is_empty(), blocks) {
         (true, _) => (
             "DeletionInProgress",
-            "The webhooks, the APIServices and the hold on CDI are being taken away.".to_owned(),
+            "The webhooks, the APIServices and the finalizer of CDI are being removed.".to_owned(),
         ),
         (false, false) => ("DeletionInProgress", format!("{} are being deleted.", shown(&left))),
         (false, true) => (

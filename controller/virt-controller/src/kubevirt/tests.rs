@@ -72,7 +72,7 @@ fn an_installation_is_available_when_all_of_it_is_ready() {
     let (status, _, said) = sim.condition(&key, "Available").unwrap();
     assert_eq!(
         (status.as_str(), said.as_str()),
-        ("False", "virt-api: 1 of 2 are ready; virt-handler is not there")
+        ("False", "virt-api: 1 of 2 are ready; virt-handler does not exist")
     );
     assert_eq!(sim.condition(&key, "Degraded").unwrap().0, "True");
     assert_eq!(sim.get(&key)["status"]["phase"], "Deployed", "it was");
@@ -82,7 +82,7 @@ fn an_installation_is_available_when_all_of_it_is_ready() {
     sim.settle();
     let (status, _, said) = sim.condition(&key, "Available").unwrap();
     assert_eq!(status, "False");
-    assert!(said.starts_with("virt-handler is to have no pod"), "{said}");
+    assert!(said.starts_with("virt-handler has no pods"), "{said}");
     let mut there = component("virt-handler", Kind::DaemonSet, 1, 1);
     there["status"]["observedGeneration"] = json!(2);
     sim.put(Kind::DaemonSet, there);

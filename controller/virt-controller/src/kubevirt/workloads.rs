@@ -86,8 +86,8 @@ pub(super) fn batch(world: &World, next: &mut Value, all: &[Outdated<'_>], now: 
     for (vmi, pod) in due.into_iter().take(size) {
         let image = &world.facts.launcher_image;
         let message = format!(
-            "the launcher pod is of another version than new ones, whose image is {image}: its eviction is asked for, as \
-             spec.workloadUpdateStrategy of the KubeVirt object says"
+            "the launcher pod is of another version than new ones, whose image is {image}: its eviction is \
+             requested, as spec.workloadUpdateStrategy of the KubeVirt object says"
         );
         plan.tell(Kind::VirtualMachineInstance, &vmi.metadata, false, "WorkloadUpdate", message);
         plan.evict(&pod.meta);
