@@ -90,14 +90,14 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
         // Clones are asked about: virt-api reviews the VM's service account, and without its token nothing is cloned.
         if let Some((field, other)) = template.spec.unchecked_reference(Some(namespace)) {
             let why = format!(
-                "DataVolume {name} is not made: {field} is the namespace {other}, and whether it may be read there, nobody asks: \
-                 name a PVC by source.pvc"
+                "DataVolume {name} is not created: {field} is the namespace {other}, and the right to read there is \
+                 not checked for this field: name a PVC by source.pvc"
             );
             disks.deny(name, "UnauthorizedDataVolumeCreate", why);
             continue;
         }
         disks.missing.push(template.clone());
-        disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not there yet"));
+        disks.blocks.get_or_insert_with(|| format!("DataVolume {name} does not exist yet"));
     }
     let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     for name in volumes.filter_map(claim_of) {
@@ -135,18 +135,18 @@ fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> Fou
         });
         return match owner {
             _ if data.metadata.deletion_timestamp.is_some() => Found::Foreign(format!(
-                "DataVolume {name} is being deleted, and is made anew when it is gone"
+                "DataVolume {name} is being deleted, and is created again when it is gone"
             )),
             Some(owner) if is_there(world, namespace, owner) => {
                 Found::Foreign(format!("DataVolume {name} belongs to the VM {}", owner.name))
             }
-            Some(_) => Found::Foreign(format!("DataVolume {name} is still there of a VM that is gone")),
+            Some(_) => Found::Foreign(format!("DataVolume {name} still exists from a VM that is gone")),
             None => Found::Usable,
         };
     }
     match world.pvcs.get(namespace, name) {
         Some(claim) if claim.meta.deletion_timestamp.is_some() => {
-            Found::Foreign(format!("PVC {name} is being deleted, and is made anew when it is gone"))
+            Found::Foreign(format!("PVC {name} is being deleted, and is created again when it is gone"))
         }
         Some(_) => Found::Usable,
         None => Found::Nothing,

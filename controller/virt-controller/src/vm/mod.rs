@@ -76,7 +76,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             .filter(|_| matches!(act, Act::Start { .. }))
             .map(|_| {
                 format!(
-                    "the VirtualMachineInstance {name} is there already and does not belong to this VirtualMachine: \
+                    "the VirtualMachineInstance {name} exists already and does not belong to this VirtualMachine: \
                      delete it, or give this VirtualMachine another name"
                 )
             });

@@ -257,7 +257,7 @@ fn found(
         }
         // It goes with its VM, and this one has none of its own yet.
         Some(there) if owner(&there.meta).map(|owner| &owner.uid) != vm.metadata.uid.as_ref() => {
-            return Err(format!("ControllerRevision {name} is still there of a VM that is gone"));
+            return Err(format!("ControllerRevision {name} still exists from a VM that is gone"));
         }
         Some(there) if of_revision(there, matcher.role).as_ref() == Ok(&live.spec) => None,
         Some(_) => return Err(format!("found existing ControllerRevision with unexpected data: {name}")),

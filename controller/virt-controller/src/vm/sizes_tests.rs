@@ -220,7 +220,7 @@ fn a_revision_of_a_vm_that_is_gone_is_waited_for() {
     assert_eq!(left.name, format!("web-small-v1beta1-{uid}-1"));
     let key = sim.put(Kind::VirtualMachine, vm(json!({"instancetype": {"name": "small"}})));
     sim.settle();
-    assert!(failure(&sim, &key).unwrap().1.contains("of a VM that is gone"));
+    assert!(failure(&sim, &key).unwrap().1.contains("still exists from a VM that is gone"));
     assert!(sim.world.touched(&left).contains(&key), "it is looked at again when that goes");
     sim.vanish(&left);
     sim.settle();

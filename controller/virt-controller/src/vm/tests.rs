@@ -291,7 +291,7 @@ fn disks_are_made_and_waited_for() {
 fn a_disk_of_another_vm_is_not_used() {
     let owner = |uid: &str| json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "web", "uid": uid, "controller": true}]);
     for (meta, why) in [
-        (json!({"ownerReferences": owner("of-one-that-is-gone")}), "still there of a VM that is gone"),
+        (json!({"ownerReferences": owner("of-one-that-is-gone")}), "still exists from a VM that is gone"),
         (json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}), "is being deleted"),
     ] {
         let mut sim = Sim::new();
@@ -329,8 +329,8 @@ fn a_disk_that_is_somebody_elses_claim_is_not_made() {
         assert!(!sim.objects.contains_key(&Key::new(Kind::DataVolume, "n", "data")), "{source}");
         assert!(!sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", "web")), "{source}");
         let status = sim.get(&vm)["status"].to_string();
-        assert!(status.contains("is not made"), "{source}: {status}");
-        assert!(status.contains("nobody asks"), "{source}: {status}");
+        assert!(status.contains("is not created"), "{source}: {status}");
+        assert!(status.contains("is not checked for this field"), "{source}: {status}");
     }
 }
 

@@ -75,8 +75,8 @@ fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<ClaimedDevice>,
         let Some(there) = there else {
             let launcher = pod.meta.name.as_deref().unwrap_or_default();
             return Err(format!(
-                "spec.domain.devices.{} {name}: the status of pod {launcher} names no ResourceClaim for '{claim}': does this \
-                 cluster serve resource.k8s.io/v1 (Kubernetes 1.34 or newer)?",
+                "spec.domain.devices.{} {name}: the status of pod {launcher} names no ResourceClaim for '{claim}': \
+                 check that this cluster serves resource.k8s.io/v1 (Kubernetes 1.34 or newer)",
                 list.field()
             ));
         };

@@ -45,8 +45,8 @@ fn node(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let until = crate::node::heard_until(input.world, name);
     if until.is_some_and(|until| until <= input.now) {
         let message = format!(
-            "{}. Whether the VMI runs is not known, so its disks are given to no other until its pod is gone: that \
-             is when the node is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
+            "{}. The VMI may still run, so its disks are not given to another until its pod is gone: when the node \
+             is back, or is deleted, or has the taint node.kubernetes.io/out-of-service",
             crate::node::silent(name)
         );
         return Outcome::default().condition(ConditionType::Synchronized, "False", UNHEARD, &message);

@@ -29,9 +29,9 @@ pub(super) fn name_conflict(input: &VmiReconcile<'_>, left: &[&Pod]) -> Outcome 
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let (namespace, name) = (text(&foreign.meta.namespace), text(&foreign.meta.name));
     let message = format!(
-        "pod {namespace}/{name} has the name of the launcher pod and was not made for this VMI. Whether it uses the disks \
-         of the VMI is not known, so the VMI stays until that pod is gone. Delete it (kubectl delete pod --namespace \
-         {namespace} {name}); where it stays, its finalizers and its node say why"
+        "pod {namespace}/{name} has the name of the launcher pod and was not created for this VMI. It may use the \
+         disks of the VMI, so the VMI stays until that pod is gone. Delete it (kubectl delete pod --namespace \
+         {namespace} {name}); if it stays, check its finalizers and its node"
     );
     let outcome = Outcome::default().condition(ConditionType::Synchronized, "False", REASON, &message);
     let outcome = match is_reported(input) {

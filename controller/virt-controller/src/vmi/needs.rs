@@ -73,7 +73,10 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             }
             Some(claim) if world.worker_for(claim, Work::Export).is_some_and(|pod| !pod.has_ended()) => {
                 filling.get_or_insert_with(|| {
-                    format!("PVC {namespace}/{name} is being exported to an image: nothing may write to it meanwhile")
+                    format!(
+                        "PVC {namespace}/{name} is being exported to an image, and must not be written until \
+                         that has ended"
+                    )
                 });
             }
             // A disk must not be written while it is read.

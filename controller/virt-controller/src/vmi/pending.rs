@@ -53,8 +53,8 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
     let Some(permitted) = cluster_model::config::permitted(world) else {
         let home = &world.facts.namespace;
         let message = format!(
-            "there is no KubeVirt object in the namespace {home}, and so nothing says what is permitted: no pod is made \
-             until there is one"
+            "there is no KubeVirt object in the namespace {home}, so the settings are unknown: no pod is created \
+             until one is created"
         );
         return wait(input, "KubeVirtNotFound", &message);
     };
@@ -107,9 +107,9 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
 /// Chooses the frequency of the guest's time stamp counter. It is written first; the pod then asks for a node that supports it.
 fn choose_frequency(input: &VmiReconcile<'_>, config: &Config) -> Outcome {
     let Some(hertz) = tsc::of_cluster(input.world, config) else {
-        let message = "the CPU feature invtsc needs a node with a time stamp counter of a constant frequency, and none that takes \
-                       VMIs says that it has one (label cpu-timer.node.kubevirt.io/tsc-frequency): take the feature out, or set \
-                       developerConfiguration.minimumClusterTSCFrequency in the KubeVirt object";
+        let message = "the CPU feature invtsc needs a node with a time stamp counter of constant frequency, and no \
+                       schedulable node has the label for it (cpu-timer.node.kubevirt.io/tsc-frequency): remove the \
+                       feature, or set developerConfiguration.minimumClusterTSCFrequency in the KubeVirt object";
         return wait(input, "NoTSCFrequency", message);
     };
     Outcome::default().change(Change::TscFrequency(i64::try_from(hertz).ok())).phase(Phase::Pending)

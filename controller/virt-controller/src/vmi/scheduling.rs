@@ -71,8 +71,9 @@ fn lacks_cpus(input: &VmiReconcile<'_>, pod: &Pod) -> Option<String> {
     cpu.filter(|cpu| cpu.dedicated_cpu_placement == Some(true))?;
     let class = pod.qos.as_deref().filter(|class| *class != "Guaranteed")?;
     Some(format!(
-        "the launcher pod is {class}, not Guaranteed, and so has no CPUs of its own: some container of it has no limits \
-         that equal its requests. A webhook may have added one: keep it from this pod, or give that container limits"
+        "the launcher pod is {class}, not Guaranteed, and so has no dedicated CPUs: a container of it has no limits \
+         that equal its requests. A webhook may have added it: exclude this pod from the webhook, or give that \
+         container limits"
     ))
 }
 

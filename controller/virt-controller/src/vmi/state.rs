@@ -67,7 +67,8 @@ fn look(
     }
     if claim.is_block() {
         return Err(format!(
-            "{shown} is a block device, and EFI variables and TPM of the VM need a file system: delete the PVC, and another is made"
+            "{shown} is a block device, and EFI variables and TPM of the VM need a file system: delete the PVC, and \
+             another is created"
         ));
     }
     Ok((found, None))
@@ -82,7 +83,8 @@ fn of_another(claim: &PersistentVolumeClaim) -> String {
         .map(|owner| format!("{} {} with uid {}", owner.kind, owner.name, owner.uid))
         .unwrap_or_default();
     format!(
-        "PVC {namespace}/{name}, which would keep EFI variables and TPM of the VM, belongs to {whose}: delete the PVC, and another is made"
+        "PVC {namespace}/{name}, which would keep EFI variables and TPM of the VM, belongs to {whose}: delete the \
+         PVC, and another is created"
     )
 }
 
@@ -142,7 +144,8 @@ fn object(world: &World, key: &Key, name: &str, owner: &Value, config: &Config) 
     let said = config.state_storage_class.as_deref();
     let class = world.storage_class(said, true).ok_or_else(|| match said {
         Some(class) => format!(
-            "there is no StorageClass {class}, which vmStateStorageClass of the KubeVirt object names; make it, or name another"
+            "StorageClass {class}, which vmStateStorageClass of the KubeVirt object names, does not exist; create \
+             it, or name another"
         ),
         None => "no default storage class found; set vmStateStorageClass of the KubeVirt object, or make a StorageClass \
                  the default one"
@@ -333,7 +336,7 @@ mod tests {
         let key = sim.put(Kind::VirtualMachineInstance, kept("web"));
         sim.settle();
         let (_, _, message) = sim.condition(&key, "Synchronized").unwrap();
-        assert!(message.contains("there is no StorageClass shared"), "{message}");
+        assert!(message.contains("StorageClass shared, which vmStateStorageClass"), "{message}");
         class(&mut sim, "shared", "other");
         let sets = json!([{"accessModes": ["ReadWriteOnce", "ReadWriteMany"], "volumeMode": "Filesystem"}]);
         let profile = json!({"metadata": {"name": "shared"}, "spec": {"claimPropertySets": sets}});
