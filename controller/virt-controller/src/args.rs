@@ -61,8 +61,8 @@ impl Controller {
         // A replica in waiting keeps to them too.
         let (followed, of_waiting) = (client.clone(), Arc::clone(&dials));
         let waits = tokio::spawn(async move { of_waiting.follow(followed).await });
-        let mut ends =
-            signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
+        let mut ends = signal(SignalKind::terminate())
+            .map_err(|e| Error::setup("cannot install a handler of SIGTERM", e))?;
         let reports = crate::reports::Reports::new()
             .map_err(|e| Error::setup("cannot set up TLS for the reports of workers", e))?;
         let addresses = if self.poll_any_address { Addresses::Any } else { Addresses::Remote };
@@ -98,7 +98,7 @@ impl Controller {
         };
         let (ended, is_ours) = tokio::select! {
             lost = &mut keeping => {
-                (Err(lost.unwrap_or_else(|e| Error::setup("the task that keeps the Lease broke off", e))), false)
+                (Err(lost.unwrap_or_else(|e| Error::setup("the task that renews the Lease panicked", e))), false)
             }
             ended = act => (ended, true),
             _ = ends.recv() => (Ok(()), true),

@@ -52,7 +52,7 @@ pub(crate) fn heard_until(world: &World, name: &str) -> Option<Timestamp> {
 
 /// Message about a node whose virt-handler is silent.
 pub(crate) fn silent(name: &str) -> String {
-    format!("virt-handler on the node {name} was not heard of for {} minutes", SILENCE.as_mins())
+    format!("virt-handler on the node {name} has sent no heartbeat for {} minutes", SILENCE.as_mins())
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub(crate) async fn turn(client: &kube::Client, namespace: &str) {
                 None => return,
             },
             () = sleep_until((since + PATIENCE).min(began + MOST)) => {
-                tracing::warn!("virt-controller goes on before virt-handler is of its version everywhere");
+                tracing::warn!("virt-controller starts before virt-handler is of its version on all nodes");
                 return;
             }
         }

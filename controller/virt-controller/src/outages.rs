@@ -96,7 +96,10 @@ async fn after_a_restore_of_etcd_nothing_is_decided_on_what_was_before() {
         server.restore(&snapshot, bump);
         let why = tokio::time::timeout(std::time::Duration::from_secs(60), controller_before).await;
         let why = why.expect("it goes on with its old picture").unwrap().to_string();
-        assert!(why.contains("etcd was restored") && why.contains("begins anew"), "{why}");
+        assert!(
+            why.contains("etcd was restored") && why.contains("restarts with the present state"),
+            "{why}"
+        );
         // The next one decides on what there is.
         let after = controller(&server);
         runs(&server, "second").await;

@@ -214,7 +214,7 @@ async fn ask(
                 pause = if same < STILL { pace } else { SELDOM.max(pace) };
             }
             Ok(Err(why)) => {
-                tracing::debug!("{key} does not report: {why}");
+                tracing::debug!("the worker of {key} does not report: {why}");
                 (connection, pause) = (None, (pause * 2).min(LONGEST));
             }
             Err(_) => {
@@ -246,7 +246,7 @@ async fn once(who: &Who, address: SocketAddr, connection: &mut Option<Connection
     let request = Request::get(REPORT).header(header::HOST, address.to_string()).body(Empty::new())?;
     let answer = sender.send_request(request).await?;
     if !answer.status().is_success() {
-        return Err(format!("it answers with {}", answer.status()).into());
+        return Err(format!("the HTTP status is {}", answer.status()).into());
     }
     let body = Limited::new(answer.into_body(), LARGEST).collect().await?.to_bytes();
     *connection = Some(sender);

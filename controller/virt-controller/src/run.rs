@@ -184,7 +184,8 @@ pub(crate) async fn run(
 /// its record of deleted objects is wrong.
 fn exchanged(why: &str) -> Error {
     let what = format!(
-        "virt-controller begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
+        "virt-controller restarts with the present state of the cluster, because etcd was restored from a snapshot \
+         or replaced: {why}"
     );
     Error::new(ErrorKind::Conflict, what)
 }
@@ -405,7 +406,8 @@ impl ControlLoop {
                 && let Some(meta) = self.world.meta(&part)
             {
                 let message = format!(
-                    "nothing is done for this {} until it is smaller: it has more than {VALUES} values, is nested too deep or is too long",
+                    "this {} is ignored until it is smaller: it has more than {VALUES} values, is nested too deep or \
+                     is too long",
                     part.kind.name()
                 );
                 plan.tell(part.kind, meta, true, "TooLarge", message);

@@ -163,7 +163,7 @@ impl Polls {
         let (id, told) = match self.tasks.join_next_with_id().await? {
             Ok((id, told)) => (id, Some(told)),
             Err(error) => {
-                tracing::error!("a poll broke off: {error}");
+                tracing::error!("the task of a poll panicked: {error}");
                 (error.id(), None)
             }
         };

@@ -188,13 +188,13 @@ fn fault(at: usize, set: &ClaimPropertySet) -> Option<String> {
     const ACCESS: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
     let field = format!("spec.claimPropertySets[{at}]");
     if set.access_modes.is_empty() {
-        return Some(format!("{field} is left out: it has no accessModes"));
+        return Some(format!("{field} is ignored: it has no accessModes"));
     }
     if let Some(mode) = set.access_modes.iter().find(|mode| !ACCESS.contains(&mode.as_str())) {
-        return Some(format!("{field} is left out: there is no access mode {mode:?}"));
+        return Some(format!("{field} is ignored: the access mode {mode:?} does not exist"));
     }
     let is_known = ["Filesystem", "Block"].contains(&set.volume_mode.as_str());
-    (!is_known).then(|| format!("{field} is left out: volumeMode is neither Filesystem nor Block"))
+    (!is_known).then(|| format!("{field} is ignored: volumeMode is neither Filesystem nor Block"))
 }
 
 fn snapshot_class(spec: &StorageProfileSpec) -> Option<&str> {
@@ -233,14 +233,15 @@ fn source_format(class: &StorageClass, spec: &StorageProfileSpec) -> SourceForma
 fn recognized(class: &StorageClass, resolved: &Resolved) -> (&'static str, RecognizedReason, String) {
     let provisioner = &class.provisioner;
     let taken = match resolved.is_said {
-        true => "those of spec.claimPropertySets are taken",
+        true => "those of spec.claimPropertySets are used",
         false => {
-            "ReadWriteOnce with Filesystem is taken; set spec.claimPropertySets of the StorageProfile to what it can do"
+            "ReadWriteOnce with Filesystem is used; set spec.claimPropertySets of the StorageProfile to the modes \
+             that it supports"
         }
     };
     match known::of(class) {
         Knowledge::Of(row) if row.makes_none() => {
-            let message = format!("the provisioner {provisioner} makes no volumes for disks");
+            let message = format!("the provisioner {provisioner} creates no volumes for disks");
             ("True", RecognizedReason::RecognizedProvisioner, message)
         }
         Knowledge::Of(_) => {

@@ -133,7 +133,7 @@ fn a_set_that_no_pvc_can_ask_for_is_left_out_by_name() {
     sim.settle();
     let sets = &sim.get(&profile())["status"]["claimPropertySets"];
     assert_eq!((sets.as_array().map(Vec::len), &sets[0]["volumeMode"]), (Some(3), &json!("Block")));
-    assert!(recognized(&sim).2.contains("[0] is left out: it has no accessModes"), "{}", recognized(&sim).2);
+    assert!(recognized(&sim).2.contains("[0] is ignored: it has no accessModes"), "{}", recognized(&sim).2);
 }
 
 #[test]
