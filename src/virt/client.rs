@@ -1,7 +1,6 @@
-//! Requests to the API server, one at a time, and errors made from its refusals.
-//!
-//! **Guarantees.** Every request ends within [`PATIENCE`], its answer has at most [`MOST`] bytes, and none is
-//! sent twice. Messages of the server become one line, in which control characters are escaped.
+//! Requests to the API server, one at a time, and errors made from its refusals. **Guarantees.** Every request ends
+//! within [`PATIENCE`], its answer has at most [`MOST`] bytes, and none is sent twice. Messages of the server become
+//! one line, in which control characters are escaped.
 
 use super::connect::ConnectArgs;
 use super::object::encoded;
@@ -136,8 +135,7 @@ impl Cluster {
         Err(Failure::TooMany)
     }
 
-    /// Opens a watch at this path. Its response header arrives within [`PATIENCE`]; its duration is not
-    /// bounded.
+    /// Opens a watch at this path. Its response header arrives within [`PATIENCE`]; it has no bound itself.
     pub(crate) async fn watch(&self, path: &str) -> Result<Body, Failure> {
         let request = Request::get(path).header(header::ACCEPT, "application/json").body(Body::empty());
         let answer = async {

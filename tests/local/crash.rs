@@ -241,8 +241,7 @@ fn interrupt(child: &Child) {
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Waits for the end within so many seconds: fewer than the 60 s of a wait for a silent server, where a test
-/// is about that.
+/// Waits for the end within so many seconds: fewer than the 60 s of a wait for a silent server, if a test is about that.
 fn ended(mut child: Child, seconds: u64) -> Ran {
     let until = Instant::now() + Duration::from_secs(seconds);
     while child.try_wait().unwrap().is_none() {
@@ -337,8 +336,7 @@ fn another_version_begins_anew_and_says_why() {
     place.is_the_disk("out2.img");
 }
 
-/// A strong ETag tells versions of one file apart, not two files: some servers build it from size and date,
-/// or from a counter.
+/// A strong ETag tells versions of one file apart, not two files: some servers build it of size and date, or a counter.
 #[test]
 fn two_disks_behind_equal_etags_are_never_joined() {
     let (place, other) = (Place::new(30), Place::new(31));
@@ -413,8 +411,7 @@ fn resume_is_asked_for_and_refused() {
     place.is_the_disk("out.img");
 }
 
-/// A server with a weak ETag and a date: its ranges are of one version within a run, and likely so between
-/// two runs.
+/// A server with a weak ETag and a date: its ranges are of one version within a run, and likely so between two runs.
 #[test]
 fn where_resume_is_needed_the_plan_and_the_message_say_so() {
     let place = Place::new(33);
@@ -554,8 +551,7 @@ fn a_device_that_was_half_written_is_written_again() {
     }
 }
 
-/// Drained nodes and evicted pods: an import that is killed again and again completes, and fetches little
-/// twice.
+/// Drained nodes and evicted pods: an import that is killed again and again completes, and fetches little twice.
 ///
 /// Bytes fetched twice after a kill: requests in flight (up to 8 of 2 MiB), the first bytes and tables (under
 /// 1 MiB), and the bytes since the last mark. The first mark comes after 32 MiB or half a second, whichever

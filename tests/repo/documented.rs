@@ -30,7 +30,7 @@ fn public_functions_of_lib_have_comments() {
         seen += code.lines().filter(|line| is_item(line)).count();
         wrong.extend(found.into_iter().map(|(line, item)| format!("{name}:{line}: no comment on `{item}`")));
     }
-    assert!(seen > 500, "{seen} public functions of lib/ seen; are they written otherwise now?");
+    assert!(seen > 400, "{seen} public functions of lib/ seen; are they written otherwise now?");
     assert_none(&wrong);
 }
 

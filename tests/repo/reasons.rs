@@ -14,7 +14,16 @@ const PROGRAMS: &[&str] = &["controller/", "lib/api/", "launcher/src/"];
 /// Parts of the names of files that are in no program.
 const TESTS: &[&str] = &["/fuzz/", "/histories", "/kit/", "/scenarios", "/sim", "/tests/", "tests.rs"];
 /// Calls whose argument before the last is a reason; and how a constant of one begins.
-const CALLS: &[&str] = &[".tell(", ".wait(", "Event::normal(", "Event::warning(", "Trouble::of("];
+const CALLS: &[&str] = &[
+    ".tell(",
+    ".event(",
+    ".condition(",
+    ".waits(",
+    ".stands(",
+    "Event::normal(",
+    "Event::warning(",
+    "Trouble::of(",
+];
 const CONSTANT: &str = "const REASON: &str = \"";
 
 #[test]
@@ -113,7 +122,7 @@ mod tests {
             );
             self.tell(true, WHY, "it says \"a (b, c\"");
             self.tell(page, "a_metric", "another");
-            self.wait("InvalidSpec", &why);
+            outcome.waits("InvalidSpec", &why);
         "#;
         assert_eq!(super::reasons(code), ["TooLarge", "FailedStart", "PodNameTaken", "InvalidSpec"]);
     }

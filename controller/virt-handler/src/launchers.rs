@@ -7,8 +7,8 @@
 //!                                  └─ of ──► asked: by namespace, name and uid
 //! ```
 
-use super::disk_pressure::GrowingDisks;
 use super::filesystems::Filesystems;
+use super::growing_disks::GrowingDisks;
 use super::launcher_client::Client;
 use super::pod::{Pod, Process};
 use api::launcher::{GuestLoad, State};

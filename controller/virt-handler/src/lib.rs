@@ -38,6 +38,7 @@ mod devices;
 mod disk_pressure;
 pub mod error;
 mod filesystems;
+mod growing_disks;
 mod labels;
 pub mod launcher_client;
 mod launchers;

@@ -135,6 +135,7 @@ impl<A: Authorizer> Client<A> {
         Client { connector, redirects, authorizer, messages: Box::new(messages) }
     }
 
+    /// The source of the logins that requests carry.
     pub fn authorizer(&self) -> &A {
         &self.authorizer
     }

@@ -20,6 +20,7 @@ impl<R: Ranged> ReadAt<R> {
         ReadAt { file, cache: Cache::default() }
     }
 
+    /// The remote file below the cache.
     pub fn file(&self) -> &Arc<R> {
         &self.file
     }

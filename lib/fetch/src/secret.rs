@@ -7,6 +7,7 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
+    /// Keeps a text as a secret.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }

@@ -1,6 +1,6 @@
 //! An API server that is a map, with the real webhooks before it; and virt-controller on its World.
 
-use ::admission::rules::{RequestContext, Request, judge, review};
+use ::admission::rules::{Request, RequestContext, judge, review};
 use ::cluster_client::error::{Error, ErrorKind, Result};
 use ::cluster_client::{self, Server, Source};
 use ::virt_controller::decide;

@@ -1,6 +1,6 @@
 //! Properties of the answer to any review, whoever created its object.
 
-use admission::rules::{RequestContext, Request, judge, review};
+use admission::rules::{Request, RequestContext, judge, review};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster_model::objects::Plain;

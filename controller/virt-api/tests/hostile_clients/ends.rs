@@ -113,7 +113,10 @@ async fn a_program_that_ends_lets_its_consoles_go_and_waits_for_nobody_for_ever(
     }
     for console in &mut consoles {
         let last = console.ends().await.expect("a word at the end");
-        assert_eq!((last.code, last.reason.as_str()), (CloseCode::Away, "virt-api is shutting down; connect again"));
+        assert_eq!(
+            (last.code, last.reason.as_str()),
+            (CloseCode::Away, "virt-api is shutting down; connect again")
+        );
     }
     let status = scene.program.ended().await;
     eprintln!(

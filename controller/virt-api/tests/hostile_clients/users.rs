@@ -25,7 +25,10 @@ async fn a_user_is_believed_beside_the_aggregators_certificate_alone() {
     // A client without a certificate gets discovery, and no user.
     let (refused, _) = scene.stranger().says(&text).await;
     assert_eq!(refused.status, 401, "{refused:?}");
-    assert!(refused.body.contains("only the API server may make requests here, with its client certificate"), "{refused:?}");
+    assert!(
+        refused.body.contains("only the API server may make requests here, with its client certificate"),
+        "{refused:?}"
+    );
     // A client of the aggregation CA that is not the aggregator.
     for name in ["kubelet", "front-proxy-client.example", "FRONT-PROXY-CLIENT", ""] {
         let other = Client::new(to, scene.ours.roots(), Some(&scene.front.client(name)));

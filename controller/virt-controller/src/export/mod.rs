@@ -56,7 +56,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let Some(claim) = world.pvcs.get(namespace, name) else { return Plan::default() };
     let volume = world.data_volumes.get(namespace, name).filter(|volume| is_of(claim, volume));
     let pod = world.worker_for(claim, Work::Export);
-    // A deleted PVC waits for its pods, and nothing is made without a KubeVirt object.
+    // A deleted PVC waits for its pods, and nothing is created without a KubeVirt object.
     if claim.meta.deletion_timestamp.is_some() || cluster_model::config::permitted(world).is_none() {
         return delete(pod);
     }
@@ -65,7 +65,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         should.retain(|name, _| !EXPORT_ANSWERS.contains(&name.as_str()));
         return delete(pod).and(claim_annotations::write(claim, &should));
     };
-    let request = format!("{:016x}", fnv(&export::request_text(&asked_by.1.annotations)));
+    let request = format!("{:016x}", fnv(&export::fingerprint_text(&asked_by.1.annotations)));
     let answer = Answer::of(&claim.meta.annotations).filter(|answer| answer.request == request);
     let answer = answer.unwrap_or_else(|| Answer::to(request));
     let input = Export { world, claim, volume, pod, asked_by, now, answer };
@@ -206,7 +206,7 @@ fn export(input: &Export<'_>) -> Outcome {
     }
 }
 
-/// Makes the pod, unless something stands against it.
+/// Creates the pod, unless there is a reason against it.
 fn begin(input: &Export<'_>, request: &Request) -> Outcome {
     let name = input.name();
     if input.claim.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
@@ -284,7 +284,7 @@ fn not_filled(input: &Export<'_>) -> Option<String> {
     }
 }
 
-/// Until when no other pod is made, where the last one was made just now and is gone.
+/// End of the pause before the next pod, if the last one was created just now and is gone.
 fn made_until(input: &Export<'_>) -> Option<Timestamp> {
     let had_none = ["", "NotFilled", "InUse", "Terminating", "ErrStartingPod"];
     let had_pod = input.answer.phase == Phase::Running || !had_none.contains(&input.answer.reason.as_str());

@@ -96,8 +96,7 @@ fn with_defaults(vmi: &VirtualMachineInstance, config: &Config) -> VirtualMachin
     whole
 }
 
-/// A VMI with all its defaults, and the machine that the check makes of it by the settings of the cluster; `None` where no pod is made
-/// of it.
+/// A VMI with all its defaults, and its checked spec, a `Machine`, by the settings of the cluster. `None` if no pod is made of it.
 pub(crate) fn checked(
     world: &World,
     vmi: &VirtualMachineInstance,

@@ -12,6 +12,7 @@
 //! The allowances of all VMIs together are a quarter of the slack. So a guest that writes a log runs on where
 //! another one fills the disk, and all of them together do not come to the threshold.
 
+use crate::growing_disks::Vcpus;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -67,16 +68,6 @@ pub(super) struct Growing {
     pub(super) vcpus: Vcpus,
     /// Bytes of the node's disk that its disks take. Unset: not measured.
     pub(super) taken: Option<u64>,
-}
-
-/// State of the vCPUs of a VMI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Vcpus {
-    Running,
-    /// Paused because of disk pressure.
-    PausedForDisk,
-    /// The VMI is paused for another reason, starts, or ends.
-    Other,
 }
 
 /// Requests to launchers, by UIDs of their VMIs, and the time until the next look.

@@ -28,12 +28,12 @@ mod thresholds;
 
 use super::blocking::Blocking;
 use super::error::Result;
+use super::growing_disks::GrowingDisks;
 use super::launchers::{Entry, Launchers};
-use super::pod::{Folder, PodFolder};
-use api::launcher::{Answer, Life, PAUSED_BY_DISK_PRESSURE, Request, State};
-use api::vmi::VirtualMachineInstance;
+use super::pod::Folder;
+use api::launcher::{Answer, Request};
 use cluster_model::config::node::{EVICTION_HARD, NodeSettings};
-use decide::{Decision, DiskSpace, Growing, Pressure, Vcpus};
+use decide::{Decision, DiskSpace, Growing, Pressure};
 use kubelet::Kubelet;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,40 +53,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MEASURE: Duration = Duration::from_millis(250);
 /// Time after which a launcher is asked again.
 const AGAIN: Duration = Duration::from_secs(2);
-
-/// Disks of a VMI that grow on the node, and the state of its vCPUs.
-#[derive(Clone, Debug)]
-pub(crate) struct GrowingDisks {
-    place: Arc<PodFolder>,
-    names: Arc<[String]>,
-    vcpus: Vcpus,
-}
-
-impl GrowingDisks {
-    /// Growing disks of a VMI; `None` if it has none.
-    pub(crate) fn of(vmi: &VirtualMachineInstance, place: &Arc<PodFolder>) -> Option<GrowingDisks> {
-        let grows = |volume: &&api::vmi::Volume| {
-            volume.container_disk.is_some() || volume.ephemeral.is_some() || volume.empty_disk.is_some()
-        };
-        let names: Arc<[String]> =
-            vmi.spec.volumes.iter().filter(grows).map(|volume| volume.name.clone()).collect();
-        (!names.is_empty()).then(|| GrowingDisks { place: Arc::clone(place), names, vcpus: Vcpus::Other })
-    }
-
-    /// Takes a state that the launcher reports.
-    pub(crate) fn see(&mut self, state: &State) {
-        self.vcpus = match state.life {
-            Life::Running => Vcpus::Running,
-            Life::Paused if state.reason.as_deref() == Some(PAUSED_BY_DISK_PRESSURE) => Vcpus::PausedForDisk,
-            _ => Vcpus::Other,
-        };
-    }
-
-    /// True while the VMI is paused for the disk of the node.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.vcpus == Vcpus::PausedForDisk
-    }
-}
 
 /// Pauses and resumes the VMIs of a node.
 pub(crate) struct DiskPressure {

@@ -117,7 +117,7 @@ pub fn is_requested(annotations: &BTreeMap<String, String>) -> bool {
 }
 
 /// All annotations of the request as one text. A different text is another export.
-pub fn request_text(annotations: &BTreeMap<String, String>) -> String {
+pub fn fingerprint_text(annotations: &BTreeMap<String, String>) -> String {
     let said = EXPORT_ASKS.iter().filter_map(|name| Some((name, annotations.get(*name)?)));
     said.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
@@ -436,13 +436,13 @@ mod tests {
             notes(&[TARGET, ("format", "1")]),
         ]
         .iter()
-        .map(request_text)
+        .map(fingerprint_text)
         .collect();
         let all: std::collections::BTreeSet<&String> = sums.iter().collect();
         assert_eq!(all.len(), 4, "{sums:?}");
         let mut answered = notes(&[TARGET]);
         answered.insert(crate::cdi::annotations::EXPORT_PHASE.to_owned(), "Running".to_owned());
-        assert_eq!(request_text(&answered), sums[0], "what answers does not ask");
+        assert_eq!(fingerprint_text(&answered), sums[0], "what answers does not ask");
         assert!(
             is_requested(&answered)
                 && !is_requested(&notes(&[("target", "")]))

@@ -93,7 +93,7 @@ impl Tree {
     }
 
     /// Adds a card for mediated devices: its types, their names by the driver, and the number of free
-    /// instances.
+    /// ones.
     pub(in super::super) fn card(&self, name: &str, kinds: &[(&str, Option<&str>, u32)]) {
         let card = format!("sys/devices/pci0000:80/{name}");
         for (id, called, free) in kinds {

@@ -81,7 +81,7 @@ pub(super) fn exports(request: &Request) -> Vec<Fault> {
     let (old, new) = (annotations(&request.old), annotations(&request.object));
     let unknown = export::unknown(&new);
     let is_said = request.operation == Operation::Create
-        || export::request_text(&old) != export::request_text(&new)
+        || export::fingerprint_text(&old) != export::fingerprint_text(&new)
         || export::unknown(&old) != unknown;
     if request.is_leaving() || !is_said {
         return Vec::new();
