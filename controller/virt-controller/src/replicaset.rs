@@ -134,7 +134,7 @@ fn vmi(set: &cluster_model::objects::Plain, name: &str) -> Value {
     if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
         notes.remove(FENCING);
     }
-    // Our programs find VMIs by these, and believe what stands there.
+    // Our programs find VMIs by these labels, and trust their values.
     if let Some(labels) = meta.get_mut("labels").and_then(Value::as_object_mut) {
         labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
     }

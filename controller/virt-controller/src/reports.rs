@@ -54,9 +54,9 @@ const LARGEST: usize = 8 << 10;
 const AHEAD: usize = 16 << 10;
 /// The longest pause after errors.
 const LONGEST: Duration = Duration::from_secs(30);
-/// A worker that does not answer for so long is said to be silent.
+/// Time without an answer after which a worker is reported as silent.
 const SILENT: Duration = Duration::from_secs(30);
-/// Reports that are not looked at yet.
+/// Capacity of the channel of reports.
 const WAITING: usize = 256;
 
 /// Report about a pod, by its key and its uid.

@@ -38,7 +38,7 @@ use tokio::task::{self, JoinSet};
 
 /// Longest time of uninterrupted decisions, before the next events are handled and other tasks run.
 const STRETCH: std::time::Duration = std::time::Duration::from_millis(50);
-/// Events that are looked at, before something is decided.
+/// Number of events that are handled before the next decision.
 const EVENTS: usize = 256;
 /// Interval of the loop without events.
 const BEAT: std::time::Duration = std::time::Duration::from_secs(10);
@@ -63,7 +63,7 @@ pub(crate) struct ControlLoop {
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
     removed: VecDeque<String>,
-    /// Servers that are to be asked for the images of DataImportCrons: by key, the uid and the question.
+    /// Questions about the images of DataImportCrons: by key, the uid and the question.
     pub(crate) questions: BTreeMap<Key, (String, Question)>,
     /// Objects of which it was said that they cannot be read.
     unread: BTreeSet<Key>,
@@ -253,7 +253,7 @@ impl ControlLoop {
         }
     }
 
-    /// A server was asked for the image of a DataImportCron.
+    /// Records the answer about the image of a DataImportCron.
     pub(crate) fn polled(&mut self, told: polls::Told) {
         let polls::Told { key, uid, at, answer } = told;
         // Another of that name may have come meanwhile.

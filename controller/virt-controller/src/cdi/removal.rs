@@ -24,7 +24,7 @@ const AT_ONCE: usize = 50;
 /// The most DataVolumes that are named.
 const NAMED: usize = 3;
 
-/// The note that the object was taken away.
+/// The ConfigMap that records the removal of the object.
 pub(super) fn note(world: &World) -> Option<&Plain> {
     world.config_maps.get(&world.facts.namespace, CDI_REMOVED)
 }

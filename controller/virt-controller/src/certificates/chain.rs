@@ -21,14 +21,14 @@ use cluster_model::uploads::{self, CLIENT_SIGNER, SERVER_SIGNER};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-/// A certificate that is wrong is not made anew more often than this.
+/// Shortest time between two issues of a certificate that is not as it should be.
 const PAUSE: SignedDuration = SignedDuration::from_secs(30);
 /// Time during which webhook paths without a segment are still answered beside the first paths with one. Also
 /// the interval of checks if the previous version of virt-api is gone.
 const PLAIN: SignedDuration = SignedDuration::from_mins(1);
 /// The most authorities in a bundle.
 const MOST: usize = 8;
-/// A certificate is not asked for the names of a server.
+/// Host names do not apply to client certificates.
 const NO_HOSTS: [&str; 0] = [];
 
 /// A chain of certificates.
@@ -82,7 +82,7 @@ pub(super) struct Leaf {
 }
 
 impl Chain {
-    /// The authority, if there is one that holds; else it is made.
+    /// The current authority, if it is valid. Otherwise an authority is created.
     pub(super) fn authority(
         &self,
         world: &World,
@@ -249,7 +249,7 @@ fn paths_due(world: &World, secret: &Secret, certificate: &Certificate, now: Tim
 }
 
 impl Leaf {
-    /// A certificate has these names, is for whom it has to be, comes from this authority, and holds now.
+    /// True if a certificate has these names and this usage, comes from this authority, and is valid now.
     pub(super) fn is_right(
         &self,
         certificate: &Certificate,

@@ -104,7 +104,7 @@ fn leaf(server: &Server, namespace: &str) -> Leaf {
     Leaf { secret: server.secret, name: hosts[0].clone(), hosts, usage, has_paths }
 }
 
-/// The secret of this name as it was looked at, and the certificate in it.
+/// The Secret of this name, and the certificate in it.
 fn found<'a>(world: &'a World, name: &str) -> (Option<&'a Secret>, Option<&'a Certificate>) {
     let secret = world.secrets.get(&world.facts.namespace, name);
     (secret, secret.and_then(|secret| secret.certificate.as_ref()))

@@ -63,7 +63,7 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
                 issue(KeyChange::Promote);
             }
         }
-        // It is made known first.
+        // The next key has to be published first.
         Some(_) => {}
     }
     let mut all = vec![signs];

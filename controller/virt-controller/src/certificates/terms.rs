@@ -10,7 +10,7 @@ const SERVER: SignedDuration = SignedDuration::from_hours(24);
 /// Shortest validity. Shorter ones are ignored, because such a certificate would end while it is being
 /// spread.
 const LEAST: SignedDuration = SignedDuration::from_mins(10);
-/// Unless it is said, a certificate is renewed when this part of its life is left.
+/// Default part of a certificate's life that is left when it is renewed.
 const LEFT: i32 = 5;
 
 /// The terms of all certificates.

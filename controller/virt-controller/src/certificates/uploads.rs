@@ -24,7 +24,7 @@ use cluster_model::uploads::{CLIENT_CERTIFICATE, CLIENT_NAME};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 
-/// From when until when the certificate of an upload pod holds that is made now.
+/// Validity of an upload pod's certificate that is created now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) from: Timestamp,
@@ -32,7 +32,7 @@ pub(crate) struct Span {
     pub(crate) until: Timestamp,
 }
 
-/// The authorities, who is told of them, and the certificate of cdi-uploadproxy as a client.
+/// The authorities, their publication, and the client certificate of cdi-uploadproxy.
 pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
     if let Some(authority) = UPLOAD_SERVERS.authority(world, Term::SIGNER, now, plan) {
         UPLOAD_SERVERS.tell(world, &authority, now, plan);

@@ -1,4 +1,5 @@
-//! Step 2: the DataVolume of the newest digest is made and followed, and the DataSource is led to it when it is complete.
+//! Step 2: the DataVolume of the newest digest is created and followed, and the DataSource is pointed to it
+//! when it is complete.
 
 use super::messages::{
     IN_PROGRESS, NO_DIGEST, NO_IMPORT, OUTDATED, PROGRESSING, SCHEDULED, UP_TO_DATE, not_made, with_trouble,
@@ -48,7 +49,7 @@ impl ImportOutcome {
         self
     }
 
-    /// No import goes on.
+    /// No import is running.
     fn no_import(self) -> ImportOutcome {
         self.condition(PROGRESSING, "False", NO_IMPORT, "No current import")
     }
@@ -132,13 +133,13 @@ impl Import<'_, '_> {
         (ImportOutcome::default().condition(UP_TO_DATE, status, reason, &message), list != before)
     }
 
-    /// No import goes on, and the DataSource does not lead to the newest digest.
+    /// Condition while no import is running, and the DataSource does not point to the newest digest.
     fn waits(&self, reason: &str, message: &str) -> ImportOutcome {
         ImportOutcome::default().no_import().and(self.up_to_date("False", reason, message).0)
     }
 }
 
-/// Makes the DataVolume of the newest digest, unless another import goes on.
+/// Creates the DataVolume of the newest digest, unless another import is running.
 fn begin(step: &Import<'_, '_>, name: &str, digest: &str) -> ImportOutcome {
     let input = step.input;
     let last = input.cron.status.as_ref().and_then(|status| status.current_imports.first());

@@ -70,7 +70,7 @@ impl<'a> Imports<'a> {
         })
     }
 
-    /// An import that goes on.
+    /// An import that is running.
     pub(super) fn unfinished(&self) -> Option<&'a DataVolume> {
         let is_over = |volume: &DataVolume| {
             let is_going = volume.metadata.deletion_timestamp.is_some();

@@ -65,7 +65,7 @@ pub(super) fn poll(input: &CronReconcile<'_>) -> PollOutcome {
     }
 }
 
-/// A PVC is looked at by the schedule, without a poll.
+/// A PVC is checked by the schedule, without a poll.
 fn poll_pvc(
     input: &CronReconcile<'_>,
     outcome: PollOutcome,

@@ -165,7 +165,7 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
     Ok((Key::new(Kind::Pod, meta.namespace.clone().unwrap_or_default(), name), pod))
 }
 
-/// The Secrets and ConfigMaps of the template. An image that nodes pull is asked for in its registry.
+/// Secrets and ConfigMaps of the template. An image that nodes pull is looked up in its registry.
 #[derive(Default)]
 struct Named(Mounted);
 

@@ -26,7 +26,7 @@ pub(super) enum Source<'a> {
     Asked(Question),
     /// Request from a pod, with Secrets or ConfigMaps of its namespace.
     ByPod,
-    /// The digest stands in the URL.
+    /// The digest is part of the URL.
     Pinned(String),
     /// The PVC of this name, in the namespace of the DataImportCron.
     Pvc(&'a str),
@@ -88,7 +88,7 @@ pub(super) fn pinned(source: &Template, digest: &str) -> Template {
     pinned
 }
 
-/// A text is a digest as it stands here: of an image, of a validator, of a PVC.
+/// True if a text is a digest in the form of this module: of an image, of a validator, of a PVC.
 pub(super) fn is_digest(text: &str) -> bool {
     let Some((kind, rest)) = text.split_once(':') else { return false };
     let is_hex = |length: usize| {

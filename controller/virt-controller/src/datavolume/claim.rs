@@ -21,7 +21,7 @@ use cluster_model::objects::{Kind, PersistentVolumeClaim, StorageClass, World, o
 use cluster_model::uploads::{CONTENT_TYPE, TARGET};
 use serde_json::{Map, Value, json};
 
-/// The labels of every PVC that is made here, as upstream has them.
+/// Labels of every PVC that is created here, as upstream has them.
 pub(super) const WORKER_OBJECT: [(&str, &str); 4] = [
     ("app", "containerized-data-importer"),
     ("app.kubernetes.io/managed-by", "cdi-controller"),
@@ -34,7 +34,7 @@ const LEAST: u64 = 1 << 20;
 const ONE: &str = "ReadWriteOnce";
 const FILE_SYSTEM: &str = "Filesystem";
 
-/// The PVC that a DataVolume asks for, with everything filled in.
+/// The PVC that a DataVolume requests, with all defaults.
 #[derive(Debug)]
 pub(super) struct RequestedClaim<'a> {
     /// Spec of the PVC to create.
@@ -201,7 +201,7 @@ fn filled_in<'a>(
     let requests = storage.resources.as_ref().and_then(|resources| resources.requests.get("storage"));
     let said = requests.and_then(api::quantity::Quantity::bytes);
     let disk = said.or(source.map(|source| source.disk));
-    // A clone that says no size asks for no less than its source did.
+    // A clone without a size requests at least as much as its source did.
     let least = source.filter(|source| said.is_none() && !source.is_block).map_or(0, |source| source.claim);
     let disk = disk.ok_or("Storage size is missing: spec.storage.resources.requests.storage")?;
     if disk < LEAST {

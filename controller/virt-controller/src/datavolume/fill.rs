@@ -28,7 +28,8 @@ use worker::Worker;
 
 /// Reason of the kubelet for a container that was killed for want of memory.
 const OOM: &str = "OOMKilled";
-/// Pods that broke off before one that was killed for want of memory, after which no other one is made.
+/// Number of pods that broke off before one that was killed at its memory limit, after which no other one is
+/// created.
 const HOPELESS: i64 = 9;
 /// The message of a disk that may be incomplete, since its source gave it no length.
 const LENGTH_UNKNOWN: &str = "the server sent neither the length of the disk nor an end mark, and there is no \
@@ -124,7 +125,7 @@ fn runs(target: &Target<'_, '_>, pod: Option<&Pod>, report: Option<&Report>) -> 
     outcome.silent_since(pod.and_then(|pod| request.world.silent_since(pod)))
 }
 
-/// The pod is made, or is there and does not work yet.
+/// Outcome while the pod is being created, or does not work yet.
 pub(super) fn scheduled(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Outcome {
     let terms = request.terms();
     let message = format!("{} into {} scheduled", terms.noun, claim_name(claim));
@@ -214,7 +215,8 @@ fn failed(
     )
 }
 
-/// The pod ended without an end of its work. It is deleted, and the next one goes on where it stopped, or takes an upload anew.
+/// The pod ended before its work did. It is deleted, and the next one continues where it stopped, or waits
+/// for a new upload.
 pub(super) fn broke(
     request: &Request<'_>,
     pod: Option<&Pod>,
@@ -279,7 +281,7 @@ fn import_annotations(
 
 // ── No pod is there ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// Makes the pod, unless something stands against it.
+/// Creates the pod, unless there is a reason against it.
 fn begin(target: &Target<'_, '_>) -> Outcome {
     let Target { request, claim, requested, clone } = *target;
     if claim.is_filled() {
@@ -300,7 +302,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
         return in_use(request, claim, &vmi);
     }
     let config = Config::read(request.world);
-    // A VMI that no pod is made of needs no volume.
+    // A VMI without a pod needs no volume.
     let consumer = users::consumer(request.world, claim)
         .and_then(|vmi| crate::vmi::checked(request.world, vmi, &config));
     let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
@@ -407,7 +409,7 @@ fn cannot_start(request: &Request<'_>, message: &str) -> Outcome {
     )
 }
 
-/// The last refusal of the pod, or of what is made with it.
+/// Last refusal of the pod, or of an object that is created with it.
 fn refused_pod<'a>(request: &Request<'a>) -> Option<&'a Failure> {
     let failed = request.world.failures.get(&request.key());
     failed.filter(|failed| matches!(failed.about, Attempt::Make(Kind::Pod | Kind::Service | Kind::Secret)))
@@ -425,7 +427,8 @@ fn source_waits(request: &Request<'_>, claim: &PersistentVolumeClaim, served: Se
     }
 }
 
-/// The PVC has no volume, and gets none by a pod that is made now. `None` where the pod makes the storage provide the volume.
+/// Outcome if the PVC has no volume, and a pod would not get it one. `None` if a pod makes the storage
+/// provide the volume.
 fn unbound(target: &Target<'_, '_>, is_wanted: bool) -> Option<Outcome> {
     let Target { request, claim, requested, .. } = *target;
     let name = claim_name(claim);
@@ -448,7 +451,7 @@ fn unbound(target: &Target<'_, '_>, is_wanted: bool) -> Option<Outcome> {
     }
 }
 
-/// Until when no other pod is made, where the last one was made just now and is gone.
+/// End of the pause before the next pod, if the last one was created just now and is gone.
 fn made_until(request: &Request<'_>, clone: Option<&Cloned<'_>>, pod: &str) -> Option<Timestamp> {
     let terms = request.terms();
     if request.phase != terms.scheduled.0 && request.phase != terms.running.0 {
@@ -487,7 +490,7 @@ fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Out
     })
 }
 
-/// Pause until the nodes are looked at again, where one cannot mount images.
+/// Pause before the nodes are checked again, if one cannot mount images.
 const NODES: SignedDuration = SignedDuration::from_mins(1);
 
 /// The reason why the cluster has no image volumes; `None` where it has.

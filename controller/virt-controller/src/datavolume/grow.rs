@@ -36,7 +36,7 @@ use serde_json::json;
 
 /// Sizes are whole ones of these.
 const MIB: u64 = 1 << 20;
-/// A PVC without `limits` grows to so many times the size that was asked for, at most.
+/// Largest growth of a PVC without `limits`, as a multiple of its request.
 const TIMES: u64 = 4;
 
 /// Makes the PVC large enough for the image of a worker that ended; or the reason why it does not grow, where that is of interest.

@@ -92,7 +92,7 @@ use size::Overhead;
 const NEXT: &str = "the next pod begins at";
 /// Reason of a request that is not supported: no time mends that.
 const NOT_SERVED: &str = "Unsupported";
-/// Reason of a PVC that is made when a VM uses it.
+/// Reason of a PVC that is created when a VM uses it.
 const WAITS: &str = "WaitForFirstConsumer";
 
 /// The plan for the disk of a name.
@@ -172,7 +172,7 @@ fn reconcile<'a>(request: &Request<'a>) -> (Outcome, Option<Cloned<'a>>) {
     }
 }
 
-/// The steps from the PVC on: it is made, or filled.
+/// The steps from the PVC on: it is created, or filled.
 fn with_claim<'a>(request: &Request<'a>, clone: Option<&Cloned<'a>>) -> Outcome {
     let requested = match clone.and_then(Cloned::size) {
         Some(size) => RequestedClaim::of_clone(&request.volume, request.world, Overhead::default(), size),
@@ -208,7 +208,7 @@ fn with_claim<'a>(request: &Request<'a>, clone: Option<&Cloned<'a>>) -> Outcome 
 
 // ── Refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// The spec asks for something that is not supported.
+/// Outcome for a spec with a part that is not supported.
 fn refused(request: &Request<'_>, faults: &[api::fault::Fault]) -> Outcome {
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     Outcome::default().fails(request, NOT_SERVED, &faults.join("; "))

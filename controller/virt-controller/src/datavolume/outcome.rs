@@ -203,7 +203,7 @@ impl Outcome {
         self
     }
 
-    /// The disk is decided on again at this time, or earlier where that was asked for.
+    /// Decides on the disk again at this time, or at an earlier one that was set before.
     pub(super) fn again(mut self, time: Timestamp) -> Outcome {
         self.again = Some(self.again.map_or(time, |other| other.min(time)));
         self

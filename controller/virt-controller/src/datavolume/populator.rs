@@ -202,7 +202,8 @@ fn prime_settings(target: &Target<'_>) -> Result<PrimeSettings, (&'static str, S
     }
 }
 
-/// True where the volume may be made now. One that waits for its consumer is made on the node of the consumer.
+/// True if the volume may be created now. A volume that waits for its consumer is created on the consumer's
+/// node.
 fn may_begin(target: &Target<'_>) -> bool {
     let class = target.claim.spec.storage_class_name.as_deref();
     let class = class.and_then(|name| target.world.storage_classes.get("", name));
@@ -292,7 +293,7 @@ fn hand_over(target: &Target<'_>, prime: &PersistentVolumeClaim) -> Plan {
         change["metadata"] = json!({"annotations": {RECLAIM_POLICY: volume.reclaim_policy}});
         change["spec"]["persistentVolumeReclaimPolicy"] = json!(RETAIN);
     }
-    // The World holds pods of the installation only, so the API server is asked for others.
+    // The World holds pods of the installation only, so other pods are looked up at the API server.
     plan.unmounted(&prime.meta);
     plan.steps.push(Step::Patch {
         key: key(Kind::PersistentVolume, &volume.meta),

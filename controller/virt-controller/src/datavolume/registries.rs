@@ -95,7 +95,7 @@ impl Told {
         *self == Told::default()
     }
 
-    /// The sum of it; nothing where nothing is told.
+    /// Checksum of the settings; `None` if there are none.
     fn sum(&self) -> Option<String> {
         let authorities = self.authorities.as_deref().unwrap_or_default();
         let text = format!("{}{:?}{authorities}", self.insecure, self.settings);

@@ -129,7 +129,7 @@ fn kind_of(name: &str) -> Kind {
     if name == Kind::DaemonSet.name() { Kind::DaemonSet } else { Kind::Deployment }
 }
 
-/// A component, and what is said of it.
+/// A component, and the settings for it.
 struct Customizer<'a> {
     kind: Kind,
     component: &'a Component,

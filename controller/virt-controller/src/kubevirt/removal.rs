@@ -25,7 +25,7 @@ const AT_ONCE: usize = 50;
 /// The most that are counted for people.
 const COUNTED: usize = 10;
 
-/// The note that the installation was taken away.
+/// The ConfigMap that records the removal of the installation.
 pub(super) fn note(world: &World) -> Option<&Plain> {
     world.config_maps.get(&world.facts.namespace, REMOVED)
 }

@@ -54,7 +54,7 @@ impl<'a> State<'a> {
                 }
                 status["observedGeneration"] = json!(generation);
             }
-            // Once it was there, it is there: what is missing for a while is told by the conditions.
+            // A phase Deployed stays; components that are missing for a while show in the conditions.
             Some(_) if status["phase"].is_null() || self.update.is_some() => {
                 status["phase"] = json!("Deploying");
             }

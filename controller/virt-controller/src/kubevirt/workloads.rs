@@ -120,7 +120,7 @@ mod tests {
         (sim, key)
     }
 
-    /// The launcher pods whose eviction was asked for.
+    /// Launcher pods whose eviction was requested.
     fn evicted(sim: &Sim) -> usize {
         let pods = sim.keys(Kind::Pod);
         pods.iter().filter(|pod| !sim.get(pod)["metadata"]["deletionTimestamp"].is_null()).count()
@@ -139,7 +139,7 @@ mod tests {
         sim.settle();
         assert_eq!((evicted(&sim), count(&sim, &key)), (2, json!(5)));
         assert_eq!(sim.reasons().iter().filter(|reason| *reason == "WorkloadUpdate").count(), 2);
-        // All that is known of the last batch stands at the object.
+        // The state of the last batch is recorded at the object only.
         let plan = crate::decide(&sim.world, &key, sim.now);
         assert_eq!(
             (plan.is_empty(), plan.again),
@@ -151,7 +151,7 @@ mod tests {
         sim.later(1);
         sim.settle();
         assert_eq!(evicted(&sim), 4);
-        // A time of another clock holds nobody up.
+        // A time of another clock does not delay the next batch.
         sim.change(&key, json!({"metadata": {"annotations": {BATCH: "2999-01-01T00:00:00Z"}}}));
         sim.settle();
         assert_eq!(evicted(&sim), 5);

@@ -1,7 +1,8 @@
 //! VMs: what they are, what they ask for, their disks and interfaces.
 //!
-//! Which labels of VMs are told says the ConfigMap [`VM_LABELS`] of the installation, in upstream's form: `allowlist` and `ignorelist`, names
-//! of labels with commas between them. Without it all are told; `*` in the first stands for all, and the second goes before the first.
+//! The ConfigMap [`VM_LABELS`] of the installation selects the exported labels of VMs, in upstream's form:
+//! `allowlist` and `ignorelist`, names of labels with commas between them. Without it all labels are
+//! exported. `*` in `allowlist` stands for all, and `ignorelist` takes precedence.
 
 use super::words::{self, Words};
 use super::{interfaces, label, names, seconds, system};
@@ -14,7 +15,7 @@ use cluster_model::objects::{VM_LABELS, World};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels of a VM that are told.
+/// Most labels of a VM that are exported.
 const LABELS: usize = 32;
 
 pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
@@ -171,7 +172,8 @@ fn last_change(vm: &VirtualMachine) -> Option<f64> {
 
 fn resources(page: &mut Page, world: &World) {
     let asked = world.vms.all().filter_map(|vm| {
-        // With the values of an instance type, where it can be used: of these its VMI is made.
+        // The values of an instance type are included if it can be used, because the VMI is created with
+        // them.
         let made = crate::vm::sizes::measured(world, vm);
         let domain = &made.as_ref().or(template(vm))?.spec.domain;
         Some((names(&vm.metadata), requests(domain), limits(domain)))

@@ -43,7 +43,7 @@ pub(super) struct Words {
 /// A metric, and its bound of values per object.
 pub(super) type Measure = (&'static str, usize);
 
-/// Hashes of what was told, and when it was seen last.
+/// Hashes of exported values, with the time at which each was last seen.
 type Told = BTreeMap<u64, Timestamp>;
 
 impl Words {
@@ -55,7 +55,8 @@ impl Words {
         self.counts.clear();
     }
 
-    /// An address, an interface or a disk is told: of its object, and of all in its namespace, there are not too many.
+    /// True if an address, an interface or a disk is exported: neither its object nor its namespace has too
+    /// many.
     pub(super) fn counts(
         &mut self,
         meta: &ObjectMeta,
@@ -72,7 +73,8 @@ impl Words {
         is_told
     }
 
-    /// Words in a measure of an object are told: they were told before, or there is a place for them.
+    /// True if the values in a metric of an object are exported: they were exported before, or there is room
+    /// for them.
     pub(super) fn tells(
         &mut self,
         meta: &ObjectMeta,

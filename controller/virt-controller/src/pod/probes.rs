@@ -52,7 +52,7 @@ fn question(probe: &Probe, patience: i64) -> Option<Vec<String>> {
         return Some(words);
     }
     let command = probe.exec.as_ref()?.get("command")?.as_array()?;
-    // What the guest runs stands behind `--`: none of it is an option of ours.
+    // The guest's command follows `--`, so that none of it is taken as an option.
     words.push("--".to_owned());
     words.extend(command.iter().filter_map(Value::as_str).map(str::to_owned));
     Some(words)

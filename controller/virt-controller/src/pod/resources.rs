@@ -81,7 +81,7 @@ pub(super) fn is_guaranteed(vmi: &VirtualMachineInstance) -> bool {
     said.overcommit_guest_overhead != Some(true) && ["cpu", "memory"].into_iter().all(is_limit)
 }
 
-/// A container of a Guaranteed pod asks for all that it may use: one that does not makes the whole pod Burstable.
+/// A container of a Guaranteed pod requests its limits; one that does not makes the whole pod Burstable.
 pub(super) fn guarantee(container: &mut Value) {
     let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else { return };
     for name in ["cpu", "memory"] {
@@ -261,7 +261,7 @@ impl<'a> Asked<'a> {
 
     fn cpu(&mut self, machine: &Machine, config: &Config) {
         if machine.cpu.dedicated {
-            // The kubelet gives whole CPUs to who asks for whole ones alone.
+            // The kubelet gives dedicated CPUs only for a whole number of them.
             for list in [&mut self.requests, &mut self.limits] {
                 list.insert("cpu".to_owned(), machine.cpu.dedicated_count().to_string());
             }

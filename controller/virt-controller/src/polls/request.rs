@@ -39,7 +39,7 @@ pub(super) async fn ask(connector: &Arc<Connector>, question: &Question, idle: D
     };
     answer
         .map_err(|fault| {
-            // What the server said stands here at most.
+            // The error may contain text of the server.
             tracing::debug!("a poll failed: {}", fault.error.chain());
             let pause = fault.retry_after.and_then(|pause| SignedDuration::try_from(pause).ok());
             (why(&fault), pause)

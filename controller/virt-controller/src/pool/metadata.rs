@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 pub(super) const SUMS: &str = "kubevirt.io/vm-pool-template-sums";
 /// Annotation of a VM of a pool: keys of the labels and annotations that the template gave.
 pub(super) const KEYS: &str = "kubevirt.io/vm-pool-template-keys";
-/// Annotations that no template gives, and none takes away.
+/// Annotations that a template neither sets nor removes.
 const OURS: [&str; 4] = [FENCING, FAILING_SINCE, SUMS, KEYS];
 
 /// Notes what a VM is given. All of it is of the template.

@@ -40,7 +40,7 @@ use template::Template;
 /// Reason and message of a problem.
 type Trouble = (&'static str, String);
 
-/// A pool that is looked at.
+/// Input of a pool's reconciliation.
 struct Pool<'a> {
     object: &'a Plain,
     spec: Spec,
@@ -86,7 +86,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 
 impl<'a> Pool<'a> {
     /// A pool that can be looked after, or why it cannot.
-    /// `unread`: what of its spec cannot be read. What is left is not what was asked for.
+    /// `unread`: fields of its spec that cannot be read. The remaining spec is not the requested one.
     fn of(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, Trouble> {
         let invalid = |why: String| ("InvalidSpec", why);
         if let Some(fault) = unread.into_iter().chain(api::pool::faults(&spec)).next() {
@@ -211,7 +211,7 @@ fn is_ready(vm: &VirtualMachine) -> bool {
         })
 }
 
-/// The status, before everything that is done: what is told of a pause is told once.
+/// Status before all steps, so that an event about a pause is sent once.
 fn say(
     object: &Plain,
     ours: &[&VirtualMachine],

@@ -1,4 +1,4 @@
-//! The template of a pool, and the VMs that are made of it.
+//! The template of a pool, and the VMs that are created from it.
 
 use super::metadata::{self, SUMS};
 use api::meta::{LocalReference, ObjectMeta};
@@ -21,7 +21,7 @@ pub(super) struct Template {
     pub(super) sums: Sums,
 }
 
-/// Sums of a template, by which its states are told apart.
+/// Checksums of a template, to compare its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sums {
     /// Of all of it.
@@ -179,7 +179,7 @@ impl Template {
             if was.disks == self.sums.disks {
                 next.spec.data_volume_templates.clone_from(&vm.spec.data_volume_templates);
             }
-            // It has the disks that it had, until it is made anew.
+            // The VM keeps its disks until it is created again.
             let sums = Sums { disks: was.disks, ..self.sums.clone() };
             next.metadata.annotations.insert(SUMS.to_owned(), sums.text());
         }

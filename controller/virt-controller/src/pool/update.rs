@@ -128,7 +128,7 @@ fn serves(vmi: &VirtualMachineInstance) -> bool {
         && cluster_model::conditions::is(conditions, &vmi::ConditionType::Ready)
 }
 
-/// The VM starts a VMI again that is stopped, and is not asked for anything yet.
+/// True if the VM's VMI is stopped and is started again, without a pending request.
 fn restarts(vm: &VirtualMachine) -> bool {
     let strategy = vm.run_strategy();
     matches!(strategy, RunStrategy::Always | RunStrategy::RerunOnFailure | RunStrategy::Manual)

@@ -74,7 +74,7 @@ pub(crate) fn sets(world: &World, class: &StorageClass) -> Vec<ClaimPropertySet>
     resolve(class, spec).sets
 }
 
-/// Bytes of the smallest volume of a class: what asks for less gets as much.
+/// Bytes of the smallest volume of a class: a smaller request gets as much.
 pub(crate) fn smallest(class: &StorageClass) -> u64 {
     class.smallest().or_else(|| row(class).map(|row| row.smallest)).unwrap_or(0)
 }

@@ -25,7 +25,7 @@ pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<
     while let Some(first) = requests.first() {
         let is_done = match first.action {
             StateChange::Start => {
-                // A VMI that has ended is not what was asked for.
+                // A VMI that has ended is not the one of the request.
                 vmi.is_some_and(|vmi| {
                     !super::super::vmi::phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none()
                 }) || matches!(strategy, RunStrategy::Always | RunStrategy::Once)

@@ -1,4 +1,4 @@
-//! The DataVolumes of a VM: made from its templates, and waited for.
+//! The DataVolumes of a VM: they are created from its templates, and the VM waits for them.
 
 use super::trouble::Trouble;
 use api::datavolume::{ConditionType, DataVolume, Phase};
@@ -11,7 +11,7 @@ use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;
 
-/// Says that the DataVolumes are made only when the VM starts.
+/// Annotation by which the DataVolumes are created only when the VM starts.
 const AT_ONCE: &str = "kubevirt.io/immediate-data-volume-creation";
 
 /// State of the disks of a VM.
@@ -57,7 +57,7 @@ impl Disks {
         Some(Trouble { disk: Some(name), ..Trouble::of(reason, why) })
     }
 
-    /// The one that is made next.
+    /// The DataVolume to create next.
     pub(super) fn missing(&self) -> Option<&str> {
         names(self.missing.first()?)
     }

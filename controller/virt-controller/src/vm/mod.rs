@@ -1,4 +1,4 @@
-//! VMs: when they run, and what is said of them.
+//! VMs: their VMIs, and their status.
 //!
 //! ```text
 //! spec.runStrategy ─┐
@@ -87,7 +87,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         if let Ok(sizes) = &sizes {
             sizes.keep(&mut next, failed, now, &mut plan);
         }
-        // What is inferred is written first: the VMI is made of it.
+        // Inferred names are written first, because the VMI is created from them.
         let is_sized = sizes.as_ref().is_ok_and(|sizes| !sizes.is_inferred);
         match act {
             Act::Start { .. } if taken.is_some() || !is_sized => {}
@@ -174,7 +174,7 @@ fn delete(
             trouble.into_iter().for_each(|trouble| trouble.tell(vm, next, plan));
             stop(vm, vmi, (failed, now), plan);
         }
-        // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
+        // Without our finalizer the VM may be gone at once, and its status with it, so no status is written.
         _ => {
             next.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
             // What stays must not wait for a VM that is gone.
@@ -211,7 +211,7 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;
     meta.annotations.remove(FENCING);
-    // Our programs find VMIs by these, and believe what stands there.
+    // Our programs find VMIs by these labels, and trust their values.
     meta.labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
     meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));

@@ -269,7 +269,7 @@ fn wrong(name: &str, why: &str) -> String {
     format!("{name} cannot be used: {why}")
 }
 
-/// The template with the values of both, for who measures; nothing where the VM names neither, or they cannot be used.
+/// The template with the values of both, for metrics; `None` if the VM names neither, or they cannot be used.
 pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
     let mut given = SizeSpecs::default();
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
@@ -307,7 +307,7 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// `volume`: that of the VM whose labels are asked for.
+    /// `volume`: the VM's volume whose labels are needed.
     fn of(world: &'a World, vm: &VirtualMachine, volume: &str, now: Timestamp) -> Known<'a> {
         let namespace = vm.metadata.namespace.clone().unwrap_or_default();
         let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);

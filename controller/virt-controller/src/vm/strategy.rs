@@ -62,7 +62,7 @@ pub(super) fn act(
         (RunStrategy::Halted, _) => Act::Stop,
         (RunStrategy::Always, Phase::Succeeded | Phase::Failed) => Act::Stop,
         (RunStrategy::RerunOnFailure, Phase::Failed) => Act::Stop,
-        // One that has ended makes room for a start that is asked for.
+        // A VMI that has ended makes room for a requested start.
         (RunStrategy::Manual | RunStrategy::RerunOnFailure, Phase::Succeeded | Phase::Failed)
             if asked.is_some() =>
         {

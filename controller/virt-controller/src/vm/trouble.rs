@@ -19,7 +19,7 @@ impl<'a> Trouble<'a> {
         Trouble { reason, why, disk: None }
     }
 
-    /// The last write that failed. `disk`: the DataVolume that is made next.
+    /// The last write that failed. `disk`: the DataVolume to create next.
     pub(super) fn met(failed: &'a Failure, disk: Option<&'a str>) -> Trouble<'a> {
         let why = &failed.message;
         match failed.about {

@@ -1,4 +1,4 @@
-//! PVCs that a VMI needs before its pod is made, and their content.
+//! PVCs that a VMI needs before its pod is created, and their content.
 
 use api::datavolume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The state of the PVCs of a VMI.
 pub(super) enum Needs {
-    /// All is there; the PVCs by name.
+    /// All requirements are met; the PVCs by name.
     There(BTreeMap<String, PersistentVolumeClaim>),
     /// A PVC is not.
     Missing { message: String },

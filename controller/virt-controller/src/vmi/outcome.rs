@@ -133,7 +133,7 @@ impl Outcome {
         self
     }
 
-    /// The VMI is decided on again at this time, or earlier where that was asked for.
+    /// Decides on the VMI again at this time, or at an earlier one that was set before.
     pub(super) fn again(mut self, time: Timestamp) -> Outcome {
         self.again = Some(self.again.map_or(time, |other| other.min(time)));
         self

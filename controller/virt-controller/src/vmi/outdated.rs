@@ -8,7 +8,8 @@
 use cluster_model::launcher::ASKED_IMAGE;
 use cluster_model::objects::Pod;
 
-/// A launcher pod was made with another image than this one. What virt-controller asked for counts, where the pod says that.
+/// True if a launcher pod was created with another image than this one. The image that virt-controller
+/// requested counts, if the pod records it.
 pub(crate) fn is_outdated(pod: &Pod, image: &str) -> bool {
     let asked = pod.meta.annotations.get(ASKED_IMAGE).or(pod.image.as_ref());
     asked.is_some_and(|asked| is_other_image(asked, image))
@@ -22,7 +23,7 @@ fn is_other_image(image: &str, than: &str) -> bool {
     one != other && !is_unknown
 }
 
-/// The last part of an image's name, with its tag; and whether a digest stands behind it.
+/// Last part of an image's name with its tag, and true if a digest follows it.
 fn tagged(image: &str) -> (&str, bool) {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     (name.rsplit_once('/').map_or(name, |(_, last)| last), digest.is_some())

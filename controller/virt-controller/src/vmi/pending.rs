@@ -1,4 +1,4 @@
-//! A VMI without a pod: what it needs is checked, and the pod is made.
+//! A VMI without a pod: its requirements are checked, and the pod is created.
 
 use super::needs::{self, Needs};
 use super::outcome::{Change, Outcome};
@@ -44,7 +44,7 @@ pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
     }
 }
 
-/// Makes the pod, unless something stands against it.
+/// Creates the pod, unless there is a reason against it.
 fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolumeClaim>) -> Outcome {
     let VmiReconcile { world, vmi, .. } = *input;
     let config = Config::read(world);
@@ -127,7 +127,7 @@ fn report_left_out(input: &VmiReconcile<'_>, config: &Config) -> Outcome {
     Outcome::default().event(false, "NotPassedOn", message)
 }
 
-/// The pod exists, or is made by this plan: the VMI waits for it now.
+/// Outcome when the pod exists, or is created by this plan: the VMI waits for it now.
 fn take_pod(input: &VmiReconcile<'_>) -> Outcome {
     let outcome =
         Outcome::default().change(Change::Hold).phase(Phase::Scheduling).change(Change::NoDeviceStatus);

@@ -45,7 +45,7 @@ pub(super) fn forget_waiting() -> Outcome {
     forget_but(&[])
 }
 
-/// The content of all PVCs is there.
+/// Condition of a VMI whose PVCs all have their content.
 pub(super) fn data_is_there(input: &VmiReconcile<'_>) -> Outcome {
     if needs::has_data_volumes(input.vmi) {
         let message = "All of the VMI's DVs are bound and ready";

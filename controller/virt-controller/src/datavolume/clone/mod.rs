@@ -97,7 +97,7 @@ pub(super) fn stopped(request: &Request<'_>, stop: Stop) -> Outcome {
     }
 }
 
-/// The time until a clone that waits is looked at again: as long as it has waited so far, within bounds.
+/// Pause before a waiting clone is checked again: as long as it has waited so far, within bounds.
 fn pause(request: &Request<'_>) -> SignedDuration {
     let said = running(&request.status).filter(|said| said.status == "False");
     let since = said.and_then(|said| said.last_transition_time.as_ref()?.parse::<Timestamp>().ok());
@@ -137,7 +137,7 @@ pub(super) fn populated(request: &Request<'_>, claim: &PersistentVolumeClaim, ph
     outcome.enters(phase, false, "CloneInProgress", message)
 }
 
-/// The source pod broke off, and is made anew; the importer pod waits for it.
+/// The source pod broke off, and is created again; the importer pod waits for it.
 pub(super) fn source_broke(request: &Request<'_>, served: Served<'_>) -> Outcome {
     match served {
         Served::Broke(pod, reason, message, next) => broke(request, Some(pod), &reason, &message, next),

@@ -39,7 +39,7 @@ use serve::token::{Cloned, Named, PublicKey, Refused, public_keys, verify_clone_
 const SPREAD: SignedDuration = SignedDuration::from_secs(10);
 /// Reason of a clone whose creator has shown no right.
 const DENIED: &str = "CloneNotPermitted";
-/// Reason of a clone that has waited for longer than the key of its token is known.
+/// Reason of a clone that has waited until the key of its token was removed.
 const FORGOTTEN: &str = "CloneTokenExpired";
 
 /// Checks that the creator of the DataVolume may clone the PVC of this namespace and name.

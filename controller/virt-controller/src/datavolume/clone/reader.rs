@@ -55,7 +55,7 @@ struct Awaited {
     why: String,
 }
 
-/// Goes on while the source pod of the clone into this PVC is read from, or has not waited for long.
+/// Continues while the source pod of the clone into this PVC has a reader, or has not waited for long.
 pub(super) fn is_read(
     request: &Request<'_>,
     target: &PersistentVolumeClaim,

@@ -153,7 +153,7 @@ fn begin_to_serve<'a>(
     name: &str,
 ) -> (Served<'a>, Outcome) {
     let namespace = source.meta.namespace.clone().unwrap_or_default();
-    // Each pod that reads is permitted anew, whatever was permitted before.
+    // The right is checked for each source pod, regardless of earlier ones.
     let stop = permitted(request, &namespace, claim_name(source))
         .err()
         .or_else(|| in_use(request, source))
@@ -296,7 +296,8 @@ fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installati
         },
         "spec": {
             "clusterIP": "None",
-            // The importer is made when the pod is ready; a connection in flight outlives a probe that failed.
+            // The importer pod is created when the source pod is ready; an open connection outlives a failed
+            // probe.
             "publishNotReadyAddresses": true,
             "selector": {SERVICE_LABEL: name},
             "ports": [{"name": "clone", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
@@ -326,7 +327,8 @@ pub(in super::super) fn forget_client(target: &PersistentVolumeClaim) -> Plan {
     plan
 }
 
-/// Takes a source pod away, and what leads to it. The pod goes last: while it is there, all of it is done again.
+/// Deletes a source pod and the objects for it. The pod is deleted last: while it exists, all of this is
+/// repeated.
 pub(in super::super) fn take_away(pod: &Pod) -> Plan {
     let mut plan = Plan::default();
     let key = key(Kind::Pod, &pod.meta);

@@ -40,14 +40,14 @@ pub(in super::super) struct Cloned<'a> {
     pub(in super::super) claim: Option<&'a PersistentVolumeClaim>,
     pub(in super::super) namespace: String,
     pub(in super::super) name: String,
-    /// The way in which it is cloned; `None` until the PVC is made.
+    /// Way of cloning; `None` until the PVC is created.
     pub(in super::super) way: Option<Way>,
 }
 
 /// The size of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Size {
-    /// Bytes that the PVC asked for; of a device, those that it has.
+    /// Bytes that the PVC requested; of a device, its capacity.
     pub(in super::super) claim: u64,
     /// Bytes of the disk in it, at most.
     pub(in super::super) disk: u64,

@@ -51,7 +51,7 @@ impl Way {
         }
     }
 
-    /// The object that the PVC is made from.
+    /// Object that the PVC is created from.
     pub(in super::super) fn data_source(&self, name: &str) -> Option<DataReference> {
         let (group, kind) = match self {
             Way::Copy(_) => return None,
