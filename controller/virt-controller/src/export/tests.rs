@@ -421,7 +421,7 @@ fn a_pod_of_a_stranger_is_not_taken_for_ours() {
     sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET)])));
     sim.settle();
     assert_eq!(stands(&sim), is("Pending", "ErrStartingPod"));
-    assert!(note(&sim, "message").contains("pod exporter-disk is there already"));
+    assert!(note(&sim, "message").contains("pod exporter-disk exists already"));
     sim.vanish(&pod());
     sim.settle();
     assert!(sim.objects.contains_key(&pod()));

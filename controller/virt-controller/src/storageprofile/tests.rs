@@ -124,7 +124,7 @@ fn a_set_that_no_pvc_can_ask_for_is_left_out_by_name() {
     sim.settle();
     assert_eq!(sim.get(&profile())["status"]["claimPropertySets"], json!([good]));
     let said = recognized(&sim).2;
-    for words in ["[0] is left out", "[1] is left out", "\"ReadOften\"", "[3] is left out"] {
+    for words in ["[0] is ignored", "[1] is ignored", "\"ReadOften\"", "[3] is ignored"] {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(!said.contains("[2]"), "{said}");
