@@ -46,7 +46,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Runs until it is asked to end, or has lost the lease.
+    /// Runs until SIGTERM, or until the Lease is lost.
     pub async fn run(self) -> Result<()> {
         let home = Home { namespace: self.namespace.clone(), ..Home::default() };
         let dials = Dials::new(Program::Controller, home);
@@ -77,7 +77,7 @@ impl Controller {
             () = order::turn(&client, &self.namespace) => {}
             _ = ends.recv() => return Ok(()),
         }
-        // A replica in waiting has nothing to do, and is ready for that.
+        // A replica that does not hold the Lease has no work, and is ready for it.
         health.is_ready();
         tokio::select! {
             () = lease.acquire() => {}
@@ -91,7 +91,7 @@ impl Controller {
             downgrade::refuse(&client, &self.namespace, VERSION).await?;
             tracing::info!("{} acts", self.identity);
             let facts = self.facts(&writer).await;
-            // From now on the settings are told when the loop knows them.
+            // The settings are exported as metrics once the loop has read them.
             waits.abort();
             let around = (health, pulse, dials);
             Err(crate::run::run(client.clone(), writer.clone(), facts, around, reports, polls).await)

@@ -21,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most frequencies that a node has labels of.
 const MOST: usize = 16;
 
-/// The frequency for VMIs that are started now: the one of the settings, else the one that most nodes support, of those the lowest.
+/// Frequency for VMIs that are started now: the one of the settings, or else the one that most nodes support,
+/// and of several the lowest.
 pub(crate) fn of_cluster(world: &World, config: &Config) -> Option<u64> {
     if config.tsc_frequency.is_some() {
         return config.tsc_frequency;
@@ -29,7 +30,7 @@ pub(crate) fn of_cluster(world: &World, config: &Config) -> Option<u64> {
     let nodes = world.nodes.all().filter(|node| node.takes_vmis()).filter_map(Node::time_stamp_counter);
     let counters: Vec<_> = nodes.collect();
     let frequencies: BTreeSet<u64> = counters.iter().map(|counter| counter.frequency).collect();
-    // Real clusters have a few kinds of nodes: what has many is looked at in part.
+    // Real clusters have a few kinds of nodes, so only some of many are considered.
     let supported = |hertz: u64| counters.iter().filter(|counter| counter.supports(hertz)).count();
     frequencies.into_iter().take(MOST).max_by_key(|hertz| (supported(*hertz), Reverse(*hertz)))
 }

@@ -153,7 +153,7 @@ fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
     };
     let mut without_effect = unserved(&object.object);
     let settings = world.cdi_configs.get("", CONFIG).filter(|_| config(world).is_none());
-    // What the CDI object says of them itself is not said twice.
+    // Fields of the CDI object itself are not repeated.
     without_effect.extend(settings.iter().flat_map(|settings| unserved_config(&settings.object)).map(
         |mut found| {
             found.field = format!("CDIConfig {CONFIG}: {}", found.field);

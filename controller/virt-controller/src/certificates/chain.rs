@@ -74,7 +74,7 @@ pub(super) struct Leaf {
     pub(super) secret: &'static str,
     /// Common name of the certificate.
     pub(super) name: String,
-    /// The names of a server; none of a client.
+    /// Host names of a server; empty for a client.
     pub(super) hosts: Vec<String>,
     pub(super) usage: Usage,
     /// True if its Secret holds the segments of virt-api's webhook paths.
@@ -186,7 +186,7 @@ impl Chain {
         bundle
     }
 
-    /// Sees to a certificate that the authority signs. Whether there is one that holds.
+    /// Keeps a certificate that the authority signs up to date. Returns true if there is a valid one.
     pub(super) fn leaf(
         &self,
         world: &World,

@@ -39,6 +39,6 @@ pub(super) fn decide(world: &World, bundle: &str, plan: &mut Plan) {
         None => drop(status.remove("uploadProxyURL")),
     }
     should["status"] = Value::Object(status);
-    // The status has no path of its own.
+    // The status is not a subresource.
     plan.update(kind, &is.meta, &is.object, &should, false);
 }

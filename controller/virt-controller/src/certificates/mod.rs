@@ -78,7 +78,7 @@ pub(crate) fn decide(world: &World, now: Timestamp) -> Plan {
     plan
 }
 
-/// The certificates of our programs, and what leads to virt-api.
+/// The certificates of our programs, and the configurations that point to virt-api.
 fn servers(world: &World, terms: &Terms, now: Timestamp, plan: &mut Plan) {
     let Some(authority) = KUBEVIRT.authority(world, terms.authority, now, plan) else { return };
     let bundle = KUBEVIRT.tell(world, &authority, now, plan);
@@ -132,8 +132,8 @@ fn whole(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// The names of a server: its own, by which other programs of ours tell it from the rest, and that of the service by which
-/// monitors find all.
+/// Host names of a server: its own, by which our other programs tell it from the rest, and that of the
+/// service by which monitoring finds all of them.
 fn hosts(server: &Server, namespace: &str) -> Vec<String> {
     let names = [server.program, MEASURES].map(|name| {
         let whole = [".svc", ".svc.cluster.local", ""].map(|end| format!("{name}.{namespace}{end}"));

@@ -122,7 +122,7 @@ fn known(map: Option<&Plain>) -> Vec<String> {
     public_keys::all(text.unwrap_or_default())
 }
 
-/// Since when an object is as it is; long ago, where it does not say so.
+/// Time of the last change of an object; long ago if the object does not have one.
 fn since(meta: &ObjectMeta, now: Timestamp) -> Timestamp {
     let said = meta.annotations.get(SINCE).and_then(|time| time.parse::<Timestamp>().ok());
     said.filter(|time| *time <= after(now, super::BEHIND)).unwrap_or(Timestamp::MIN)

@@ -43,8 +43,8 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
     }
 }
 
-/// The certificate of an upload pod can be made now, and for how long. Nothing, while one of these is missing, or was made just
-/// now and is not known to those who have to know it: the authorities, their bundles, the client's certificate.
+/// Validity of an upload pod's certificate that is created now. `None` while the authorities, their bundles
+/// or the client's certificate are missing, or are too new to be known everywhere.
 pub(crate) fn ready(world: &World, now: Timestamp) -> Option<Span> {
     let (signer, clients) = authorities(world, now)?;
     // The next authority of clients, which a pod of today does not know, signs no earlier.
@@ -62,8 +62,7 @@ fn span(signer: &Certificate, until: Timestamp, now: Timestamp) -> Span {
     Span { from: whole(before(now, BEHIND)).max(signer.from), until: whole(until) }
 }
 
-/// The authorities that sign for servers and for clients now. `None` until each is known where it has to be
-/// known.
+/// The authorities that sign for servers and for clients now. `None` until each is published for long enough.
 fn authorities(world: &World, now: Timestamp) -> Option<(&Certificate, &Certificate)> {
     let signer = UPLOAD_SERVERS.holds(world, now)?;
     if now < UPLOAD_SERVERS.spread_until(world, signer, now) {

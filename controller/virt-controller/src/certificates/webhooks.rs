@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 struct Configuration {
     kind: Kind,
     name: &'static str,
-    /// The field that says all of it. What stands beside (the status of an APIService) is not ours.
+    /// The only field that is written. Other fields (the status of an APIService) are not ours.
     field: &'static str,
     /// True if it is about kinds of CDI. Another CDI operator, if there is one, serves those.
     of_cdi: bool,
@@ -85,7 +85,7 @@ fn store(world: &World, kind: Kind) -> &Store<Plain> {
 /// Leads the API server to virt-api, whose certificate is from one of this bundle.
 pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
     let bundle = STANDARD.encode(bundle);
-    // Another CDI operator has an API of uploads and webhooks of its own.
+    // Another CDI operator has its own upload API and webhooks.
     let is_other = crate::cdi::other_operator(world).is_some();
     let namespace = &world.facts.namespace;
     let secret = world.secrets.get(namespace, API.secret);
@@ -94,7 +94,8 @@ pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
     for Configuration { kind, name, field, of_cdi, content } in CONFIGURATIONS {
         let found = store(world, kind).get("", name);
         if is_other && of_cdi {
-            // What virt-api was not asked about must not look as if it was: the next ones are new ([`crate::datavolume`]).
+            // Objects that were created while virt-api was not asked must not count as reviewed. So the next
+            // configurations are new objects ([`crate::datavolume`]).
             if let Some(is) = found.filter(|_| kind != Kind::APIService) {
                 plan.delete(key(kind, &is.meta), &is.meta);
             }
@@ -122,7 +123,7 @@ fn object(kind: Kind, name: &str, field: &str, content: &Value) -> Value {
     })
 }
 
-/// Takes them away, once no VM, VMI, replica set or pool is left that they look after.
+/// Deletes them when the last VM, VMI, replica set and pool is gone.
 pub(super) fn take_away(world: &World, plan: &mut Plan) {
     let is_left = world.vms.all().next().is_some()
         || world.vmis.all().next().is_some()

@@ -15,7 +15,7 @@ use cluster_model::objects::{Kind, key};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 
-/// Pause until an obstacle is looked for again: the end of some does not touch the key of the DataImportCron.
+/// Pause before an obstacle is checked again: the end of some does not affect the key of the DataImportCron.
 const IN_THE_WAY: SignedDuration = SignedDuration::from_mins(1);
 
 /// Changes of the status of a DataImportCron, and steps after it is written.
@@ -123,7 +123,7 @@ pub(super) fn import(input: &CronReconcile<'_>, polled: &PollOutcome) -> ImportO
 }
 
 impl Import<'_, '_> {
-    /// The condition UpToDate, with the failure of the last poll. True where it differs from the one that was written.
+    /// The condition UpToDate, with the failure of the last poll. True if it differs from the written one.
     fn up_to_date(&self, status: &'static str, reason: &str, message: &str) -> (ImportOutcome, bool) {
         let message = with_trouble(message, self.polled.trouble.as_deref());
         let mut list =
@@ -234,7 +234,7 @@ fn progress(phase: &Phase) -> ImportOutcome {
     }
 }
 
-/// An object of another owner has the name of one that is needed.
+/// Outcome if an object of another owner has a name that is needed.
 fn obstructed(step: &Import<'_, '_>, why: &str) -> ImportOutcome {
     let input = step.input;
     let (stands, is_news) = step.up_to_date("False", NO_IMPORT, why);

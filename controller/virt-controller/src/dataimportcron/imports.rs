@@ -79,8 +79,8 @@ impl<'a> Imports<'a> {
         self.volumes.iter().copied().find(|volume| !is_over(volume))
     }
 
-    /// The imports that are kept no longer: those that failed, and the oldest beyond the number that is kept. Never the newest,
-    /// nor the last one, nor the one that the DataSource leads to, nor one that goes on.
+    /// Imports to delete: those that failed, and the oldest beyond the number that is kept. Never the newest,
+    /// the last one, the one that the DataSource points to, or a running one.
     pub(super) fn outdated(&self, cron: &DataImportCron, newest: Option<&str>) -> Vec<&'a DataVolume> {
         if cron.spec.garbage_collect == Some(GarbageCollect::Never) {
             return Vec::new();
@@ -108,7 +108,8 @@ impl<'a> Imports<'a> {
         failed.into_iter().chain(beyond).filter(|volume| !is_kept(volume)).collect()
     }
 
-    /// A clone reads the disk of an import, or its storage makes a clone of it: without it the clone would fail for good.
+    /// True if a clone reads the disk of an import, or the storage clones it. Without the import the clone
+    /// would fail for good.
     pub(super) fn is_read(&self, volume: &DataVolume) -> bool {
         let meta = &volume.metadata;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -159,7 +160,7 @@ pub(super) fn volume(
     let template = &cron.spec.template;
     let (mut labels, mut annotations) = of_disk(&template.metadata, policy);
     labels.insert(IMPORT_CRON.to_owned(), cron.metadata.name.clone().unwrap_or_default());
-    // No VM uses it: clones of it are used.
+    // No VM uses it directly: VMs use its clones.
     annotations.insert(BIND_AT_ONCE.to_owned(), "true".to_owned());
     let mut spec = template.spec.clone();
     spec.source = spec.source.as_ref().map(|said| source::pinned(said, digest));

@@ -57,7 +57,8 @@ use imports::Imports;
 use jiff::Timestamp;
 use source::Source;
 
-/// The server that is to be asked now for the image of a DataImportCron, and the uid of that; nothing where none is.
+/// Question to ask now about the image of a DataImportCron, and the uid of the DataImportCron; `None` if
+/// there is none.
 pub(crate) fn question(
     world: &World,
     namespace: &str,
@@ -82,7 +83,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let outcome = import::import(&input, &polled);
     let should = outcome.apply(&polled.cron, now);
     let mut plan = Plan::default();
-    // The status has no path of its own.
+    // The status is not a subresource.
     plan.update(Kind::DataImportCron, &cron.metadata, &cron.write(), &should.write(), false);
     plan.and(polled.after).and(outcome.after)
 }
@@ -116,7 +117,7 @@ impl<'a> CronReconcile<'a> {
         CronReconcile { world, now, cron, imports, by_pod, pods, polled, pod_message }
     }
 
-    /// The last failure of a plan, where it was to make an object of this kind.
+    /// The last failure of a plan, if it was to create an object of this kind.
     fn failure(&self, made: Kind) -> Option<&'a Failure> {
         let failed = self.world.failures.get(&key(Kind::DataImportCron, &self.cron.metadata));
         failed.filter(|failed| failed.about == Attempt::Make(made))

@@ -110,7 +110,8 @@ fn answered(input: &CronReconcile<'_>, outcome: PollOutcome) -> PollOutcome {
     }
 }
 
-/// Makes the pod that polls when it is time, and deletes those that are over. A pod that failed stays until the next one, for its log.
+/// Creates the poll pod when it is time, and deletes the ones that have ended. A pod that failed stays until
+/// the next one, for its log.
 fn poll_by_pod(input: &CronReconcile<'_>, outcome: PollOutcome, due: Option<Timestamp>) -> PollOutcome {
     let is_due = due.is_some_and(|due| due <= input.now);
     let is_answered = input.polled.as_ref().is_some_and(|polled| polled.answer.is_ok());

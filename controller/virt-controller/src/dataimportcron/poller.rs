@@ -35,7 +35,7 @@ use std::path::PathBuf;
 
 /// The longest life of a pod, in seconds.
 const LONGEST: i64 = 300;
-/// The most letters of what a pod says that are kept.
+/// Most characters of a pod's message that are kept.
 const WORDS: usize = 512;
 
 /// A pod has to poll.
@@ -117,7 +117,7 @@ pub(super) fn waits(world: &World, pod: &Pod) -> Option<String> {
     (word != "Pending").then(|| format!("pod {name} does not run: {word}: {message}"))
 }
 
-/// The pod after so many failures, or why none can be made.
+/// The pod after this number of failures, or the reason why there can be none.
 pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result<(Key, Value), String> {
     let meta = &cron.metadata;
     let template = &cron.spec.template;

@@ -154,7 +154,8 @@ fn file(http: &Http) -> Source<'static> {
 }
 
 fn asked(url: &str, field: &str, by_pod: bool) -> Source<'static> {
-    // A URL may hold a signature, and is not repeated. One with a user is asked as that user.
+    // A URL may contain a signature, and is not repeated. A URL with a user needs a request with that user's
+    // password.
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {

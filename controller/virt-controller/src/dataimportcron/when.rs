@@ -45,7 +45,7 @@ pub(super) fn due(cron: &DataImportCron, polled: Option<&Polled>, digest: Option
             let tried = after(grown).into_iter().chain(planned).min();
             tried.max(after(asked))
         }
-        // What came of it is not known any more.
+        // The result of the last poll is lost.
         (None, None) => after(LEAST),
         (None, Some(_)) => planned,
     };

@@ -28,7 +28,7 @@ use cluster_model::objects::{Kind, PersistentVolumeClaim, World};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
 
-/// The condition of a DataSource, and its reason where it is true.
+/// Condition of a DataSource, and its reason when it is true.
 const READY: &str = "Ready";
 
 /// Reason if the PVC of a DataSource does not exist.
@@ -53,7 +53,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         Err(why) => ("False", why),
     };
     say_of_cdi(&mut status.conditions, READY.to_owned(), is, &reason, &message, now);
-    // Its status has no path of its own.
+    // The status is not a subresource.
     plan.update(Kind::DataSource, &source.metadata, &source.write(), &should.write(), false);
     plan
 }
@@ -76,7 +76,7 @@ fn because(reason: &str, message: impl Into<String>) -> Why {
     (reason.to_owned(), message.into())
 }
 
-/// The source that a DataSource means: its own, or that of the DataSource that it names.
+/// Source of a DataSource: its own, or that of the DataSource that it names.
 fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceSource, Why> {
     let Some(named) = &source.spec.source.data_source else { return Ok(&source.spec.source) };
     let field = "spec.source.dataSource";

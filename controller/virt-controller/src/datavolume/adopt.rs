@@ -46,7 +46,7 @@ use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The reason for which a DataVolume takes a PVC that existed before; `None` where it does not.
+/// Reason to adopt a PVC that existed before the DataVolume; `None` if it is not adopted.
 pub(super) fn reason(
     world: &World,
     volume: &DataVolume,
@@ -61,7 +61,7 @@ pub(super) fn reason(
         return None;
     }
     let notes = &claim.meta.annotations;
-    // On a PVC with a dataSourceRef it is written whether or not there ever was a DataVolume.
+    // A PVC with a dataSourceRef has this annotation even if there never was a DataVolume.
     if notes.get(POPULATED_FOR) == Some(name) && claim.populator().is_none() {
         Some("its content was written for a DataVolume of this name")
     } else if notes.get(ALLOW_ADOPTION).is_some_and(|value| value == "true") {
@@ -98,7 +98,7 @@ pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>) -
     plan
 }
 
-/// The finalizers of a DataVolume other than that of an adoption.
+/// Finalizers of a DataVolume without that of an adoption.
 fn other_finalizers(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
     meta.finalizers.iter().map(String::as_str).filter(|name| *name != ADOPTS)
 }
@@ -110,8 +110,8 @@ fn set_finalizers<'a>(meta: &'a ObjectMeta, finalizers: impl Iterator<Item = &'a
     plan.update(Kind::DataVolume, meta, &whole(json!(meta.finalizers)), &whole(json!(wanted)), false);
 }
 
-/// The PVC of a DataVolume, as it is made where a volume with its content is reserved for it: bound to that, and whole. Only
-/// where the DataVolume asks for it.
+/// The PVC for a reserved volume with content, if the DataVolume requests it: bound to the volume, and
+/// complete.
 pub(super) fn of_reserved_volume(world: &World, volume: &ObjectMeta, mut claim: Value) -> Value {
     let (Some(namespace), Some(name)) = (&volume.namespace, &volume.name) else { return claim };
     let mark = IndexKey::PersistentVolumeClaim(namespace.clone(), name.clone());
@@ -129,7 +129,7 @@ pub(super) fn of_reserved_volume(world: &World, volume: &ObjectMeta, mut claim: 
     claim
 }
 
-/// A PVC that existed before is taken, where it may be: the DataVolume has succeeded. `None` where the PVC is not taken.
+/// Outcome of an adoption: the DataVolume has succeeded. `None` if the PVC is not adopted.
 pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Option<Outcome> {
     if request.is_standalone() || request.owns(claim) {
         return None;
@@ -156,7 +156,8 @@ pub(super) fn adopted(request: &Request<'_>, claim: &PersistentVolumeClaim) -> O
     Some(outcome.enters(Phase::Succeeded, false, "ClaimAdopted", message))
 }
 
-/// The PVC is created by another component, with its content, and does not exist yet. `None` where it is made here.
+/// Outcome while the PVC is to be provided by another component, with its content. `None` if it is created
+/// here.
 pub(super) fn awaits_claim(request: &Request<'_>) -> Option<Outcome> {
     if !request.meta().annotations.contains_key(PRE_POPULATED) {
         return None;

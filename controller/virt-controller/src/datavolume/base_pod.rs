@@ -7,7 +7,7 @@ use cluster_model::objects::World;
 use cluster_model::worker::{APP, ATTEMPT, PORT, WORK, WORKER};
 use serde_json::{Map, Value, json};
 
-/// Memory that a worker holds for every input but one that itself demands more.
+/// Memory of a worker, unless an input needs more.
 pub(super) const MEMORY: &str = "128Mi";
 
 /// The parts that differ between pods.
@@ -23,7 +23,7 @@ pub(crate) struct BasePod<'a> {
     /// The pod fetches from servers that a tenant names, through the proxy of imports.
     pub(crate) fetches: bool,
     pub(crate) attempt: i64,
-    /// Labels beside those of all workers.
+    /// Labels in addition to those of all workers.
     pub(crate) labels: Map<String, Value>,
     pub(crate) container: Value,
     pub(crate) volumes: Vec<Value>,

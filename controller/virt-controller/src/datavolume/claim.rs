@@ -48,7 +48,7 @@ pub(super) struct RequestedClaim<'a> {
 }
 
 impl<'a> RequestedClaim<'a> {
-    /// The PVC of a DataVolume, or the reason why its spec makes none.
+    /// The PVC of a DataVolume, or the reason why its spec does not define one.
     pub(super) fn new(
         volume: &DataVolume,
         world: &'a World,
@@ -57,7 +57,7 @@ impl<'a> RequestedClaim<'a> {
         RequestedClaim::with_source(volume, world, overhead, None)
     }
 
-    /// The PVC of a clone of a disk of this size, which is the size of the PVC too where the spec has none.
+    /// The PVC of a clone of a disk of this size, which is also the size of the PVC if the spec has none.
     pub(super) fn of_clone(
         volume: &DataVolume,
         world: &'a World,
@@ -148,7 +148,7 @@ pub(super) fn object(volume: &DataVolume, wanted: &RequestedClaim<'_>, notes: &[
     if volume.spec.is_populated_externally() {
         annotations.insert(EXTERNAL_POPULATION.to_owned(), json!("true"));
     }
-    // For the VMIs that use it: nothing of such a disk is given back.
+    // VMIs that use a preallocated disk must not discard its blocks.
     if volume.spec.preallocation == Some(true) {
         annotations.insert(super::standalone_claim::PREALLOCATION.to_owned(), json!("true"));
     }
@@ -249,8 +249,8 @@ fn filled_in<'a>(
     Ok(RequestedClaim { spec, class, disk, grows: None })
 }
 
-/// Takes access modes and the volume mode that are left out from the StorageProfile of the class. What it says of neither
-/// is what every provisioner can do; and so it is without a class.
+/// Takes missing access modes and volume mode from the StorageProfile of the class. Without a class, and if
+/// the profile has none, the modes that every provisioner supports are used.
 fn take_modes(
     spec: &mut ClaimSpec,
     class: Option<&StorageClass>,
@@ -279,7 +279,7 @@ fn take_modes(
     Ok(())
 }
 
-/// The class of the PVC, by its name from now on: what is the default one may change.
+/// The class of the PVC, written by name, since the default class may change.
 fn class<'a>(spec: &mut ClaimSpec, world: &'a World, is_archive: bool) -> Option<&'a StorageClass> {
     if spec.storage_class_name.as_deref() == Some("") {
         return None;

@@ -32,7 +32,7 @@ pub(super) struct ImportState<'a> {
     pub(super) labels: &'a BTreeMap<String, String>,
 }
 
-/// Writes the state of an import, and the instance type and preference of its image where the PVC has none.
+/// Writes the state of an import, and the image's instance type and preference if the PVC has none.
 pub(super) fn of_import(claim: &PersistentVolumeClaim, said: &ImportState<'_>) -> Plan {
     let mut plan = Plan::default();
     let mut should = claim.meta.annotations.clone();
@@ -51,8 +51,8 @@ pub(super) fn of_import(claim: &PersistentVolumeClaim, said: &ImportState<'_>) -
     plan
 }
 
-/// True for a label that names a default of VMs. The author of the image chose it, so no other label is taken, and none that the API
-/// server would refuse.
+/// True for a label that names a default of VMs. The author of the image chose it, so other labels are not
+/// copied, nor those that the API server would refuse.
 fn names_a_default(name: &str, value: &str) -> bool {
     let is_word = |text: &str| {
         let (first, last) = (text.chars().next(), text.chars().next_back());
@@ -95,7 +95,7 @@ pub(super) fn of_status(
                 should.insert(POD_NAME.to_owned(), name);
             }
         }
-        // It was that of an earlier pod. A disk that is complete stays so.
+        // The phase was that of an earlier pod. A complete disk stays complete.
         None if !claim.is_filled() => drop(should.remove(POD_PHASE)),
         None => {}
     }

@@ -3,7 +3,7 @@
 use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
 use api::vmi::{Phase, VirtualMachineInstance};
 
-/// The first request, if it wants this. What stands behind it waits its turn.
+/// The first request, if it is for this action. Later requests wait their turn.
 pub(super) fn wanted<'a>(vm: &'a VirtualMachine, action: &StateChange) -> Option<&'a StateChangeRequest> {
     let first = vm.status.as_ref()?.state_change_requests.first()?;
     (first.action == *action).then_some(first)
@@ -18,7 +18,7 @@ fn is_meant(request: &StateChangeRequest, vmi: &VirtualMachineInstance) -> bool 
     request.uid.as_deref().is_none_or(|uid| uid.is_empty() || vmi.metadata.uid.as_deref() == Some(uid))
 }
 
-/// Takes off what is done, and notes what must not be forgotten.
+/// Removes requests that are done, and records those that must not be lost.
 pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<&VirtualMachineInstance>) {
     let status = vm.status.get_or_insert_default();
     let requests = &mut status.state_change_requests;

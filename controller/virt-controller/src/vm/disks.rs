@@ -86,8 +86,9 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
                 continue;
             }
         }
-        // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
-        // Clones are asked about: virt-api reviews the VM's service account, and without its token nothing is cloned.
+        // The DataVolume would be created with virt-controller's rights, which cover all namespaces. The
+        // webhook refuses this earlier, if it is installed. Clones are reviewed: virt-api checks the rights
+        // of the VM's service account, and without its token nothing is cloned.
         if let Some((field, other)) = template.spec.unchecked_reference(Some(namespace)) {
             let why = format!(
                 "DataVolume {name} is not created: {field} is the namespace {other}, and the right to read there is \
@@ -126,8 +127,8 @@ enum Found {
     Foreign(String),
 }
 
-/// A VM that is made anew under the name of one that is gone would run on the old disk, until the garbage collector takes that
-/// away; and two VMs would write to one disk.
+/// A VM that is created under the name of a deleted one would run on the old disk until the garbage collector
+/// deletes it, and two VMs would write to one disk.
 fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> Found {
     if let Some(data) = world.data_volumes.get(namespace, name) {
         let owner = owner::controller(&data.metadata).filter(|owner| {
@@ -165,7 +166,7 @@ fn has_error(data: &DataVolume) -> bool {
     })
 }
 
-/// Makes what is missing.
+/// Creates the missing DataVolumes.
 pub(super) fn make(
     vm: &VirtualMachine,
     disks: &Disks,
@@ -179,7 +180,7 @@ pub(super) fn make(
     {
         return plan.look_again(failed.retry);
     }
-    // The others with the next look: a plan holds its place until it is done.
+    // Further DataVolumes follow at the next decision, because a plan occupies a slot until it is done.
     for template in disks.missing.iter().take(crate::replicas::AT_ONCE) {
         let Some(name) = names(template) else { continue };
         let meta = template.metadata.clone().unwrap_or_default();

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 /// The longest wait, in seconds.
 const LONGEST: i64 = 300;
 
-/// Counts a VMI that failed before it ran; one that ran is a success, whatever came after.
+/// Counts a VMI that failed before it ran. A VMI that ran counts as a success, whatever its end.
 pub(super) fn count(vm: &mut VirtualMachine, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {
     let Some(vmi) = vmi else { return };
     let status = vm.status.get_or_insert_default();

@@ -121,8 +121,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
     let made = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
-    // What a status remembers (a failure that was counted) must be written before what it is about is gone; what is
-    // made may be made first, for it is seen.
+    // A status that records an object (a counted failure) must be written before the object is deleted. A
+    // creation may come first, since the created object is visible.
     let (first, last): (Vec<_>, Vec<_>) = made.into_iter().partition(|step| {
         matches!(step, cluster_model::plan::Step::Create { .. } | cluster_model::plan::Step::Tell(_))
     });
@@ -157,7 +157,7 @@ fn complete(vm: &mut VirtualMachine) {
     }
 }
 
-/// `found`: what has the name of its VMI, whosever it is.
+/// `found`: the object with the name of its VMI, also of another owner.
 fn delete(
     vm: &VirtualMachine,
     (vmi, found): (Option<&VirtualMachineInstance>, Option<&VirtualMachineInstance>),
@@ -245,7 +245,7 @@ fn stop(
     plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDelete", message);
 }
 
-/// A VMI that has ended has been looked at: it may go.
+/// Releases a VMI that has ended and whose end was recorded.
 fn let_go(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
     let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_VM);
     if !holds || vmi.metadata.deletion_timestamp.is_none() || !super::vmi::phase(vmi).is_final() {

@@ -24,7 +24,7 @@ pub(super) fn is_of(vm: &VirtualMachine, revision: &str) -> bool {
     rest.is_some_and(|generation| generation.parse::<i64>().is_ok())
 }
 
-/// A sum of what a restart would change.
+/// Checksum of the settings that a restart would change.
 pub(crate) fn of_template(vm: &VirtualMachine) -> String {
     let mut template = vm.spec.template.clone().unwrap_or_default();
     // Nor does it change the guest of which state of its pool the VM is.

@@ -60,7 +60,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Makes the revisions, and says what is used.
+    /// Creates the revisions, and records them in the status.
     pub(super) fn keep(
         &self,
         next: &mut VirtualMachine,
@@ -125,8 +125,8 @@ pub(super) fn look(
     Ok(sizes)
 }
 
-/// The spec of a VM is to have the values themselves, and not the names. The guest of a VM that runs is not told of it by a
-/// restart that is required: such a VM is written when it has stopped.
+/// True if the spec of the VM gets the values themselves instead of the names. A running VM is rewritten when
+/// it has stopped, so that no required restart is reported for it.
 fn is_written(vm: &VirtualMachine, policy: &ReferencePolicy) -> bool {
     let uses = |said: &Option<InstancetypeStatusRef>| {
         said.as_ref().is_some_and(|said| said.controller_revision_ref.is_some())
@@ -141,7 +141,7 @@ fn is_written(vm: &VirtualMachine, policy: &ReferencePolicy) -> bool {
     }
 }
 
-/// The annotations by which a VMI says what it was made with.
+/// Annotations of a VMI with its instance type and preference.
 pub(super) fn annotate(vm: &VirtualMachine, vmi: &mut VirtualMachineInstance) {
     for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(&vm.spec, role)) {
         if let Ok(kind) = matcher.matched() {
@@ -197,14 +197,14 @@ fn inferred(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) 
             });
         }
     }
-    // The memory was for the case that nothing is inferred.
+    // The memory of the template was only for the case that nothing is inferred.
     if is_sized && let Some(template) = &mut vm.spec.template {
         template.spec.domain.memory = None;
     }
     Ok(true)
 }
 
-/// The kind that a label says, in its own spelling.
+/// Kind from a label, in the spelling of the API.
 fn kind_of(role: Role, said: Option<String>) -> String {
     let said = said.unwrap_or_default();
     MatcherKind::parse(role, &said).map_or(said, |kind| kind.kind().to_owned())
@@ -255,7 +255,7 @@ fn found(
             let key = Key::new(Kind::ControllerRevision, namespace, &*name);
             Some((key, live.revision(&vm.metadata)))
         }
-        // It goes with its VM, and this one has none of its own yet.
+        // The revision will be deleted with its VM, and the new VM does not have its own yet.
         Some(there) if owner(&there.meta).map(|owner| &owner.uid) != vm.metadata.uid.as_ref() => {
             return Err(format!("ControllerRevision {name} still exists from a VM that is gone"));
         }
@@ -328,7 +328,7 @@ impl Labels for Known<'_> {
         self.world.pvcs.get(namespace, name).filter(|_| may_see).map(|claim| &claim.meta)
     }
 
-    /// Of its own namespace alone.
+    /// Only DataVolumes of its own namespace.
     fn data_volume(&self, namespace: &str, name: &str) -> Option<&DataVolume> {
         self.world.data_volumes.get(namespace, name).filter(|_| namespace == self.namespace)
     }

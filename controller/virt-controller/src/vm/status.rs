@@ -18,7 +18,7 @@ const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 const TAKEN: usize = 32;
 const LONGEST: usize = 1024;
 
-/// Says what is seen. `vm` has its requests and failures already. `trouble`: what keeps it from what is wanted.
+/// Writes the status. `vm` has its requests and failures already. `trouble`: the current problem.
 pub(super) fn say(
     vm: &mut VirtualMachine,
     strategy: &RunStrategy,
@@ -38,7 +38,7 @@ pub(super) fn say(
     let generation = vm.metadata.generation;
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(word);
-    // Not said is what a new VM has; `created: false` is what it has after that.
+    // A new VM has no `created`; later it has `created: false`.
     status.created = vmi.is_some().then_some(true);
     status.ready = vmi.and_then(is_ready);
     status.desired_generation = generation;
@@ -66,7 +66,7 @@ pub(super) fn say(
     }
 }
 
-/// Says what keeps it from what is wanted, or that nothing does.
+/// Sets or removes the condition of the current problem.
 fn failure(list: &mut Vec<Condition>, trouble: Option<Trouble<'_>>, now: Timestamp) {
     match trouble {
         Some(Trouble { reason, why, .. }) => {

@@ -29,7 +29,7 @@ impl<'a> Trouble<'a> {
         }
     }
 
-    /// Tells it, if the VM has not said the same before.
+    /// Sends an event, if the VM's condition has changed.
     pub(super) fn tell(&self, vm: &VirtualMachine, next: &VirtualMachine, plan: &mut Plan) {
         let Trouble { reason, why, disk } = self;
         let name = disk.or(vm.metadata.name.as_deref()).unwrap_or_default();

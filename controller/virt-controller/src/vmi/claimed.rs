@@ -87,7 +87,7 @@ fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<ClaimedDevice>,
     Ok(all)
 }
 
-/// The status says of each where it is.
+/// True if the status has the address of each device.
 fn are_told(vmi: &VirtualMachineInstance, devices: &[ClaimedDevice]) -> bool {
     let told = vmi.status.as_ref().and_then(|status| status.device_status.as_ref());
     devices.iter().all(|wanted| {

@@ -67,7 +67,7 @@ fn may_start(world: &World, vmi: &VirtualMachineInstance) -> bool {
         && matches!(needs::look(world, vmi), Needs::There(_))
 }
 
-/// The place of a VMI in the order of those that wait for one another.
+/// Position of a VMI in the order of those that wait for one another.
 fn age(vmi: &VirtualMachineInstance) -> (&str, &str) {
     let meta = &vmi.metadata;
     (meta.creation_timestamp.as_deref().unwrap_or_default(), meta.uid.as_deref().unwrap_or_default())

@@ -59,7 +59,7 @@ mod tests {
 
     const HELD: &str = "example.org/held";
 
-    /// A pod of that name, on a node, which nobody takes away before it is let go.
+    /// Pod of that name on a node, with a finalizer that keeps it.
     fn stranger(sim: &mut Sim, vmi: &Key, owners: &Value) -> Key {
         let uid = sim.get(vmi)["metadata"]["uid"].as_str().unwrap().to_owned();
         sim.put(

@@ -21,7 +21,7 @@ pub(super) fn interfaces(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let vmi = input.vmi;
     let there = secondary(vmi).next().map(|_| attached(&pod.meta).unwrap_or_default());
     let Some(there) = there else { return Outcome::default() };
-    // The names of the networks that have no entry yet, with their cards, and whether Multus has made these.
+    // Names of the networks without an entry, with their interfaces; true if Multus has created these.
     let mut missing: BTreeMap<&str, (String, bool)> = secondary(vmi)
         .map(|name| {
             let card = card(name);
@@ -60,7 +60,7 @@ pub(super) fn unattached(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String,
     let own = input.vmi.metadata.namespace.as_deref().unwrap_or_default();
     let there = attached(&pod.meta);
     let is_there = |name: &str| there.as_ref().is_some_and(|there| there.contains(&card(name)));
-    // Of one that is the default Multus says nothing but that it did something at all.
+    // For the default network Multus reports only that it was called.
     let lacks = |network: &&api::vmi::Network| match &network.multus {
         Some(multus) if multus.default == Some(true) => there.is_none(),
         Some(_) => !is_there(&network.name),

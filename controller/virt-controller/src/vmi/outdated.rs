@@ -18,7 +18,7 @@ pub(crate) fn is_outdated(pod: &Pod, image: &str) -> bool {
 /// An image is another than this one.
 fn is_other_image(image: &str, than: &str) -> bool {
     let ((one, is_pinned), (other, _)) = (tagged(image), tagged(than));
-    // A digest in place of the tag says nothing of the version.
+    // A digest in place of the tag does not tell the version.
     let is_unknown = is_pinned && !one.contains(':');
     one != other && !is_unknown
 }

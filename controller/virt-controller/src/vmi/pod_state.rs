@@ -4,7 +4,7 @@ use crate::pod::LOG;
 use api::launcher::Ending;
 use cluster_model::objects::{Container, Pod, PodPhase};
 
-/// Words for a container that waits in order: nothing is wrong yet.
+/// Reasons of a container that waits as expected.
 const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 
 /// True if the launcher runs. It need not be ready, since its readiness is that of the guest, which is not
@@ -55,7 +55,7 @@ pub(super) fn end(pod: &Pod) -> (String, String) {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         return (text(&condition.reason), text(&condition.message));
     }
-    // The launcher knows best; what others say may only follow from its end.
+    // The launcher's message comes first, since the others may have ended only because of it.
     let mut all = pod.container("compute").into_iter().chain(&pod.containers);
     let ended = all.find_map(|container| {
         let (code, reason, message, _) = container.ended.as_ref().filter(|(code, ..)| *code != 0)?;

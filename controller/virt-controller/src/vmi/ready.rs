@@ -4,7 +4,7 @@ use super::outcome::Outcome;
 use api::vmi::{ConditionType, Phase};
 use cluster_model::objects::Pod;
 
-/// The condition of a VMI that is to have this phase: that of its pod, once it runs.
+/// Condition Ready of a VMI in this phase: that of its pod, once it runs.
 pub(super) fn ready(pod: Option<&Pod>, phase: &Phase) -> Outcome {
     if matches!(phase.as_str(), "" | "Pending") {
         return Outcome::default();
@@ -15,7 +15,7 @@ pub(super) fn ready(pod: Option<&Pod>, phase: &Phase) -> Outcome {
 
 fn state(pod: Option<&Pod>, phase: &Phase) -> (String, Option<String>, String) {
     let no = |reason: &str, message: &str| ("False".to_owned(), Some(reason.to_owned()), message.to_owned());
-    // The pod that was just asked for is not seen yet; the guest does not run in any case.
+    // A pod that was just requested is not visible yet; the guest does not run in any case.
     if *phase != Phase::Running && !(phase.is_final() && pod.is_none()) {
         if pod.is_some_and(Pod::is_going) {
             return no("PodTerminating", "virt-launcher pod is terminating");

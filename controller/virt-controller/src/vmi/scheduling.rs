@@ -10,7 +10,7 @@ use crate::pod;
 use api::vmi::{ConditionType, Phase};
 use cluster_model::objects::Pod;
 
-/// Reason of a VMI that is to have CPUs of its own, and whose pod is not of the class that has them.
+/// Reason of a VMI with dedicated CPUs whose pod is not of the QoS class that has them.
 const NOT_GUARANTEED: &str = "FailedGuaranteeResources";
 
 /// The step of a VMI whose pod does not run yet.
@@ -64,8 +64,8 @@ pub(super) fn place(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome 
     })))
 }
 
-/// The reason why a VMI that is to have CPUs of its own has none: only a pod of the class `Guaranteed` has. A pod of another class was
-/// changed after it was made, as a rule by the webhook of a mesh.
+/// Message about a VMI with dedicated CPUs whose pod is not of the class `Guaranteed`. Such a pod was changed
+/// after its creation, usually by the webhook of a service mesh.
 fn lacks_cpus(input: &VmiReconcile<'_>, pod: &Pod) -> Option<String> {
     let cpu = input.vmi.spec.domain.cpu.as_ref();
     cpu.filter(|cpu| cpu.dedicated_cpu_placement == Some(true))?;

@@ -24,7 +24,8 @@ use cluster_model::plan::Step;
 use cluster_model::state::{SIZE, STATE_FOR};
 use serde_json::{Value, json};
 
-/// The name of the PVC of the VMI's state, where it has one, and the step that makes it; an outcome where the VMI waits for it.
+/// Name of the PVC of the VMI's state, if it has one, and the step that creates it; an outcome if the VMI
+/// waits for it.
 pub(super) fn state(
     input: &VmiReconcile<'_>,
     machine: &Machine,
@@ -41,7 +42,8 @@ pub(super) fn state(
     Ok((Some(name), step))
 }
 
-/// The name of the PVC of a VMI that is to run, and the step that makes it where it is missing; or why it cannot be had.
+/// Name of the PVC of a VMI that is to run, and the step that creates it if it is missing; or the reason why
+/// there can be none.
 fn look(
     world: &World,
     vmi: &VirtualMachineInstance,
@@ -106,7 +108,7 @@ pub(super) fn of<'a>(world: &'a World, vmi: &VirtualMachineInstance) -> Option<&
     found(world, namespace, name, uid, &names::state(name, uid))
 }
 
-/// The PVC that is there: of our own name, of upstream's label, or of the name that upstream once gave.
+/// The existing PVC: with our own name, with upstream's label, or with the name that upstream once used.
 fn found<'a>(
     world: &'a World,
     namespace: &str,

@@ -11,7 +11,8 @@ use api::vmi::{Phase, Status, VirtualMachineInstance};
 use cluster_model::objects::names::fnv;
 use std::collections::BTreeSet;
 
-/// Below it are the CIDs of the hypervisor, of loops and of the node; the last number stands for any CID.
+/// First CID for VMIs. Lower ones are those of the hypervisor, of loopback and of the node; the last number
+/// stands for any CID.
 const FIRST: u32 = 3;
 const LAST: u32 = u32::MAX - 1;
 
@@ -47,7 +48,7 @@ fn held(vmi: &VirtualMachineInstance) -> Option<u32> {
     cid_of(vmi).filter(|_| !super::phase(vmi).is_final())
 }
 
-/// The first CID from that of the uid on that is not taken.
+/// First free CID, beginning with that of the uid.
 fn free(uid: &str, taken: &BTreeSet<u32>) -> u32 {
     let cids = u64::from(LAST - FIRST) + 1;
     let mut cid = FIRST + u32::try_from(fnv(uid) % cids).unwrap_or_default();

@@ -184,13 +184,13 @@ fn forgotten() -> Stop {
     )
 }
 
-/// A DataSource leads to the PVC of this name in its own namespace.
+/// True if a DataSource points to the PVC of this name in its own namespace.
 fn leads_to(world: &World, (home, source): (&str, &str), name: &str) -> bool {
     let pvc = datasource::resolved(world, home, source).ok().and_then(|source| source.pvc.as_ref());
     pvc.is_some_and(|pvc| pvc.name == name && (pvc.namespace.is_empty() || pvc.namespace == home))
 }
 
-/// virt-api's webhook was asked about what was made at a time.
+/// True if virt-api's webhook was asked about objects that were created at this time.
 fn is_asked(world: &World, made: Timestamp) -> bool {
     let hook = world.mutating_webhooks.get("", CDI_MUTATOR);
     let hook = hook.filter(|hook| asks(&hook.object, Question::FillDataVolume, &world.facts.namespace));

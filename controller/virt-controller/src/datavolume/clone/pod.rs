@@ -29,7 +29,7 @@ pub(super) struct SourcePodInput<'a> {
     pub(super) source: &'a PersistentVolumeClaim,
     /// The PVC of the clone.
     pub(super) target: &'a ObjectMeta,
-    /// Pods before this one that did not end their work.
+    /// Number of earlier pods that did not complete their work.
     pub(super) attempt: i64,
     /// Until when it serves, before its certificate ends.
     pub(super) deadline: Timestamp,

@@ -34,7 +34,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Reason if the source pod was deleted because it had no reader.
 pub(super) const UNREAD: &str = "CloneNotStarted";
-/// The reason of a clone whose source pod went because its reader read nothing.
+/// Reason if the source pod was deleted because its reader read nothing.
 pub(super) const STALLED: &str = "CloneStalled";
 /// The time that a source pod may take until it is ready.
 const STARTS: SignedDuration = SignedDuration::from_mins(10);
@@ -50,7 +50,7 @@ const PAUSE: (i64, i64) = (60, 3600);
 /// A source pod that is waited for, or whose reader is.
 struct Awaited {
     until: Timestamp,
-    /// The reason where it is in vain, and the sentence.
+    /// Reason and message if the wait is in vain.
     reason: &'static str,
     why: String,
 }
@@ -166,7 +166,7 @@ fn still(request: &Request<'_>, source: &Pod, reader: &Pod) -> Option<Awaited> {
         return None;
     }
     let sent = request.world.still_since(source)?;
-    // One that has not said anything yet has just begun.
+    // A source pod without a report has just begun.
     let began = || reader.meta.creation_timestamp.as_ref()?.parse().ok();
     let counts = request.world.still_since(reader).or_else(began).unwrap_or(sent).max(sent);
     let why = format!(
@@ -184,7 +184,7 @@ fn last_reader_ended(request: &Request<'_>) -> Option<Timestamp> {
     past(request, said.last_transition_time.as_ref())
 }
 
-/// A time that a status says, where it is not still to come.
+/// Time from a status, unless it is in the future.
 fn past(request: &Request<'_>, said: Option<&String>) -> Option<Timestamp> {
     said?.parse().ok().filter(|time| *time <= request.now)
 }
@@ -197,7 +197,7 @@ fn minutes(span: SignedDuration) -> i64 {
     span.as_secs() / 60
 }
 
-/// The pod runs, or has: what comes of that is decided elsewhere (`fill`).
+/// True if the pod runs or has run. `fill` decides on its result.
 pub(super) fn has_run(pod: &Pod) -> bool {
     let container = pod.container(Work::Import.container());
     pod.has_ended() || container.is_some_and(|container| container.running || container.ended.is_some())

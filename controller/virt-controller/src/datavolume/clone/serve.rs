@@ -79,7 +79,7 @@ pub(super) fn is_source_pod(
         && pod.serves() == Some((at.0.as_str(), at.1.as_str()))
 }
 
-/// The state of the source pod of a copy, and the outcome of what is done for it.
+/// State of the source pod of a copy, and the outcome of the steps for it.
 pub(in super::super) fn serve<'a>(
     request: &Request<'a>,
     cloned: &Cloned<'a>,
@@ -133,7 +133,7 @@ pub(in super::super) fn serve<'a>(
         Worker::Broke(reason, message, next) => {
             unchanged(Served::Broke(found, reason, format!("{shown}: {message}"), next))
         }
-        // The certificate ends, and that of the importer with it.
+        // The certificates of the source pod and of the importer pod end.
         Worker::Done(_) | Worker::Late(_) if had_its_time(request, target, found) => {
             unchanged(Served::Stopped(Stop::Never(TOO_LONG, too_long(cloned, target))))
         }
@@ -145,7 +145,7 @@ pub(in super::super) fn serve<'a>(
     }
 }
 
-/// Makes the source pod, where nothing writes to the source.
+/// Creates the source pod, if no pod writes to the source.
 fn begin_to_serve<'a>(
     request: &Request<'a>,
     source: &'a PersistentVolumeClaim,
@@ -161,7 +161,7 @@ fn begin_to_serve<'a>(
     if let Some(stop) = stop {
         return (Served::Stopped(stop), Outcome::default());
     }
-    // A pod of another owner wrote to the source when the API server was asked last.
+    // At the last check, a pod of another owner wrote to the source.
     let failed = request.world.failures.get(&request.key());
     let used = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
     let used = used.map(|failed| Served::Stopped(Stop::Waits(IN_USE, failed.message.clone())));

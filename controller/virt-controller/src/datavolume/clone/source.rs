@@ -36,7 +36,7 @@ const NO_DATA_SOURCE: &str = "DataSourceNotReady";
 /// The source of a clone.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Cloned<'a> {
-    /// The PVC; of a snapshot nothing is known.
+    /// The PVC; `None` for a snapshot.
     pub(in super::super) claim: Option<&'a PersistentVolumeClaim>,
     pub(in super::super) namespace: String,
     pub(in super::super) name: String,
@@ -85,8 +85,8 @@ enum Named {
     Snapshot(String, String),
 }
 
-/// The source of a clone, where it can be cloned now; `Ok(None)` where the disk is not a clone. Also the outcome of what was done
-/// meanwhile: the source is noted anew, or a source pod that is not read from is deleted.
+/// The source of a clone, if it can be cloned now; `Ok(None)` if the disk is not a clone. Also the outcome of
+/// steps in the meantime: the source is recorded again, or a source pod without a reader is deleted.
 pub(in super::super) fn resolve<'a>(request: &Request<'a>) -> (Outcome, Result<Option<Cloned<'a>>, Stop>) {
     if !request.is_clone() {
         return (Outcome::default(), Ok(None));
