@@ -16,7 +16,7 @@ const CONTROLLER: &str = "virt-controller";
 /// The most fields without an effect that a condition names.
 const NAMED: usize = 20;
 
-/// A condition: its type, whether it is true, a word and a sentence.
+/// A condition: type, status, reason and message.
 pub(crate) type Said<'a> = (&'static str, &'static str, &'static str, &'a str);
 
 /// A KubeVirt object stays: the installation is wanted.
@@ -134,7 +134,7 @@ pub(crate) fn served(found: &[Unserved]) -> (&'static str, &'static str, String)
     ("False", "FieldsWithoutEffect", format!("{}.", named.join("; ")))
 }
 
-/// Says conditions. The time of each is that of its last change; those of others stay.
+/// Sets conditions. The time of each is that of its last change; other conditions stay.
 pub(crate) fn say(object: &mut Value, says: &[Said<'_>], now: Timestamp) {
     let old = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let mut list: Vec<Value> = Vec::new();

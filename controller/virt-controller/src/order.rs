@@ -34,7 +34,7 @@ const BEFORE: [&str; 1] = ["virt-handler"];
 /// Name of virt-controller's Deployment.
 const OWN: &str = "virt-controller";
 
-/// Comes to its end when it is virt-controller's turn.
+/// Returns when it is virt-controller's turn.
 pub(crate) async fn turn(client: &kube::Client, namespace: &str) {
     let home = Home { namespace: namespace.to_owned(), ..Home::default() };
     let of_installation = [Kind::KubeVirt, Kind::Deployment, Kind::DaemonSet];

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Largest number of objects that are created, changed or deleted in one round; the rest follows.
 pub(crate) const AT_ONCE: usize = 10;
 
-/// Counts something. A Go client leaves out what is nothing.
+/// Writes a count. A Go client omits a count of zero.
 pub(crate) fn put(status: &mut Value, name: &str, number: usize) {
     if number > 0 || !status[name].is_null() {
         status[name] = json!(number);

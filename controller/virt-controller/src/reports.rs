@@ -43,10 +43,10 @@ use tokio_rustls::TlsConnector;
 /// Between two questions, and the longest wait for an answer.
 const PACE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Answers in a row that say the same, after which a worker is asked more seldom; and the time between two questions then.
+/// Number of equal answers in a row after which a worker is asked less often; and the interval then.
 const STILL: u32 = 60;
 const SELDOM: Duration = Duration::from_secs(5);
-/// The same of a source pod: of interest is whether it has sent anything within half an hour.
+/// The interval for a source pod, whose progress matters within half an hour only.
 const OF_SOURCES: Duration = Duration::from_secs(15);
 /// The largest report. A worker's own is a few hundred bytes.
 const LARGEST: usize = 8 << 10;

@@ -70,13 +70,13 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             .chain(all(telling.key.kind, &["patch"]))
             .collect(),
         Step::Unused { .. } => all(Kind::Pod, &["list"]),
-        // Who signs it is read.
+        // The Secret of the signing authority is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {
             (None, _) => all(issue.key.kind, &["create", "get"]),
             (Some(_), None) => all(issue.key.kind, &["patch"]),
             (Some(_), Some(_)) => all(issue.key.kind, &["get", "patch"]),
         },
-        // Where there is one already, it is changed.
+        // An existing Secret is changed.
         Step::IssueForPod(issue) => {
             let written = json!({"metadata": {"ownerReferences": [issue.owner]}});
             let mut needs: Vec<Right> = owner::rights(&written).collect();

@@ -65,7 +65,7 @@ pub(crate) struct ControlLoop {
     removed: VecDeque<String>,
     /// Questions about the images of DataImportCrons: by key, the uid and the question.
     pub(crate) questions: BTreeMap<Key, (String, Question)>,
-    /// Objects of which it was said that they cannot be read.
+    /// Objects that were reported as unreadable.
     unread: BTreeSet<Key>,
     times: Times,
     decided: u64,
@@ -145,7 +145,7 @@ pub(crate) async fn run(
             () = task::yield_now(), if hurries => {}
             () = tokio::time::sleep(pause) => {}
         }
-        // What has come meanwhile is looked at before anything is decided on it, unless more comes than can be looked at.
+        // Events that have arrived are handled before the next decision, up to a bound.
         for _ in 0..EVENTS {
             let Ok(event) = seen.try_recv() else { break };
             dials.see(&event);
@@ -237,7 +237,7 @@ impl ControlLoop {
         }
     }
 
-    /// A worker has said what it does, or has fallen silent.
+    /// Records a worker's report, or its silence.
     pub(crate) fn told(&mut self, (pod, uid, heard): Told) {
         // Another of that name may have come meanwhile.
         if self.world.uid(&pod).is_none_or(|known| known != uid) {
@@ -271,7 +271,7 @@ impl ControlLoop {
         self.touch(&key);
     }
 
-    /// Takes an object as it is now.
+    /// Records the present state of an object.
     fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
         let vmi = |world: &World| match key.kind {
             Kind::VirtualMachineInstance => world.vmis.get(&key.namespace, &key.name).cloned(),
@@ -286,7 +286,7 @@ impl ControlLoop {
         }
     }
 
-    /// A list of a kind has come, or that of one name.
+    /// Records a complete list of a kind, or of the object of one name.
     fn has_listed(&mut self, kind: Kind, name: Option<String>) {
         self.listed.insert((kind, name));
         // There may be none at all, and one is to be made.
@@ -312,7 +312,7 @@ impl ControlLoop {
     }
 
     fn gone(&mut self, key: &Key) {
-        // Whose it was is known only while it is there.
+        // The owner of the object is known only before it is removed.
         self.touch(key);
         self.world.remove(key);
         self.touch(key);
@@ -345,7 +345,7 @@ impl ControlLoop {
         }
     }
 
-    /// Decides on the key whose turn it is.
+    /// Decides on the next key in the queue.
     fn turn(&mut self, now: Timestamp) -> Turn {
         while let Some(key) = self.delayed.due(now) {
             self.dirty.insert(key);
@@ -354,7 +354,7 @@ impl ControlLoop {
             return Turn::Idle;
         };
         self.times.waited(waited.as_secs_f64());
-        // Each decision says anew when the next one is due: what is gone is not kept until then.
+        // Each decision sets the time of the next one anew, so a deleted object leaves none behind.
         self.delayed.remove(&key);
         let plan = crate::decide(&self.world, &key, now).and(self.unread(&key));
         self.decided += 1;
@@ -372,7 +372,7 @@ impl ControlLoop {
         if let Some((about, _)) = failure {
             let tries = |step: &Step| step.attempt() == Some(about);
             match (waits, plan.steps.iter().any(tries)) {
-                // Whatever a reconciler forgets: what has failed is not tried again before its time.
+                // A failed plan is not retried before its time, even if a reconciler does not check that.
                 (Some(_), true) => return Turn::Empty,
                 // The retry is due, and the plan is empty: the change was made after all (only the answer was
                 // lost), was made by another client, or is not needed any more. The failure is cleared.
@@ -459,7 +459,7 @@ impl ControlLoop {
                 tracing::warn!("{}", error.chain());
                 let failure = Failure { about, message: error.to_string(), times: *times, retry };
                 self.world.failures.insert(key.clone(), failure);
-                // It is said at once, and tried again later.
+                // The failure is reported at once, and the plan is tried again later.
                 self.say_of(&key);
             }
             _ => tracing::warn!("{}", error.chain()),

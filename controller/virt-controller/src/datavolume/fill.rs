@@ -244,13 +244,13 @@ pub(super) fn broke(
     }
 }
 
-/// True where no other pod of an import would do better than this one and those before it.
+/// True if further importer pods would fail like this one and the earlier ones.
 fn is_hopeless(request: &Request<'_>, pod: Option<&Pod>, reason: &str) -> bool {
     let attempt = pod.map(worker::attempt).unwrap_or(0);
     request.work == Work::Import && reason == OOM && attempt >= HOPELESS
 }
 
-/// The work is done: deletes the pod, and what clients reach it by.
+/// Deletes the pod of completed work, and the objects by which clients reach it.
 pub(super) fn clear(request: &Request<'_>, claim: &PersistentVolumeClaim, pod: Option<&Pod>) -> Outcome {
     let of_upload = match request.work {
         Work::Upload => upload::take_away(claim),
@@ -415,7 +415,7 @@ fn refused_pod<'a>(request: &Request<'a>) -> Option<&'a Failure> {
     failed.filter(|failed| matches!(failed.about, Attempt::Make(Kind::Pod | Kind::Service | Kind::Secret)))
 }
 
-/// The source pod of a clone does not answer yet; `None` where it does.
+/// Outcome while the source pod of a clone does not answer; `None` if it does.
 fn source_waits(request: &Request<'_>, claim: &PersistentVolumeClaim, served: Served<'_>) -> Option<Outcome> {
     match served {
         Served::Ready => None,
@@ -493,7 +493,7 @@ fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Out
 /// Pause before the nodes are checked again, if one cannot mount images.
 const NODES: SignedDuration = SignedDuration::from_mins(1);
 
-/// The reason why the cluster has no image volumes; `None` where it has.
+/// Reason why the cluster has no image volumes; `None` if it has.
 fn no_image_volumes(world: &World, config: &Config) -> Option<&'static str> {
     if !config.image_volumes {
         Some("the feature gate ImageVolume is disabled in the KubeVirt object")

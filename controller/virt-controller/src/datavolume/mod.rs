@@ -137,7 +137,8 @@ fn release_claim(world: &World, claim: Option<&PersistentVolumeClaim>, requests:
     plan
 }
 
-/// The steps of one request, in their order: the first that cannot go on ends them. With the outcome, what the disk is a clone of.
+/// The steps of one request, in their order; the first that cannot continue ends them. Returns the outcome,
+/// and the source if the disk is a clone.
 fn reconcile<'a>(request: &Request<'a>) -> (Outcome, Option<Cloned<'a>>) {
     let and_no_clone = |outcome: Outcome| (outcome, None);
     // The annotations of a PVC that takes an upload may be corrected after they were refused.

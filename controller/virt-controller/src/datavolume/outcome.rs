@@ -32,7 +32,7 @@ pub(super) struct Outcome {
     again: Option<Timestamp>,
 }
 
-/// A condition as it is to be.
+/// New value of a condition.
 #[derive(Clone, Debug)]
 struct ConditionChange {
     kind: ConditionType,
@@ -51,7 +51,7 @@ enum Effect {
 /// An event of the object that asks.
 #[derive(Clone, Debug)]
 struct Event {
-    /// The phase with whose beginning the event is sent; none: it is sent at once.
+    /// Phase at whose beginning the event is sent; `None` if it is sent at once.
     entering: Option<Phase>,
     is_warning: bool,
     reason: &'static str,
@@ -276,7 +276,7 @@ pub(super) fn plan(request: &Request<'_>, outcome: Outcome, status: Status) -> P
     plan
 }
 
-/// Writes the status of a DataVolume where it differs.
+/// Writes the status of a DataVolume if it differs.
 fn write_status(volume: &DataVolume, status: Status) -> Plan {
     let mut plan = Plan::default();
     if status != Status::default() {

@@ -44,9 +44,10 @@ pub(super) struct WorkerInput<'a> {
     pub(super) world: &'a World,
     /// The PVC as it is.
     pub(super) claim: &'a PersistentVolumeClaim,
-    /// The VMI that waits for the disk, and what the check made of it: the volume is made where that can run.
+    /// The VMI that waits for the disk, and its checked spec: the volume is created on a node where the VMI
+    /// can run.
     pub(super) consumer: Option<(&'a VirtualMachineInstance, &'a Machine)>,
-    /// Pods before this one that did not end their work.
+    /// Number of earlier pods that did not complete their work.
     pub(super) attempt: i64,
     /// Work of the pod. For an upload also the end of the wait for a client, before its certificate ends.
     pub(super) work: Work,
@@ -158,7 +159,7 @@ pub(crate) struct Part<'a> {
     pub(crate) job: String,
     pub(crate) is_block: bool,
     pub(crate) attempt: i64,
-    /// Labels beside those of all workers.
+    /// Labels in addition to those of all workers.
     pub(crate) labels: Map<String, Value>,
     /// Volumes and mounts beside these of all workers.
     pub(crate) volumes: Vec<Value>,
@@ -172,7 +173,7 @@ pub(crate) struct Tls {
     pub(crate) secret: String,
     /// The worker is a server. It is ready when it answers.
     pub(crate) serves: bool,
-    /// The only client, of an upload server: of another server the job says it.
+    /// The only client of an upload server; other servers have it in their job.
     pub(crate) client: Option<&'static str>,
     /// Until when it serves.
     pub(crate) deadline: Option<Timestamp>,
@@ -321,7 +322,7 @@ impl Mounted {
         }
     }
 
-    /// Adds them to those of a pod.
+    /// Adds the volumes and mounts to those of a pod.
     pub(crate) fn add(&self, volumes: &mut Vec<Value>, mounts: &mut Vec<Value>) {
         if let Some(reference) = &self.image {
             let (folder, volume) = IMAGE;

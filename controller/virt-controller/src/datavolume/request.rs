@@ -145,7 +145,7 @@ impl<'a> Request<'a> {
         self.claim.filter(|claim| self.owns(claim))
     }
 
-    /// The disk is filled from another PVC, or from a snapshot of one.
+    /// True if the disk is filled from another PVC, or from a snapshot of one.
     pub(super) fn is_clone(&self) -> bool {
         let spec = &self.volume.spec;
         let source = spec.source.as_ref();
@@ -153,7 +153,7 @@ impl<'a> Request<'a> {
             || source.is_some_and(|source| source.pvc.is_some() || source.snapshot.is_some())
     }
 
-    /// The PVC itself names what fills it.
+    /// True if the PVC itself names its source.
     pub(super) fn is_populated_externally(&self) -> bool {
         self.volume.spec.is_populated_externally()
     }

@@ -5,7 +5,7 @@ use cluster_model::objects::{Pod, Work, World};
 use cluster_model::worker::ATTEMPT;
 use jiff::{SignedDuration, Timestamp};
 
-/// Pauses before the pod after one that did not end its work, in seconds: the first and the longest.
+/// Pauses after a pod that did not complete its work, in seconds: the first and the longest.
 pub(crate) const PAUSE: (i64, i64) = (5, 300);
 
 /// The state of a worker pod.
@@ -64,7 +64,7 @@ pub(crate) fn look<'a>(
                 let said = report.map(|report| report.message).filter(|message| !message.is_empty());
                 let said = said.or_else(|| Some(message.clone()).filter(|message| !message.is_empty()));
                 let message = said.unwrap_or_else(|| format!("the worker ended with exit code {code}"));
-                // A node that began anew does not know when; one whose clock is ahead knows it wrong.
+                // A node after a restart does not know the time, and a clock may be ahead.
                 let ended = finished.parse().ok().filter(|ended| *ended <= now).or(seen).unwrap_or(now);
                 let word = own.unwrap_or_else(|| word.clone());
                 let word = if word.is_empty() { "Error".to_owned() } else { word };

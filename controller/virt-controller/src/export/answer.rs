@@ -37,7 +37,7 @@ pub(super) struct Answer {
     /// The sum of the request.
     pub(super) request: String,
     pub(super) phase: Phase,
-    /// In percent; empty where it is not known.
+    /// Percentage; empty if it is unknown.
     pub(super) progress: String,
     pub(super) reason: String,
     pub(super) message: String,
@@ -103,7 +103,7 @@ impl Answer {
     }
 }
 
-/// A sentence that a worker, a kubelet or a scheduler said.
+/// Message of a worker, a kubelet or a scheduler, cut to the bound.
 pub(super) fn bounded(message: &str) -> String {
     plain(message, LONGEST.0)
 }

@@ -116,7 +116,7 @@ struct Export<'a> {
     answer: Answer,
 }
 
-/// The result of a step: the answer as it should be, and what is done after it is written.
+/// Result of a step: the new answer, and the steps after it is written.
 struct Outcome {
     answer: Answer,
     after: Plan,
@@ -327,7 +327,8 @@ fn done(input: &Export<'_>, request: &Request, report: &Report) -> Outcome {
     outcome.then(input.event(false, "ExportSucceeded", message)).then(delete(input.pod))
 }
 
-/// The pod ended without an end of its work. It is deleted, and the next one sends what the registry does not have.
+/// The pod ended before its work did. It is deleted, and the next one sends the blobs that the registry does
+/// not have.
 fn broke(input: &Export<'_>, reason: &str, message: &str, next: Timestamp) -> Outcome {
     let Some(pod) = input.pod else { return input.unchanged() };
     let counted = input.answer.restarts;

@@ -101,7 +101,7 @@ pub(super) fn problem(world: &World, settings: &Value) -> Option<(&'static str, 
     Some((reason, all.join("; ").chars().take(LONGEST).collect()))
 }
 
-/// The condition that says it.
+/// Condition that reports the problem.
 pub(super) fn condition<'a>(problem: Option<&'a (&'static str, String)>) -> Said<'a> {
     match problem {
         None => ("Synchronized", "True", "AllResourcesSynchronized", "All resources are as they should be."),
@@ -109,7 +109,7 @@ pub(super) fn condition<'a>(problem: Option<&'a (&'static str, String)>) -> Said
     }
 }
 
-/// The KubeVirt object of this installation, while it is wanted.
+/// The KubeVirt object of this installation, unless it is being deleted.
 fn settings(world: &World) -> Option<&Value> {
     let mut all = world.kubevirts.all().filter(|object| object.meta().deletion_timestamp.is_none());
     let is_ours = |object: &&Plain| object.meta().namespace.as_deref() == Some(&world.facts.namespace);
@@ -137,9 +137,9 @@ struct Customizer<'a> {
     spec: &'a Value,
 }
 
-/// A component as it is to be.
+/// Desired state of a component.
 struct Wished {
-    /// Fields that are not those of the manifests, by their names; one without a value is not to be there.
+    /// Fields that differ from the manifests, by name; a field without a value is removed.
     fields: Vec<(String, Option<Value>)>,
     /// Settings of the KubeVirt object without an effect on the component, each with the reason.
     problems: Vec<String>,
@@ -165,7 +165,7 @@ impl<'a> Customizer<'a> {
         serde_json::from_str(self.component.meta.annotations.get(PRISTINE)?).ok()
     }
 
-    /// The component as it is and as it should be; nothing, where both are the same.
+    /// The component as it is and as it should be; `None` if both are the same.
     fn change(&self) -> Result<Option<(Value, Value)>, String> {
         let (placed, object) = (self.placed(), &self.component.object);
         let Some(pristine) = self.pristine() else {
@@ -254,7 +254,7 @@ impl<'a> Customizer<'a> {
             && problems.is_empty()
     }
 
-    /// The fields of which `infra`, `workloads` and `imagePullSecrets` say something, with what the manifests say.
+    /// Fields that `infra`, `workloads` and `imagePullSecrets` set, merged with the manifests.
     fn placement(&self, pristine: &Map<String, Value>) -> Result<Map<String, Value>, String> {
         let part = self.part();
         let config = part.map_or(&Value::Null, |part| &self.spec[part]);
@@ -302,7 +302,7 @@ impl<'a> Customizer<'a> {
         said
     }
 
-    /// The arguments of the program, with those of its manifest.
+    /// Arguments of the program, after those of its manifest.
     fn arguments(&self, pristine: &Map<String, Value>, problems: &mut Vec<String>) -> Map<String, Value> {
         let mut said = Map::new();
         let Some((field, program, _)) = FLAGS.iter().find(|(_, program, _)| *program == self.name) else {
@@ -399,7 +399,7 @@ fn merge(whole: &mut Value, more: &Value) {
             }
         }
         (whole @ Value::Null, more) => *whole = more.clone(),
-        // The manifests have said it.
+        // The values of the manifests stay.
         _ => {}
     }
 }

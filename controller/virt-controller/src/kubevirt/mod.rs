@@ -39,7 +39,7 @@ use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The condition that says whether disks are filled by us.
+/// Condition that tells if this installation fills disks.
 const DISKS: &str = "DataVolumesServed";
 /// The programs that must be ready, by the names of their objects.
 const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];

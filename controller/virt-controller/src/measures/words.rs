@@ -15,7 +15,8 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hash, RandomState};
 
-/// Words that stand together in one measure of an object: of a guest machine type, kernel release, machine, name and version of its system.
+/// Most sets of values in one metric of an object: for a guest its machine type, kernel release, machine, and
+/// the name and version of its system.
 pub(super) const SETS: usize = 16;
 /// Addresses of a VMI.
 pub(super) const ADDRESSES: usize = 64;
@@ -23,9 +24,10 @@ pub(super) const ADDRESSES: usize = 64;
 pub(super) const INTERFACES: usize = 64;
 /// Disks of a VM.
 pub(super) const DISKS: usize = 512;
-/// Addresses, interfaces and disks of all VMs and VMIs of a namespace: a page of more than 500,000 samples is not taken.
+/// Most addresses, interfaces and disks of all VMs and VMIs of a namespace: a page of more than 500,000
+/// samples is rejected.
 pub(super) const OF_NAMESPACE: usize = 50_000;
-/// For how long what is not seen any more holds its place.
+/// Time for which a value that is not seen any more keeps its place.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
 /// Label value in place of values above the bound.
 pub(super) const MANY: &str = "<many>";

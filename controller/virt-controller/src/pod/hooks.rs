@@ -26,10 +26,10 @@ use std::collections::BTreeMap;
 /// Name of these containers in the settings.
 const KIND: &str = "sidecar";
 
-/// The variable that tells the sidecar of a network binding plugin whose it is.
+/// Environment variable with the plugin's name, for the sidecar of a network binding plugin.
 const PLUGIN: &str = "NETWORK_BINDING_PLUGIN_NAME";
 
-/// Adds the sidecars, and what they and the launcher share.
+/// Adds the sidecars, and the folders that they share with the launcher.
 pub(super) fn add(all: &mut Volumes, hooks: &[HookSidecar], around: &Surroundings<'_>) {
     if hooks.is_empty() {
         return;

@@ -12,7 +12,7 @@ use cluster_model::objects::{World, selects};
 const RATIO: &str = "alpha.kubevirt.io/auto-memory-limits-ratio";
 /// The same, where the namespace does not say.
 const DEFAULT: f64 = 2.0;
-/// A ratio above it is a mistake.
+/// Largest plausible ratio; a larger one is ignored.
 const LARGEST: f64 = 100.0;
 
 /// The limits that a pod of a namespace gets by itself.

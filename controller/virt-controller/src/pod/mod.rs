@@ -90,7 +90,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) limits: Automatic,
 }
 
-/// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
+/// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is its checked spec.
 pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
     let meta = &vmi.metadata;
     let uid = meta.uid.clone().unwrap_or_default();
@@ -237,7 +237,7 @@ fn compute(
     put(&mut container, "command", json!(command));
     put(&mut container, "env", Value::Array(debug::environment(&vmi.metadata, around.config)));
     put(&mut container, "ports", Value::Array(ports::ports(machine)));
-    // How the VMI ended is read from it: nothing else, no log, may stand there.
+    // The VMI's end is read from this file, so it must not contain a log.
     put(&mut container, "terminationMessagePath", json!(TERMINATION));
     put(&mut container, "terminationMessagePolicy", json!("File"));
     put(&mut container, "resources", resources::resources(vmi, machine, around));

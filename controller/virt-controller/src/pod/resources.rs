@@ -109,8 +109,8 @@ pub(super) fn unlimit_disk(containers: &mut [Value]) {
     }
 }
 
-/// Bytes that the emptyDisks of a VMI can grow to on the node's disk, and those of its overlays whose size is known. How large
-/// the disk of a container image is, its VMI alone finds out.
+/// Bytes that the emptyDisks of a VMI can grow to on the node's disk, and those of its overlays with a known
+/// size. The size of a container image's disk is known only after the VMI has started.
 fn growing(machine: &Machine, claims: &BTreeMap<String, PersistentVolumeClaim>) -> (u64, u64) {
     let with_tables = |size: u64| size.saturating_add(size / TABLES.0).saturating_add(TABLES.1);
     let (mut empty, mut overlays) = (0_u64, 0_u64);
@@ -139,7 +139,7 @@ pub(super) fn beyond(vmi: &VirtualMachineInstance) -> u64 {
     reserved.unwrap_or(0).saturating_add(probes).saturating_add(guaranteed)
 }
 
-/// Memory beside the guest's, in bytes. `reserved`: what the VMI wants on top.
+/// Memory beside the guest's, in bytes. `reserved`: additional memory that the VMI requests.
 pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64 {
     let tables = match machine.memory.hugepage {
         // A huge page has one entry, in tables that are too small to count.
@@ -211,7 +211,7 @@ impl<'a> Asked<'a> {
         let said = vmi.spec.domain.resources.as_ref();
         let (said_requests, said_limits) =
             said.map_or((&NOTHING, &NOTHING), |said| (&said.requests, &said.limits));
-        // Devices and the like are handed on as they stand.
+        // Devices and other resources are passed on unchanged.
         let others = |said: &BTreeMap<String, Quantity>| -> BTreeMap<String, String> {
             let is_other = |name: &str| !["memory", STORAGE].contains(&name);
             let others = said.iter().filter(|(name, _)| is_other(name));
@@ -235,7 +235,7 @@ impl<'a> Asked<'a> {
                 let name = format!("hugepages-{}", page_name(page));
                 self.requests.insert(name.clone(), guest.to_string());
                 self.limits.insert(name, guest.to_string());
-                // The guest is in huge pages: what is said beyond it is for what runs beside.
+                // The guest is in huge pages: the rest of the request is for the processes beside it.
                 said.or(limit).unwrap_or(0).saturating_sub(guest)
             }
             None => said.or(limit).unwrap_or_else(|| {
@@ -250,7 +250,7 @@ impl<'a> Asked<'a> {
             Some(_) => limit.saturating_sub(guest),
             None => limit,
         });
-        // The limit counts what runs beside even where it is not asked for.
+        // The limit includes the processes beside the guest, even without a request for them.
         if let Some(limit) = limit.map(|limit| limit.saturating_add(all)) {
             self.limits.insert("memory".to_owned(), limit.to_string());
         }

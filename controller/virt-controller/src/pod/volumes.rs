@@ -12,7 +12,7 @@ use cluster_model::objects::names;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The launcher's own folder, and what lies below it.
+/// Folder of the launcher, and its subfolders.
 pub(super) const PRIVATE: &str = "/var/run/kubevirt-private";
 /// The folder of the launcher's socket.
 pub(super) const SOCKETS: &str = "/var/run/kubevirt/sockets";
@@ -43,7 +43,7 @@ pub(super) struct Volumes {
     pub(super) beside: Beside,
     /// Containers of file systems.
     pub(super) virtiofs: Vec<Value>,
-    /// The folder in which those listen.
+    /// Folder of the sockets of virtiofsd.
     pub(super) virtiofs_sockets: Option<String>,
     /// Containers of hook sidecars.
     pub(super) hooks: Vec<Value>,

@@ -41,7 +41,7 @@ use tokio::task::JoinSet;
 
 /// Number of concurrent requests.
 const AT_ONCE: usize = 8;
-/// Requests at once of one namespace.
+/// Number of concurrent requests of one namespace.
 const OF_NAMESPACE: usize = 2;
 /// The longest time of one poll.
 const ALL: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ pub(crate) struct Told {
 /// A digest, or the reason without one and the pause that the server asked for.
 pub(crate) type Answer = Result<String, (NoAnswer, Option<SignedDuration>)>;
 
-/// The requests that go on and those that wait.
+/// Running and waiting requests.
 pub(crate) struct Polls {
     connector: Arc<Connector>,
     waiting: VecDeque<(Key, String, Question)>,
@@ -119,7 +119,7 @@ impl Polls {
         }
     }
 
-    /// Begins what may begin now.
+    /// Starts the requests that may start now.
     pub(crate) fn begin(&mut self) {
         while self.running.len() < AT_ONCE {
             let Some((key, uid, question)) = self.take() else { return };
@@ -136,13 +136,13 @@ impl Polls {
         }
     }
 
-    /// The next question that may be asked: the oldest of the namespace that was served longest ago.
+    /// Next question within the bounds: the oldest of the namespace that was served longest ago.
     fn take(&mut self) -> Option<(Key, String, Question)> {
         let of = |key: &Key| self.of_namespace.get(&key.namespace).copied().unwrap_or(0);
         let may_begin = |key: &Key| of(key) < OF_NAMESPACE && !self.running.contains_key(key);
         let served = |key: &Key| self.served.get(&key.namespace).copied().unwrap_or(0);
         let all = self.waiting.iter().enumerate().filter(|(_, (key, ..))| may_begin(key));
-        // Of several that are alike it is the first.
+        // `min_by_key` returns the first of several equal ones.
         let next = all.min_by_key(|(_, (key, ..))| served(key)).map(|(at, _)| at)?;
         let taken = self.waiting.remove(next)?;
         self.turn = self.turn.saturating_add(1);

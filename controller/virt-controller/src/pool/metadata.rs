@@ -19,7 +19,7 @@ pub(super) const KEYS: &str = "kubevirt.io/vm-pool-template-keys";
 /// Annotations that a template neither sets nor removes.
 const OURS: [&str; 4] = [FENCING, FAILING_SINCE, SUMS, KEYS];
 
-/// Notes what a VM is given. All of it is of the template.
+/// Records the keys of the labels and annotations of a VM. All of them come from the template.
 pub(super) fn note(given: &mut ObjectMeta) {
     let labels: Vec<&String> = given.labels.keys().collect();
     let annotations: Vec<&String> = given.annotations.keys().collect();
@@ -27,7 +27,7 @@ pub(super) fn note(given: &mut ObjectMeta) {
     given.annotations.insert(KEYS.to_owned(), keys);
 }
 
-/// Gives a VM what it would be given if it were made now.
+/// Updates the labels and annotations of a VM to those of a new one.
 pub(super) fn update(metadata: &mut ObjectMeta, given: ObjectMeta) {
     let noted = metadata.annotations.get(KEYS);
     let noted: Value = noted.and_then(|noted| serde_json::from_str(noted).ok()).unwrap_or_default();

@@ -18,7 +18,7 @@ pub(super) fn chosen<'a>(
     let mut chosen: Vec<&VirtualMachine> =
         vms.iter().copied().filter(|vm| policy.is_none_or(|policy| takes(policy, vm))).collect();
     let number = |vm: &VirtualMachine| template.number(vm).unwrap_or_default();
-    // As text times stand in their order, and what has no time comes first.
+    // Times as text sort in their order, and a VM without a time comes first.
     let age = |vm: &VirtualMachine| vm.metadata.creation_timestamp.clone();
     match policy.and_then(|policy| policy.sort_policy.clone()) {
         Some(SortPolicy::AscendingOrder) => chosen.sort_by_key(|vm| number(vm)),

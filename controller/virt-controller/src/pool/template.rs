@@ -26,7 +26,7 @@ pub(super) struct Template {
 pub(super) struct Sums {
     /// Of all of it.
     pub(super) all: String,
-    /// Of what a VMI is made of.
+    /// Checksum of the VMI's template.
     pub(super) vmi: String,
     /// Checksum of the DataVolume templates.
     pub(super) disks: String,
@@ -149,7 +149,8 @@ impl Template {
         vm
     }
 
-    /// A VM as it is to be. What the template has not changed stays as it was completed when it was written.
+    /// Desired state of a VM. Fields that the template has not changed keep the values that were completed
+    /// when the VM was written.
     pub(super) fn updated(&self, vm: &VirtualMachine, number: usize, revision: &str) -> VirtualMachine {
         let made = self.vm(number, revision);
         let was = Sums::of(vm);

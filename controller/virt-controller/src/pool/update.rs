@@ -20,7 +20,7 @@ use api::wire::Wire;
 use cluster_model::objects::{Kind, StoredObject as _, World, key};
 use cluster_model::plan::Plan;
 
-/// Updates what is older. `ours`: those that are being deleted, too.
+/// Updates VMs of an older template. `ours` includes VMs that are being deleted.
 pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], plan: &mut Plan) {
     let strategy = pool.spec.update_strategy.clone().unwrap_or_default();
     if strategy.unmanaged.is_some() {

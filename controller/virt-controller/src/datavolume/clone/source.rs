@@ -239,7 +239,7 @@ fn note_anew(request: &Request<'_>, target: &PersistentVolumeClaim, source: &str
         )
 }
 
-/// Bytes of the source may stand in this PVC: an importer pod runs, or has.
+/// True if the PVC may have bytes of the source: an importer pod runs, or has run.
 fn has_copied(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
     if request.is_standalone() {
         // Less is known of a PVC without a DataVolume.
@@ -251,7 +251,8 @@ fn has_copied(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
         || request.world.worker_for(target, Work::Import).is_some_and(reader::has_run)
 }
 
-/// The source, where it is there: one that is being deleted stays as long as a pod that runs reads it for the clone into `target`.
+/// The source, if it exists. A source that is being deleted stays as long as a running pod reads it for the
+/// clone into `target`.
 fn source<'a>(
     request: &Request<'a>,
     namespace: &str,

@@ -37,7 +37,7 @@ impl Way {
         }
     }
 
-    /// For people, and why it is this way.
+    /// Human-readable description, with the reason.
     pub(in super::super) fn told(&self) -> String {
         match self {
             Way::Copy(why) if why.is_empty() => {
