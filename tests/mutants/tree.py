@@ -1,6 +1,8 @@
 """Copies of the workspace: the sources as they were when the run began, and the tree with the mutants."""
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import pathlib
@@ -8,6 +10,15 @@ import re
 import shutil
 import subprocess
 import tempfile
+
+
+@contextlib.contextmanager
+def alone(work):
+    """Lets another run wait until this one has ended: all use one tree."""
+    work.mkdir(parents=True, exist_ok=True)
+    with open(work / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @dataclasses.dataclass
@@ -24,8 +35,8 @@ class Place:
 
     @property
     def tree(self):
-        """Workspace that is built, with the mutants."""
-        return self.path("tree")
+        """Workspace that is built, with the mutants. One for all crates: each is built at one path, and only once."""
+        return self.work / "tree"
 
     @property
     def source(self):
@@ -88,7 +99,7 @@ def below(folder):
 
 def allow_all(manifest):
     """Replaces the lints of the workspace: a mutant may leave a variable unused, or a sum that overflows."""
-    text = re.sub(r"^\[workspace\.lints\..*?(?=^\[(?!workspace\.lints))", "", manifest.read_text(), flags=re.M | re.S)
+    text = re.sub(r"^\[workspace\.lints\..*?(?=^\[(?!workspace\.lints)|\Z)", "", manifest.read_text(), flags=re.M | re.S)
     names = ["warnings", "arithmetic_overflow", "overflowing_literals", "unconditional_panic"]
     allowed = "".join(f'{name} = "allow"\n' for name in names)
     text += f"\n[workspace.lints.rust]\n{allowed}"
