@@ -475,3 +475,6 @@ fn a_vmi_that_runs_is_told_with_the_addresses_of_its_pod() {
         decide(&DecisionInput { interfaces: &unknown, may_begin: false, ..seen(&after, &running) }, &now());
     assert_eq!(again, Actions::default());
 }
+
+#[path = "status_tests.rs"]
+mod status_tests;

@@ -216,4 +216,22 @@ mod tests {
         }];
         assert_eq!(interfaces(&of_another, &[], None, &vmi()), of_another);
     }
+    #[test]
+    fn each_interface_keeps_what_was_known_of_it_alone() {
+        let known = |name: &str, mac: &str, ip: &str| {
+            let mut one = told(name, Some(mac), &[ip]);
+            one.other.insert("of".into(), json!(name));
+            one
+        };
+        let before =
+            [known("pod", "02:00:00:00:00:01", "10.1.0.7"), known("lan", "02:00:00:00:00:02", "10.1.0.8")];
+        let spec = [told("pod", None, &[]), told("lan", None, &[])];
+        assert_eq!(interfaces(&before, &spec, None, &vmi()), before);
+        // An address in either field is newer than the earlier ones.
+        let first = InterfaceStatus { ip_address: Some("10.1.0.9".into()), ..told("pod", None, &[]) };
+        let listed = InterfaceStatus { ip_address: None, ..told("lan", None, &["10.1.0.10"]) };
+        let now = interfaces(&before, &[first, listed], None, &vmi());
+        assert_eq!((now[0].ip_address.as_deref(), now[0].ip_addresses.len()), (Some("10.1.0.9"), 0));
+        assert_eq!((&now[1].ip_address, &now[1].ip_addresses[..]), (&None, &["10.1.0.10".to_owned()][..]));
+    }
 }

@@ -71,3 +71,39 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pace whose buckets are not refilled during a test.
+    fn pace(writes: u32, events: u32, states: u32) -> Pace {
+        let bucket = |most| Bucket::new(most, Duration::from_secs(3600), Instant::now());
+        Pace { writes: bucket(writes), events: bucket(events), states: bucket(states), ..Pace::default() }
+    }
+
+    #[test]
+    fn the_final_status_is_written_whatever_was_written_before() {
+        let mut pace = pace(2, 1, 1);
+        assert!(pace.may_write(false) && pace.may_write(false));
+        assert!(!pace.may_write(false) && pace.write_at.is_some_and(|at| at > Instant::now()));
+        assert!(pace.may_write(true) && pace.write_at.is_none());
+    }
+
+    #[test]
+    fn skipped_events_are_counted_once() {
+        let mut pace = pace(1, 2, 1);
+        let events: Vec<Option<u32>> = (0..5).map(|_| pace.may_tell(false)).collect();
+        assert_eq!(events, [Some(0), Some(0), None, None, None]);
+        assert_eq!((pace.may_tell(true), pace.may_tell(true)), (Some(3), Some(0)));
+    }
+
+    #[test]
+    fn states_past_the_burst_are_read_later() {
+        let mut pace = pace(1, 1, 1);
+        pace.heard();
+        assert_eq!(pace.listen_at, None);
+        pace.heard();
+        assert!(pace.listen_at.is_some_and(|at| at > Instant::now()));
+    }
+}

@@ -23,3 +23,24 @@ impl Retry {
         (self.at, self.pause) = (None, None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_begin_anew() {
+        let mut retry = Retry::default();
+        let pauses = |retry: &mut Retry| {
+            let before = Instant::now();
+            retry.later();
+            let pause = retry.pause.unwrap();
+            assert!(retry.at.unwrap() >= before + pause);
+            pause.as_millis()
+        };
+        let all: Vec<u128> = (0..10).map(|_| pauses(&mut retry)).collect();
+        assert_eq!(all, [50, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+        retry.forget();
+        assert_eq!((retry.at, pauses(&mut retry)), (None, 50));
+    }
+}
