@@ -406,6 +406,11 @@ mod tests {
         let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
         assert_eq!(vmis.see(WatchMessage::Gone(key, "u".into())), ["a"]);
         assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
+        let object = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        assert_eq!(vmis.see(WatchMessage::Listed(Kind::KubeVirt, vec![object])), ["a"]);
+        assert!(matches!(permitted(&vmis), Permitted::By(_)));
+        assert_eq!(vmis.see(WatchMessage::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()), "the list has it no longer");
     }
 
     #[test]
@@ -420,5 +425,17 @@ mod tests {
         assert!(vmis.wanted("a").is_none() && vmis.wanted("b").is_some());
         assert_eq!(vmis.see(WatchMessage::Listed(Kind::Pod, Vec::new())), ["b"]);
         assert_eq!(has(&vmis, "b"), None);
+        assert!(vmis.wanted("b").is_some(), "a list of pods says nothing about VMIs");
+    }
+
+    #[test]
+    fn a_vmi_that_is_gone_has_no_keeper() {
+        let mut vmis = vmis();
+        for uid in ["a", "b"] {
+            vmis.see(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
+        }
+        let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+        assert_eq!(vmis.see(WatchMessage::Gone(key, "a".into())), ["a"]);
+        assert!(vmis.wanted("a").is_none() && vmis.wanted("b").is_some());
     }
 }
