@@ -14,6 +14,7 @@
 //! | anything else | | | guest order | [`Flow::SpoolThenOrder`] |
 
 use crate::filter::{Layer, Need};
+use crate::journal::Mode;
 use crate::run::two_passes;
 use crate::size::human;
 use crate::source;

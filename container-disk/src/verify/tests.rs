@@ -214,7 +214,7 @@ fn a_bad_image_fails_the_check_that_is_about_it() {
     let deleted = Spec::of(&[t().with("disk/a", b"1").end(), t().with("disk/.wh.a", b"").end()]);
     let labels = |labels: Value| good().with(|s| s.config["config"] = json!({"Labels": labels}));
     for (name, why, spec) in [
-        ("config", "is a application/x", good().with(|s| s.config_type = "application/x")),
+        ("config", "has the type application/x", good().with(|s| s.config_type = "application/x")),
         ("config", "not the config", good().with(|s| s.config["os"] = json!(7))),
         ("platform", "\"windows\"", good().with(|s| s.config["os"] = json!("windows"))),
         ("platform", "no architecture", good().with(|s| s.config["architecture"] = json!(""))),
@@ -275,12 +275,12 @@ fn a_bad_image_fails_the_check_that_is_about_it() {
             "version",
             tar(t().with("disk/a", &[b"QFI\xfb\0\0\0\x09".as_slice(), &[1; 200]].concat())),
         ),
-        ("kernel", "\"/boot/k\" is no file", labels(json!({"io.coracle.kernel": "/boot/k"}))),
+        ("kernel", "\"/boot/k\" is not a file", labels(json!({"io.coracle.kernel": "/boot/k"}))),
         ("kernel", "is not a file", labels(json!({"io.coracle.kernel": "/disk"}))),
         ("kernel", "is not a file", labels(json!({"io.coracle.kernel": "../disk/a"}))),
         (
             "initrd",
-            "\"/boot/i\" is no file",
+            "\"/boot/i\" is not a file",
             labels(json!({"io.coracle.kernel": "/disk/a", "io.coracle.initrd": "/boot/i"})),
         ),
     ] {

@@ -21,12 +21,12 @@
 //! ```
 //!
 //! - Each kind of device has its own range. Its devices stand there by their position among those of the kind
-//! without an   address in the spec. So an appended device moves no other. - On q35 interfaces stand behind
-//! root ports: they can be unplugged while the guest runs, and the first is `enp1s0`, the   second `enp2s0`,
-//! as existing manifests expect. Root ports stand in order and at the end of no other range, so a further
-//! one changes no bus number. Some are always spare for hotplug, unless the VM forbids it. All other devices
-//! are part of   the root complex, where the firmware cannot move them. - An address of the spec is used if
-//! it exists and is free.
+//!   without an address in the spec. So an appended device moves no other.
+//! - On q35 interfaces stand behind root ports: they can be unplugged while the guest runs, and the first is
+//!   `enp1s0`, the second `enp2s0`, as existing manifests expect. Root ports stand in order and at the end of
+//!   no other range, so a further one changes no bus number. Some are always spare for hotplug, unless the VM
+//!   forbids it. All other devices are part of the root complex, where the firmware cannot move them.
+//! - An address of the spec is used if it exists and is free.
 
 use super::error::DomainError;
 use super::host_device::HostAddress;

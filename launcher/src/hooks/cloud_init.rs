@@ -210,7 +210,7 @@ mod tests {
         for (answer, said) in [
             (Texts::default(), "no texts"),
             (Texts { data: b"{".to_vec(), ..Texts::default() }, "not JSON"),
-            (answer(&other), "another NoCloudMetaData"),
+            (answer(&other), "a changed NoCloudMetaData"),
             (answer(&number), "NetworkData that is not text"),
         ] {
             let error = changed(&told, &answer, given(), "the hook").unwrap_err().to_string();

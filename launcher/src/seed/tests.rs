@@ -126,7 +126,7 @@ fn a_secret_without_the_key_is_named() {
     let resolved = secrets(&[("empty", &empty)]);
     assert_eq!(
         said(&volume("empty"), &resolved),
-        "the ISO image of the volume \"seed\" cannot be made: the secret \"empty\" has no user data: it needs a key \
+        "cannot create the ISO image of the volume \"seed\": the secret \"empty\" has no user data: it needs a key \
          userdata or userData"
     );
     assert!(said(&volume("gone"), &resolved).ends_with("the secret \"gone\" is not there"));

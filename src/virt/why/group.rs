@@ -291,7 +291,7 @@ mod tests {
             ),
             (
                 group(POOL, &one, &said("ReplicaFailure", "FailedScaleIn", "takes 0"), vec![up(0), up(1)]),
-                "VirtualMachinePool web has more VMs than are wanted, and its selectors take fewer",
+                "VirtualMachinePool web has more VMs than spec.replicas, and its selectors match fewer than must be deleted",
                 "virt-controller, condition ReplicaFailure, FailedScaleIn of VirtualMachinePool web: takes 0",
                 "selectionPolicy.selectors, or spec.replicas: kubectl edit vmpool web -n blue",
             ),

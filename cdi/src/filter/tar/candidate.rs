@@ -2,9 +2,9 @@
 //!
 //! - A file under 512 bytes: never.
 //! - A file named like those that accompany a disk (notes, licences, checksums, signatures, descriptors of
-//! appliances): only if its first bytes are those of a disk or of a compressed file.
+//!   appliances): only if its first bytes are those of a disk or of a compressed file.
 //! - Any other file: yes. An unknown name is not a reason to ignore a file: two such files are refused rather
-//! than guessed at.
+//!   than guessed at.
 
 use crate::filter::{detect, refused_layer};
 use disk_format::Format;

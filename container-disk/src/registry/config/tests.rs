@@ -172,7 +172,7 @@ fn files_are_read_in_order_and_ours_counts_more_than_theirs() {
     let config = Config::read(&places, Some(&at("given.toml"))).unwrap();
     assert_eq!(asked(&config, "h", "os"), ["given/os", "h/os"]);
     let e = Config::read(&places, Some(&at("none.toml"))).unwrap_err();
-    assert!(e.to_string().contains("does not exist"), "{e}");
+    assert!(e.to_string().contains("do not exist"), "{e}");
 }
 
 #[test]

@@ -314,7 +314,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
     }
     let told = match registry_settings(request, &config) {
         Ok(told) => told,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     if request.world.pods.get(claim.meta.namespace.as_deref().unwrap_or_default(), &pod_name).is_some() {
         let message = worker::is_in_the_way(&pod_name);
@@ -340,7 +340,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
         Work::Import | Work::Export | Work::Serve => None,
         Work::Upload => match upload::certified(request, claim) {
             Ok(span) => Some(span),
-            Err(waits) => return outcome.and(waits),
+            Err(waits) => return outcome.and(*waits),
         },
     };
     let input = pod::WorkerInput {
@@ -470,23 +470,20 @@ fn made_until(request: &Request<'_>, clone: Option<&Cloned<'_>>, pod: &str) -> O
 }
 
 /// The settings of registries for the pod; an outcome with the reason where the pod cannot be made as the DataVolume asks for it.
-fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Outcome> {
+fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Box<Outcome>> {
     if let (Some(_), Some(why)) = (request.node_image(), no_image_volumes(request.world, config)) {
         let message = format!(
             "pullMethod node needs image volumes of pods, and {why}; without pullMethod the importer pulls the image itself"
         );
-        return Err(Outcome::default()
+        let outcome = Outcome::default()
             .stands(request, "ImageVolumesMissing", &message)
             .enters(Phase::Pending, true, "ImageVolumesMissing", message)
-            .again(request.now.checked_add(NODES).unwrap_or(request.now)));
+            .again(request.now.checked_add(NODES).unwrap_or(request.now));
+        return Err(Box::new(outcome));
     }
     Told::of(&request.volume, request.world).map_err(|message| {
-        Outcome::default().stands(request, "RegistriesNotValid", &message).enters(
-            Phase::Pending,
-            true,
-            "RegistriesNotValid",
-            message,
-        )
+        let outcome = Outcome::default().stands(request, "RegistriesNotValid", &message);
+        Box::new(outcome.enters(Phase::Pending, true, "RegistriesNotValid", message))
     })
 }
 

@@ -131,7 +131,7 @@ fn name(claim: &ObjectMeta) -> String {
 }
 
 /// The validity of a certificate that is made now; an outcome with the reason where none can be made yet.
-pub(super) fn certified(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Result<Span, Outcome> {
+pub(super) fn certified(request: &Request<'_>, claim: &PersistentVolumeClaim) -> Result<Span, Box<Outcome>> {
     let span = match request.work {
         Work::Upload => uploads::ready(request.world, request.now),
         Work::Import | Work::Export | Work::Serve => uploads::ready_for_clone(request.world, request.now),
@@ -146,7 +146,8 @@ pub(super) fn certified(request: &Request<'_>, claim: &PersistentVolumeClaim) ->
             request.world.facts.namespace
         );
         let again = request.now.checked_add(LOOK).unwrap_or(request.now);
-        Outcome::default().waits("CertificatesPending", &message).phase(Phase::Pending).again(again)
+        let outcome = Outcome::default().waits("CertificatesPending", &message);
+        Box::new(outcome.phase(Phase::Pending).again(again))
     })
 }
 

@@ -10,13 +10,15 @@
 //! would cost 2,400 pods a day. So a user who may write a DataImportCron chooses the server that
 //! virt-controller connects to, and virt-controller may reach servers that the pods of that namespace may
 //! not. Therefore:
-//! - a request is a `HEAD`, or a `GET` of one byte if that is not served; the only bodies that are read are
-//! those of a token and of a manifest without a digest, which are hashed and parsed, and bounded; - it has no
-//! login, no header of the tenant's and no certificate. If one is needed, no request is sent, and the
-//! DataImportCron says so: virt-controller has no right to Secrets and ConfigMaps of tenants; - the addresses
-//! of the node, of its link and of metadata services are not connected to, regardless of names, redirects and
-//! token servers ([`fetch::Addresses::Remote`]); `--poll-any-address` is for a registry on the node itself; -
-//! no text of the server is published, only a digest of fixed form, or a reason of [`NoAnswer`].
+//!
+//! - A request is a `HEAD`, or a `GET` of one byte if that is not served. The only bodies that are read are those
+//!   of a token and of a manifest without a digest, which are hashed and parsed, and bounded.
+//! - It has no login, no header of the tenant's and no certificate. If one is needed, no request is sent, and the
+//!   DataImportCron says so: virt-controller has no right to Secrets and ConfigMaps of tenants.
+//! - The addresses of the node, of its link and of metadata services are not connected to, regardless of names,
+//!   redirects and token servers ([`fetch::Addresses::Remote`]); `--poll-any-address` is for a registry on the
+//!   node itself.
+//! - No text of the server is published, only a digest of fixed form, or a reason of [`NoAnswer`].
 //!
 //! **Bounds.** [`AT_ONCE`] requests, [`OF_NAMESPACE`] of one namespace, and [`ALL`] as the time limit of each
 //! with its redirects and tokens; the next one a minute later at the earliest (`dataimportcron::when`). A

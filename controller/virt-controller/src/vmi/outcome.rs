@@ -71,7 +71,7 @@ pub(super) struct Place {
 /// A step after the VMI is written, or an event.
 #[derive(Clone, Debug)]
 enum Effect {
-    Step(Step),
+    Step(Box<Step>),
     Event { is_warning: bool, reason: &'static str, message: String },
 }
 
@@ -114,7 +114,7 @@ impl Outcome {
 
     /// A step after the VMI is written.
     pub(super) fn then(mut self, step: Step) -> Outcome {
-        self.after.push(Effect::Step(step));
+        self.after.push(Effect::Step(Box::new(step)));
         self
     }
 
@@ -162,7 +162,7 @@ impl Outcome {
         plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
         for effect in self.after {
             match effect {
-                Effect::Step(step) => plan.steps.push(step),
+                Effect::Step(step) => plan.steps.push(*step),
                 Effect::Event { is_warning, reason, message } => {
                     plan.tell(Kind::VirtualMachineInstance, &vmi.metadata, is_warning, reason, message);
                 }

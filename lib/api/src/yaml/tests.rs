@@ -98,7 +98,7 @@ fn faults_are_all_told_with_their_lines() {
         ("a: [1\nb: 2", 2, "not valid YAML"),
         ("a:\n\tb: 1", 2, "not valid YAML"),
         ("a: *nothing", 1, ""),
-        ("a: &x [*x]", 1, "itself"),
+        ("a: &x [*x]", 1, "its own anchor"),
         ("a: !!int many", 1, "not a value of type int"),
         ("? [1]\n: 2", 1, "word"),
         ("a:\n  <<: 3", 2, "merged"),

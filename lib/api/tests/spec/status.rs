@@ -15,7 +15,7 @@ enum Is {
 }
 use Is::{Of, Written};
 
-const CONTROLLER_VMI: &str = "virt-controller/src/vmi/mod.rs";
+const CONTROLLER_VMI: &str = "virt-controller/src/vmi/outcome.rs";
 const CONTROLLER_VM: &str = "virt-controller/src/vm/status.rs";
 const HANDLER: &str = "virt-handler/src/vmi/status.rs";
 const MIGRATION: Is = Of("live migration");
@@ -61,7 +61,7 @@ const VMI: &[(&str, Is)] = &[
     ("interfaces[].queueCount", Written("virt-handler/src/network/status.rs", "queue_count: Some")),
     ("kernelBootStatus.initrdInfo.checksum", Written(HANDLER, "initrd_info: found")),
     ("kernelBootStatus.kernelInfo.checksum", Written(HANDLER, "kernel_info: Some")),
-    ("launcherContainerImageVersion", Written(CONTROLLER_VMI, "launcher_container_image_version =")),
+    ("launcherContainerImageVersion", Written(CONTROLLER_VMI, "launcher_container_image_version.clone_from")),
     ("machine.type", Written(HANDLER, "new.machine =")),
     ("memory.guestAtBoot", Written(HANDLER, "guest_at_boot =")),
     ("memory.guestCurrent", Written(HANDLER, "guest_current =")),
@@ -78,7 +78,7 @@ const VMI: &[(&str, Is)] = &[
         "phaseTransitionTimestamps[].phaseTransitionTimestamp",
         Written(HANDLER, "phase_transition_timestamp: Some"),
     ),
-    ("qosClass", Written(CONTROLLER_VMI, "qos_class =")),
+    ("qosClass", Written(CONTROLLER_VMI, "qos_class.clone_from")),
     ("reason", Written(HANDLER, "new.reason =")),
     ("runtimeUser", Written(CONTROLLER_VMI, "runtime_user:")),
     ("selinuxContext", Written(HANDLER, "selinux_context.")),
@@ -124,7 +124,7 @@ const VMI: &[(&str, Is)] = &[
     ("volumeStatus[].reason", HOTPLUG),
     ("volumeStatus[].size", HOTPLUG),
     ("volumeStatus[].target", Written(HANDLER, "target.")),
-    ("VSOCKCID", Written("virt-controller/src/vmi/vsock.rs", "vsock_cid =")),
+    ("VSOCKCID", Written(CONTROLLER_VMI, "vsock_cid =")),
 ];
 
 const VM: &[(&str, Is)] = &[

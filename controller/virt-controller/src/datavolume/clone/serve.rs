@@ -173,7 +173,7 @@ fn begin_to_serve<'a>(
         Ok(span) => span,
         Err(outcome) => {
             let message = "the authorities do not exist yet".to_owned();
-            return (Served::Waits("CertificatesPending".to_owned(), message), outcome);
+            return (Served::Waits("CertificatesPending".to_owned(), message), *outcome);
         }
     };
     let input = pod::SourcePodInput {
@@ -231,7 +231,7 @@ fn reach(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (b
     }
     let span = match certified(request, target) {
         Ok(span) => span,
-        Err(outcome) => return (false, outcome),
+        Err(outcome) => return (false, *outcome),
     };
     let name = pod.meta.name.clone().unwrap_or_default();
     let uid = target.meta.uid.clone().unwrap_or_default();
