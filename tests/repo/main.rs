@@ -229,7 +229,8 @@ fn arrows_between_top_level_folders_point_down() {
 /// The top-level folder of a package; `src` for the one at the root.
 fn folder_of(package: &Value) -> String {
     let manifest = PathBuf::from(text(&package["manifest_path"]));
-    let below = manifest.strip_prefix(fs::canonicalize(root()).unwrap()).unwrap().parent().unwrap();
+    let tree = fs::canonicalize(root()).expect("the root");
+    let below = manifest.strip_prefix(tree).ok().and_then(Path::parent).expect("a manifest below the root");
     below.iter().next().map_or("src".to_owned(), |folder| folder.to_string_lossy().into_owned())
 }
 

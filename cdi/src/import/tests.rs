@@ -326,7 +326,7 @@ fn an_empty_disk_has_its_size_and_no_block() {
     let request = request(&blank(Some(1 << 20), false), Arc::new(Places::new(None)), sparse).unwrap();
     assert_eq!(request.convert_options.max_size, 1 << 20);
     for size in [None, Some(0)] {
-        assert!(refused(&blank(size, false)).contains("must say its size"));
+        assert!(refused(&blank(size, false)).contains("needs a size"));
     }
     assert_eq!(shown(&Source::Blank), "nothing");
 }

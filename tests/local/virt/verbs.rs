@@ -287,7 +287,7 @@ fn the_log_verbosity_is_shown_and_set_where_it_has_an_effect() {
     assert_eq!(*levels, json!({"virtLauncher": 7}));
     cluster
         .run("adm log-verbosity --virt-operator=7")
-        .refused(3, "log verbosity of virt-operator: there is no such");
+        .refused(3, "log verbosity of virt-operator: this program does not exist here");
     assert!(!cluster.server.asked().iter().any(|one| one.starts_with("PATCH")));
     // Another control plane checks the level itself.
     cluster.server.has(VERSION, &json!({"compiler": "gc"}));

@@ -57,6 +57,7 @@ fn a_cluster_judges_by_its_own_settings_alone() {
     let judged = that(|text| text.contains("Machine::check("));
     let judges = [
         "virt-controller/src/vmi/mod.rs",
+        "virt-controller/src/vmi/pending.rs",
         "virt-handler/src/vmi/permitted.rs",
         "virt-api/admission/src/rules/template.rs",
         "virt-api/admission/src/rules/vmi.rs",
