@@ -233,6 +233,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
     fn a_read_is_as_long_as_a_piece_and_bridges_as_much_as_a_gap() {
         let reads = |extents, how| cut(extents, how).map(|(range, _)| range).collect::<Vec<_>>();
         let how = Cut { piece: 1000, gap: 10 };

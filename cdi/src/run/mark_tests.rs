@@ -44,7 +44,8 @@ fn behind_a_mark_that_failed_none_is_made() {
 #[test]
 fn a_run_that_is_stopped_before_its_first_mark_leaves_one_where_it_may_be_continued() {
     let end = Reached { window: 0, file: PIECE };
-    let stops: [(fn() -> Error, &[Reached]); 3] = [
+    type Stop<'a> = (fn() -> Error, &'a [Reached]);
+    let stops: [Stop<'_>; 3] = [
         (|| Error::new(ErrorKind::Interrupted, "interrupted"), &[end]),
         (|| Error::failed("the cable is out"), &[end]),
         (|| Error::refused("an L2 table overlaps data"), &[]),

@@ -266,7 +266,7 @@ mod tests {
         fn push(&mut self, base: u64, piece: &[u8], last: bool) -> disk_format::Result<Pushed> {
             let end = base + piece.len() as u64;
             let keep_from = if last { end } else { end - 100 };
-            Ok(Pushed { extents: vec![], spool: vec![base..keep_from], keep_from })
+            Ok(Pushed { extents: vec![], spool: std::iter::once(base..keep_from).collect(), keep_from })
         }
 
         fn position(&self) -> Option<StreamPosition> {

@@ -182,8 +182,8 @@ fn what_makes_no_sense_asks_nobody() {
         ("-t docker://h/os:1 --memory 1GiB dv/golden", "--memory is for builds on this computer"),
         ("-t docker://h/os:1 --retries 9 pvc/golden", "--retries is for builds on this computer"),
         ("-t docker://h/os:1 --path x pvc/golden", "--path is for builds on this computer"),
-        ("-t docker://h/os:1 --secret login golden.img", "--secret is for builds in the cluster"),
-        ("-t docker://h/os:1 -n blue ./pvc/golden", "--namespace is for builds in the cluster"),
+        ("-t docker://h/os:1 --secret login golden.img", "--secret is for a build in the cluster"),
+        ("-t docker://h/os:1 -n blue ./pvc/golden", "--namespace is for a build in the cluster"),
         ("-t docker://h/os:1 pvc/", "is not the name of a volume"),
         ("-t docker://h/os:1 pvc/../secrets", "is not the name of a volume"),
     ] {
