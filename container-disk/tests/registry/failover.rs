@@ -262,7 +262,7 @@ fn if_all_fail_each_is_listed_with_its_own_reason() {
     assert_eq!(e.kind(), ErrorKind::Auth, "the strongest");
     let text = e.to_string();
     for says in [
-        "docker://os.example/r:none: no registry could give it".to_owned(),
+        "docker://os.example/r:none: no registry could provide it".to_owned(),
         format!("http://{}/v2/r/manifests/none: the server answered 403 Forbidden", two.proxy.address()),
         format!("{} cannot be reached", two.second.address()),
         "Connection refused".to_owned(),

@@ -58,7 +58,7 @@ fn documents_that_lie_are_refused_with_the_reason() {
         (
             "a negative size",
             answer(OCI_IMAGE_MEDIA_TYPE, manifest(|m| m["layers"][0]["size"] = json!(-1))),
-            "-1 bytes",
+            "the size -1",
         ),
         (
             "a foreign layer",
@@ -122,7 +122,7 @@ fn a_registry_that_leads_around_is_not_followed_for_ever() {
         ("/v2/again", "more than 10 redirects"),
         ("file:///etc/passwd", "the scheme \"file\""),
         ("http://me:pw@127.0.0.1/x", "with a user of its own"),
-        ("https://[x", "no URL"),
+        ("https://[x", "not a URL"),
     ] {
         let proxy = Proxy::start("127.0.0.1:1", vec![Fault::always(to(target))]);
         let from = example(&mirrored(&[proxy.address()], ""));
@@ -175,7 +175,7 @@ fn indexes_that_go_round_or_too_deep_are_refused() {
     copy(&from, &tag("level2"), &to, Some("1"), &options, &progress).unwrap();
     let e = copy(&from, &tag("level5"), &to, Some("2"), &options, &progress).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Refused);
-    assert!(e.to_string().contains("go deeper than 3"), "{e}");
+    assert!(e.to_string().contains("nested deeper than 3"), "{e}");
     assert_eq!(to.document(&tag("2")).unwrap_err().kind(), ErrorKind::NotFound, "nothing is tagged");
     // A wrong digest that refers to itself is detected at once.
     let loops = json!({
