@@ -14,7 +14,7 @@ pub enum Destination {
     Stdout,
     /// A block device, or a link to one (`/dev/disk/by-id/…`, `/dev/mapper/…`).
     Device(PathBuf),
-    /// A file; [`Claim::take`] checks if it can be one.
+    /// A file; `file::claim` checks if it can be one.
     File(PathBuf),
     /// A layer of the image with this name. [`Destination::from_name`] never returns it, since images are built.
     Image(String),

@@ -131,7 +131,7 @@ fn documents() -> Vec<Case> {
     vec![
         ("a larger size", "bytes", changed(|layer| layer["size"] = json!(1u64 << 40))),
         ("a smaller size", "bytes", changed(|layer| layer["size"] = json!(600))),
-        ("a negative size", "-1 bytes", changed(|layer| layer["size"] = json!(-1))),
+        ("a negative size", "the size -1", changed(|layer| layer["size"] = json!(-1))),
         (
             "a digest that leads out",
             "the digest",

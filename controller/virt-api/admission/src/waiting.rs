@@ -3,7 +3,7 @@
 //!
 //! An address has no limit of its own, since all API servers may share one behind a Service. Addresses that
 //! fill all places cannot keep out one that has fewer. Nor do they come first: one review of each address is
-//! in line, and its others wait for it ([`Place::is_first`]).
+//! in line, and its others wait for it ([`WaitingPlace::is_first`]).
 
 use serve::transport::Peer;
 use std::collections::{BTreeMap, HashMap};

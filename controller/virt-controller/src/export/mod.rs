@@ -13,7 +13,7 @@
 //!  answer.rs  annotations …/storage.export.phase, .progress, .reason, .message, .digest, … of the PVC; events of the requesting object
 //! ```
 //!
-//! **Flow.** [`decide`] makes an [`Export`] of the PVC, its pod and the request. [`export`] returns the new
+//! **Flow.** [`decide`] makes an [`Export`] of the PVC, its pod and the request. [`export()`] returns the new
 //! answer and the steps that follow it. The plan is the difference of the answers, and then the steps. The
 //! request has a checksum, which is part of the answer and of the pod: another request is another export, and
 //! the same one is done once. The export ends when the annotation is removed; the answer is removed with it.

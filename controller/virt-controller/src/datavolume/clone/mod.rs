@@ -13,7 +13,7 @@
 //! ```
 //!
 //! **Steps.** [`resolve`] finds the source and checks if it can be cloned now, [`choose_way`] chooses the
-//! way, and [`serve`] manages the source pod. Each returns an outcome, which becomes part of the outcome of
+//! way, and [`mod@serve`] manages the source pod. Each returns an outcome, which becomes part of the outcome of
 //! `datavolume::reconcile`.
 //! **Flow.** Before there is a PVC, the clone waits until its source can be cloned. The PVC then gets the
 //! size of the source, and an annotation with the source. The source pod is created when the target may be
