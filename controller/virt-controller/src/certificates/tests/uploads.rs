@@ -121,7 +121,7 @@ fn nothing_is_signed_by_an_authority_that_was_not_looked_at() {
         ForPod { from: before(span.from, SignedDuration::from_secs(1)), ..disk(span) },
     ] {
         let (_, error) = issue(&mut sim, change).failed.unwrap();
-        assert!(error.to_string().ends_with("holds another authority by now"), "{error}");
+        assert!(error.to_string().ends_with("contains another CA by now"), "{error}");
     }
     sim.vanish(&disk(span).others());
     assert!(issue(&mut sim, disk(span)).failed.is_some());
