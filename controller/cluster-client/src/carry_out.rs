@@ -443,7 +443,7 @@ fn check_is_own(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "{key} is there already,and was created by another program or user: delete it, or give the VMI or the DataVolume another name"
+        "{key} is there already, and was created by another program or user: delete it, or give the VMI or the DataVolume another name"
     );
     Err(Error::new(ErrorKind::Refused, what))
 }

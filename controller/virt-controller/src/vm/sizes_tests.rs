@@ -390,7 +390,7 @@ fn a_revision_of_somebody_else_under_the_name_is_not_taken_for_ours() {
     let plan = crate::decide(&sim.world, &key, sim.now);
     let (about, error) = crate::sim::door::carry_out(&mut sim, plan).failed.unwrap();
     assert!(
-        error.to_string().contains(&name) && error.to_string().contains("somebody else made it"),
+        error.to_string().contains(&name) && error.to_string().contains("another program or user"),
         "{error}"
     );
     assert!(about.is_some(), "it is said of the VM");

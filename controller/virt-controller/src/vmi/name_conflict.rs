@@ -151,7 +151,7 @@ mod tests {
             let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
             assert_eq!((status.as_str(), reason.as_str()), ("False", "FailedCreate"), "{message}");
             assert!(
-                message.contains(&strange.name) && message.contains("somebody else made it: delete it"),
+                message.contains(&strange.name) && message.contains("another program or user: delete it"),
                 "{message}"
             );
             assert_eq!(sim.get(&key)["status"]["phase"], "Pending");

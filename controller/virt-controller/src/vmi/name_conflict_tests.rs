@@ -37,7 +37,7 @@ fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
     );
     let plan = crate::decide(&sim.world, &key, sim.now);
     let failed = crate::sim::door::carry_out(&mut sim, plan).failed.unwrap().1.to_string();
-    assert!(failed.contains("somebody else made it"), "{failed}");
+    assert!(failed.contains("another program or user"), "{failed}");
     assert_eq!(phase(&sim, &key), "", "it is not said to have one");
     sim.vanish(&strange);
     sim.settle();
@@ -68,7 +68,7 @@ fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
         let plan = crate::decide(&sim.world, &key, sim.now);
         let failed = crate::sim::door::carry_out(&mut sim, plan).failed;
         let failed = failed.map(|failed| failed.1.to_string()).unwrap_or_default();
-        assert!(failed.contains("somebody else made it"), "{without}: {failed}");
+        assert!(failed.contains("another program or user"), "{without}: {failed}");
         assert_eq!(phase(&sim, &key), "", "{without}: it is not said to have one");
         sim.vanish(&strange);
         sim.settle();
