@@ -235,7 +235,7 @@ impl Sim {
     pub(crate) fn apply(&mut self, plan: Plan) {
         if let Some((_, error)) = door::carry_out(self, plan).failed {
             // A story may spoil the picture of what is not there; nothing else may go wrong.
-            assert!(error.to_string().ends_with("the picture was old"), "{error}");
+            assert!(error.to_string().ends_with("the cache was outdated"), "{error}");
         }
     }
 

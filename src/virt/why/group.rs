@@ -305,7 +305,7 @@ mod tests {
                 group(POOL, &one, &said("ReplicaFailure", "FailedUpdate", "no"), vec![up(0)]),
                 "VirtualMachinePool web cannot be kept at its number of VMs",
                 "virt-controller, condition ReplicaFailure, FailedUpdate of VirtualMachinePool web: no",
-                "mend",
+                "fix the cause",
             ),
             (
                 group(SET, &one, &said("ReplicaPaused", "Paused", ""), vec![]),
