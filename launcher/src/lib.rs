@@ -10,10 +10,10 @@
 //!                         ▼
 //!                      hypervisor (a trait; libvirt only in the program virt-launcher, or a fake)
 //!
-//!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots; seats  readers
-//! and writers of both  hooks    programs that change the domain before it is defined; termination  end of
-//! the VM, for the kubelet  net      DHCP for the guest; redirection  USB devices of clients  threads  calls
-//! that may never return, each on its own thread
+//!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots; seats  readers and writers of both
+//!  hooks    programs that change the domain before it is defined; termination  end of the VM, for the kubelet
+//!  net      DHCP for the guest; redirection  USB devices of clients
+//!  threads  calls that may never return, each on its own thread
 //! ```
 //!
 //! The library links no C library: `libvirt/` belongs to the program `virt-launcher` alone.

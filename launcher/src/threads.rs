@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  run("driver", call)       one thread for one call, which ends with the call; no call waits for another
-//! Slots::ask(what, call)    the same for clients, with a bound: a slot is in use as long as the call lasts,
-//! even after its client has gone
+//!  Slots::ask(what, call)    the same for clients, with a bound: a slot is in use as long as the call lasts,
+//!                            even after its client has gone
 //! ```
 //!
 //! A thread pool shared by all kinds of calls would be full of hanging calls when an important one comes.

@@ -42,7 +42,7 @@ pub(super) struct Authenticator {
 /// Result of the authentication of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The request has the token. The response carries this session key for all further requests.
+    /// The request has the token. The response carries this key for all further requests.
     Welcome(String),
     /// The request has the session.
     Known,

@@ -11,6 +11,19 @@
 //! ```
 //!
 //! - **A new reader** first gets the last screen.
+//! - **A slow reader never blocks QEMU.** The pump waits for readers that are about to lose bytes: 20 ms for each
+//!   ringful, all waits together. A reader without room after that loses the oldest bytes, and gets their number
+//!   (`[… N bytes lost …]`). The pump does not wait for it again until it has caught up or read a ringful. So a
+//!   reader of 13 MB/s or more loses nothing, and one that has stopped costs 20 ms once. Readers, however many and
+//!   hostile, never hold the line below 13 MB/s, which is more than any serial port has.
+//! - **One writer.** A second writer is refused, or takes over, and then the first one is told. A writer may also
+//!   ask to be alone: then all clients that came to write are told and closed ([`crate::seats`]). Bytes that are
+//!   typed while no QEMU runs are dropped, since they were not meant for the next start. A QEMU that does not read
+//!   stops the writer, and no reader.
+//! - **QEMU may come and go.** The relay gets a line for each start ([`lines`]) before the guest begins, so that its
+//!   first words are read. Its last words are read from its log. While no launcher runs, only the log has the
+//!   guest's output.
+//! - A client that closes its side has left. When the relay ends, each reader gets the rest first.
 //!
 //! Called by `server`, which reserves a [`ClientSlot`] before it lets a stream leave HTTP.
 

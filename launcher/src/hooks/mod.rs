@@ -1,12 +1,10 @@
 //! Hooks: programs of the VM's owner that change its domain, or its texts of cloud-init, before it starts.
 //!
 //! ```text
-//!  Resolved::hooks ─► collect: a sidecar's socket ─Info─► its hook points, or a program of this host   (with
-//! time limits)
+//!  Resolved::hooks ─► collect: a sidecar's socket ─Info─► its hook points, or a program of this host   (with time limits)
 //!        │
 //!        ├─ cloud_init   PreCloudInitIso   while the seeds are written
-//!        ├─ domain       OnDefineDomain    between the XML of the domain and libvirt: each gets the output
-//! of the one before
+//!        ├─ domain       OnDefineDomain    between the XML of the domain and libvirt: each gets the output of the one before
 //!        └─ farewell     Shutdown          when the launcher ends
 //! ```
 //!
@@ -15,8 +13,7 @@
 //! annotation.
 //!
 //! **Trust:** a hook belongs to the VM's owner. Its output runs with the permissions of the launcher, which
-//! are those of the
-//! owner's pod or account. A hook must not change the name, uuid or VSOCK device of the domain, since other
+//! are those of the owner's pod or account. A hook must not change the name, uuid or VSOCK device of the domain, since other
 //! components identify the VM by them (arguments of QEMU in its output are not read). Its answers and its
 //! time are bounded, and every mistake of it is an error with its name.
 

@@ -2,8 +2,7 @@
 //! before it is opened.
 //!
 //! ```text
-//!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), libvirt's default account; swtpm's own
-//! settings
+//!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), libvirt's default account; swtpm's own settings
 //!  seed()   CACHE/<key>/*.xml ──► ROOT/cache/qemu/capabilities      before it is opened: no probe of QEMU
 //!  save()                     ◄──                                    after it: no probe at the next start either
 //! ```

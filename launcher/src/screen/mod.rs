@@ -3,8 +3,7 @@
 //! ```text
 //!  viewer ─► Screen::reserve ─► ViewerConnection ── a connection each ──► QEMU's VNC socket
 //!              │ seats: who types        │
-//!              │                         ├─ keys.rs   only requests for pictures pass, of a viewer that may
-//! not type
+//!              │                         ├─ keys.rs   only requests for pictures pass, of a viewer that may not type
 //!              └─ gone: closed           └─ wake.rs   moves the pointer, for a screenshot
 //!  QEMU's screendump (PPM) ─► png::from_ppm ─► a PNG
 //! ```

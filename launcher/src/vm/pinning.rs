@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!  /proc/self/status ─────────────► CPUs and NUMA nodes of this launcher ───────────┐
-//!  /sys/devices/system/{cpu,node} ► core and NUMA node of each CPU ─────────────────┴─► pin (pure) ─►
-//! Pinning
+//!  /sys/devices/system/{cpu,node} ► core and NUMA node of each CPU ─────────────────┴─► pin (pure) ─► Pinning
 //! ```
 //!
 //! The kubelet gives whole CPUs to the launcher's container (CPU manager, policy `static`), and the launcher

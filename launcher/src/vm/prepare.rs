@@ -2,11 +2,9 @@
 //!
 //! ```text
 //!  Source::Image    ─► an overlay over it                  Empty      ─► an empty disk
-//!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, created if the spec
-//! allows it
+//!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, created if the spec allows it
 //!  Folder, Absent   ─► a small ISO image (seed)            a CD-ROM   ─► its media, or none
-//!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher starts at the same
-//! time
+//!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher starts at the same time
 //!  EFI variables, TPM ─► see `state`
 //! ```
 //!

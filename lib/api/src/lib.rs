@@ -2,16 +2,20 @@
 //!
 //! ```text
 //! manifest, API server ──► vm, vmi, kubevirt, … (forgiving: unknown fields are kept)
+//!                              │ defaults (one pure function)
+//!                              ▼
+//!                          machine (strict: Machine, or every fault with its field path)
 //!
 //! instancetype             sizes and preferences of VMs; a template with the values of both
 //! cdi, datavolume          imports, uploads and clones: settings, sources, requests
-//! launcher                 protocol of virt-launcher: requests, states, reports node
-//! capabilities of a node, as found by virt-launcher
+//! launcher                 protocol of virt-launcher: requests, states, reports
+//! node                     capabilities of a node, as found by virt-launcher
 //! job                      jobs of programs that move a disk; DataVolume (forgiving) ──► Import (strict)
-//! termination              termination messages of containers der                      dates and subject of
-//! a certificate cpus                     lists of CPUs, as the kernel and libvirt write them yaml
-//! a text of YAML or JSON becomes values, each with its line crd
-//! CustomResourceDefinitions, made from the same descriptions
+//! termination              termination messages of containers
+//! der                      dates and subject of a certificate
+//! cpus                     lists of CPUs, as the kernel and libvirt write them
+//! yaml                     a text of YAML or JSON becomes values, each with its line
+//! crd                      CustomResourceDefinitions, made from the same descriptions
 //! ```
 //!
 //! The objects are defined with [`object!`](crate::object). One description of a struct gives reading (every

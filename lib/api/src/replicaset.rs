@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! replicas, selector, template ──► VirtualMachineInstance × replicas, found by their labels
+//! the scale subresource ──► spec.replicas; an autoscaler finds the VMIs by status.labelSelector
+//! ```
 
 use crate::meta::{LabelSelector, ObjectMeta};
 use crate::vm::Template;

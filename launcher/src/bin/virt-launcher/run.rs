@@ -1,8 +1,7 @@
 //! `virt-launcher run`: creates all parts, in this order, and connects them.
 //!
 //! ```text
-//!  root (locked) ─► environment ─► cache seeded ─► files of a dead QEMU removed ─► libvirt ─► driver ─►
-//! server
+//!  root (locked) ─► environment ─► cache seeded ─► files of a dead QEMU removed ─► libvirt ─► driver ─► server
 //!  the cache is saved when a VM has started
 //! ```
 

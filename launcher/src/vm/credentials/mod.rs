@@ -2,10 +2,9 @@
 //! `qemuGuestAgent`).
 //!
 //! ```text
-//!  folders of Secrets ──every 15 s──► DesiredCredentials ── differs, failed, or 5 min old? ──► guest agent: keys of each
-//! user, passwords
-//!    (kubelet, `coracle run`)                                                           │
-//!  State::credentials ◄── synchronized, or the reason why not ◄─────────────────────────┘
+//!  folders of Secrets ──every 15 s──► DesiredCredentials ── differs, failed, or 5 min old? ──► guest agent: keys of each user, passwords
+//!    (kubelet, `coracle run`)                                                                         │
+//!  State::credentials ◄── synchronized, or the reason why not ◄───────────────────────────────────────┘
 //! ```
 //!
 //! As upstream, the `authorized_keys` of a named user belongs to the Secrets, and other keys in it are
@@ -14,8 +13,7 @@
 //! everything is set again.
 //!
 //! **Guarantees.** A password is in the command to the guest agent and nowhere else: in no argument, log,
-//! error or file of
-//! the launcher. A guest that is paused, or whose file systems are frozen, gets no requests: it could not
+//! error or file of the launcher. A guest that is paused, or whose file systems are frozen, gets no requests: it could not
 //! answer.
 //!
 //! One task, from the start of the launcher. It reads the credentials of the VM when the VM runs, as

@@ -5,17 +5,16 @@
 //!
 //! ```text
 //! GET  /v1/info                 Info
-//! PUT  /v1/vm                   Sync     ─► Answer   the VMI and its resolved parts; a repeated one starts
-//! nothing
-//! GET  /v1/state                State                the current one GET  /v1/state?watch          State,
-//! State, …      one JSON text a line, at once and after every change
+//! PUT  /v1/vm                   Sync     ─► Answer   the VMI and its resolved parts; a repeated one starts nothing
+//! GET  /v1/state                State                the current one
+//! GET  /v1/state?watch          State, State, …      one JSON text a line, at once and after every change
 //! POST /v1/requests             Request  ─► Answer
-//! GET  /v1/stats                Stats                usage since the start of the VMI GET  /v1/domain
-//! Domain               as libvirt has it, for virsh in the launcher pod GET  /v1/domain/stats
-//! [[NAME, VALUE], …]   all of libvirt's statistics, by libvirt's names
+//! GET  /v1/stats                Stats                usage since the start of the VMI
+//! GET  /v1/domain               Domain               as libvirt has it, for virsh in the launcher pod
+//! GET  /v1/domain/stats         [[NAME, VALUE], …]   all of libvirt's statistics, by libvirt's names
 //! POST /v1/domain/monitor       MonitorCommand ─► QEMU's answer, a JSON text
-//! GET  /v1/screenshot[?wake]    image/png            wake: the pointer is moved first GET  /v1/guest/info
-//! GuestInfo            and /users, /filesystems: reports of the guest agent
+//! GET  /v1/screenshot[?wake]    image/png            wake: the pointer is moved first
+//! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: reports of the guest agent
 //! POST /v1/guest/exec           Exec     ─► Executed
 //! POST /v1/guest/freeze         Freeze
 //! POST /v1/guest/thaw           {}                   and /ping

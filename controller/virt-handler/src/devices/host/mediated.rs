@@ -9,6 +9,15 @@
 //!
 //! A card has devices of one type: as many as the card has room for. Cards without devices get the types in
 //! turn, beginning with the type that has the fewest cards.
+//!
+//! **Guarantees.** Only devices that virt-handler has created are removed: their UUIDs follow from card, type and
+//! number. A device is removed after it was not offered for the time between two looks, and if no pod has it then:
+//! until then the kubelet may have given it to a pod. If the kubelet's file is not understood, all devices stay.
+//! Each removal checks again that its device is still leaving, since the steps before may have taken long. So no
+//! state is kept, and the next look completes a look that ended at any line.
+//!
+//! **Caveats.** If a device of an unwanted type stays, because a pod has it or another program has created it, the
+//! card has as much room as its driver reports.
 
 use super::assignments::mediated_of_kubelet;
 use super::sysfs::{Sysfs, decimal, text};
