@@ -12,7 +12,7 @@
 
 use crate::claimed::TellDevices;
 use crate::issue::{ForPod, Issue, IssueKey};
-use crate::objects::{Attempt, Key, Kind, LauncherPods, key};
+use crate::objects::{Attempt, Key, Kind, LauncherPods, Pod, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -207,6 +207,15 @@ impl Plan {
         self.steps.push(Step::Delete { key, uid: meta.uid.clone().unwrap_or_default() });
     }
 
+    /// A plan that deletes these pods, but for those that are being deleted already.
+    pub fn deleting<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Plan {
+        let mut plan = Plan::default();
+        for pod in pods.into_iter().filter(|pod| !pod.is_going()) {
+            plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+        }
+        plan
+    }
+
     /// Requests the eviction of a pod.
     pub fn evict(&mut self, meta: &ObjectMeta) {
         let uid = meta.uid.clone().unwrap_or_default();
@@ -235,6 +244,18 @@ impl Plan {
             reason,
             message: message.into(),
         }));
+    }
+
+    /// A plan that records an event.
+    pub fn event(
+        (kind, meta): (Kind, &ObjectMeta),
+        warning: bool,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        plan.tell(kind, meta, warning, reason, message);
+        plan
     }
 
     /// Patches an object from `is` to `should`. `split`: its status is a subresource.

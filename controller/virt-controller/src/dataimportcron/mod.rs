@@ -125,9 +125,7 @@ impl<'a> CronReconcile<'a> {
 
     /// An event of the DataImportCron.
     fn event(&self, is_warning: bool, reason: &'static str, message: impl Into<String>) -> Plan {
-        let mut plan = Plan::default();
-        plan.tell(Kind::DataImportCron, &self.cron.metadata, is_warning, reason, message);
-        plan
+        Plan::event((Kind::DataImportCron, &self.cron.metadata), is_warning, reason, message)
     }
 }
 

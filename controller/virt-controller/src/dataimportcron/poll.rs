@@ -6,7 +6,7 @@ use super::{CronReconcile, again, digest, poller, when};
 use api::cdi::DataImportCron;
 use api::cdi::annotations::DESIRED_DIGEST;
 use cluster_model::conditions::stamp;
-use cluster_model::objects::{Kind, key};
+use cluster_model::objects::Kind;
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 
@@ -152,9 +152,5 @@ fn poll_by_pod(input: &CronReconcile<'_>, outcome: PollOutcome, due: Option<Time
 
 /// Deletes the poll pods but for the last `kept` ones.
 fn delete_pods(input: &CronReconcile<'_>, kept: usize) -> Plan {
-    let mut plan = Plan::default();
-    for pod in input.pods.iter().skip(kept).filter(|pod| !pod.is_going()) {
-        plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-    }
-    plan
+    Plan::deleting(input.pods.iter().copied().skip(kept))
 }

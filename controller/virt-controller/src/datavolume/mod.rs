@@ -79,7 +79,7 @@ use api::datavolume::{ConditionType, Phase};
 use claim::RequestedClaim;
 use clone::Cloned;
 pub(crate) use clone::{FarClone, far_clone};
-use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
+use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, owner};
 use cluster_model::plan::Plan;
 use fill::Target;
 use jiff::Timestamp;
@@ -125,16 +125,12 @@ pub(crate) fn leave(world: &World, namespace: &str, name: &str) -> Plan {
 /// Deletes the worker pod of a PVC that is deleted, or that no request fills. Kubernetes keeps the PVC while the pod mounts it, and
 /// deletes the pod only after the PVC.
 fn release_claim(world: &World, claim: Option<&PersistentVolumeClaim>, requests: &[Request<'_>]) -> Plan {
-    let mut plan = Plan::default();
-    let Some(claim) = claim else { return plan };
+    let Some(claim) = claim else { return Plan::default() };
     let is_wanted = requests.iter().any(|request| !request.is_deleted());
-    if is_wanted && claim.meta.deletion_timestamp.is_none() {
-        return plan;
+    match is_wanted && claim.meta.deletion_timestamp.is_none() {
+        true => Plan::default(),
+        false => Plan::deleting(world.worker_of(claim)),
     }
-    if let Some(pod) = world.worker_of(claim).filter(|pod| !pod.is_going()) {
-        plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-    }
-    plan
 }
 
 /// The steps of one request, in their order; the first that cannot continue ends them. Returns the outcome,

@@ -13,7 +13,7 @@ use super::request::Request;
 use super::{claim_annotations, status};
 use api::datavolume::{ConditionType, DataVolume, Phase, Status};
 use api::wire::Wire;
-use cluster_model::objects::{Kind, PersistentVolumeClaim, Pod, Work, key};
+use cluster_model::objects::{Kind, PersistentVolumeClaim, Pod, Work};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
 
@@ -183,12 +183,8 @@ impl Outcome {
     }
 
     /// Deletes a pod that is not being deleted already.
-    pub(super) fn deletes(mut self, pod: Option<&Pod>) -> Outcome {
-        if let Some(pod) = pod.filter(|pod| !pod.is_going()) {
-            let uid = pod.meta.uid.clone().unwrap_or_default();
-            self.after.push(Effect::Step(Step::Delete { key: key(Kind::Pod, &pod.meta), uid }));
-        }
-        self
+    pub(super) fn deletes(self, pod: Option<&Pod>) -> Outcome {
+        self.then(Plan::deleting(pod))
     }
 
     /// Adds an event, to be sent after the status is written.

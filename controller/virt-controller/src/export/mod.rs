@@ -47,7 +47,7 @@ use api::job::export::{self, Request};
 use api::meta::ObjectMeta;
 use cluster_model::conditions::stamp;
 use cluster_model::objects::names::fnv;
-use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
+use cluster_model::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, owner};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 
@@ -58,12 +58,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let pod = world.worker_for(claim, Work::Export);
     // A deleted PVC waits for its pods, and nothing is created without a KubeVirt object.
     if claim.meta.deletion_timestamp.is_some() || cluster_model::config::permitted(world).is_none() {
-        return delete(pod);
+        return Plan::deleting(pod);
     }
     let Some(asked_by) = asked_by(claim, volume) else {
         let mut should = claim.meta.annotations.clone();
         should.retain(|name, _| !EXPORT_ANSWERS.contains(&name.as_str()));
-        return delete(pod).and(claim_annotations::write(claim, &should));
+        return Plan::deleting(pod).and(claim_annotations::write(claim, &should));
     };
     let request = format!("{:016x}", fnv(&export::fingerprint_text(&asked_by.1.annotations)));
     let answer = Answer::of(&claim.meta.annotations).filter(|answer| answer.request == request);
@@ -93,14 +93,6 @@ fn asked_by<'a>(
 /// The DataVolume has made the PVC.
 fn is_of(claim: &PersistentVolumeClaim, volume: &DataVolume) -> bool {
     owner::controller(&claim.meta).is_some_and(|owner| Some(&owner.uid) == volume.metadata.uid.as_ref())
-}
-
-fn delete(pod: Option<&Pod>) -> Plan {
-    let mut plan = Plan::default();
-    if let Some(pod) = pod.filter(|pod| !pod.is_going()) {
-        plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-    }
-    plan
 }
 
 /// The input: one export.
@@ -142,9 +134,7 @@ impl Export<'_> {
     }
 
     fn event(&self, is_warning: bool, reason: &'static str, message: impl Into<String>) -> Plan {
-        let mut plan = Plan::default();
-        plan.tell(self.asked_by.0, self.asked_by.1, is_warning, reason, message);
-        plan
+        Plan::event(self.asked_by, is_warning, reason, message)
     }
 
     /// Plan that only decides again after a pause.
@@ -174,11 +164,11 @@ fn export(input: &Export<'_>) -> Outcome {
     let is_of_request = |pod: &&Pod| pod.meta.annotations.get(EXPORT_REQUEST) == Some(&input.answer.request);
     if input.pod.is_some_and(|pod| !is_of_request(&pod)) {
         let message = "the pod of an earlier request is being deleted";
-        return input.waits("Terminating", message).then(delete(input.pod));
+        return input.waits("Terminating", message).then(Plan::deleting(input.pod));
     }
     match input.answer.phase {
         // The plan that wrote the phase may have ended before it deleted the pod.
-        Phase::Succeeded => return input.unchanged().then(delete(input.pod)),
+        Phase::Succeeded => return input.unchanged().then(Plan::deleting(input.pod)),
         Phase::Failed => return input.unchanged(),
         Phase::Pending | Phase::Running => {}
     }
@@ -187,7 +177,7 @@ fn export(input: &Export<'_>) -> Outcome {
         Err(faults) => {
             let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
             let failed = input.fails("InvalidRequest", &faults.join("; "));
-            return Outcome { after: delete(input.pod).and(failed.after), ..failed };
+            return Outcome { after: Plan::deleting(input.pod).and(failed.after), ..failed };
         }
     };
     let seen = input.answer.since.parse().ok();
@@ -324,7 +314,7 @@ fn done(input: &Export<'_>, request: &Request, report: &Report) -> Outcome {
     let mut outcome = input.unchanged().says(Phase::Succeeded, "Completed", &message);
     (outcome.answer.progress, outcome.answer.digest) = ("100%".to_owned(), report.digest.clone());
     let message = format!("Successfully exported PVC {} to {message}", input.name());
-    outcome.then(input.event(false, "ExportSucceeded", message)).then(delete(input.pod))
+    outcome.then(input.event(false, "ExportSucceeded", message)).then(Plan::deleting(input.pod))
 }
 
 /// The pod ended before its work did. It is deleted, and the next one sends the blobs that the registry does
@@ -341,7 +331,7 @@ fn broke(input: &Export<'_>, reason: &str, message: &str, next: Timestamp) -> Ou
     }
     match next > input.now {
         true => outcome.again(next),
-        false => outcome.then(delete(input.pod)),
+        false => outcome.then(Plan::deleting(input.pod)),
     }
 }
 
