@@ -18,7 +18,7 @@ mod start;
 pub use start::forget;
 
 use super::in_use;
-use super::real;
+use super::real_folder;
 use super::storage::Storage;
 use super::sync_guard::SyncGuard;
 use super::{Finished, Order, Target};
@@ -84,7 +84,7 @@ impl BlockTarget {
         let target = BlockTarget { behind, file, path, capacity, how, syncs };
         target.fits(size.unwrap_or(0))?;
         // An error of another program's writes is reported here, and not by the later syncs of this run.
-        real::drop_cache(&target.file);
+        real_folder::drop_cache(&target.file);
         Ok(target)
     }
 

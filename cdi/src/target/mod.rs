@@ -36,7 +36,7 @@ mod in_use;
 mod layer;
 mod null;
 mod place;
-mod real;
+mod real_folder;
 mod refuse;
 #[cfg(test)]
 mod sim;

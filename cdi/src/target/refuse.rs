@@ -3,7 +3,7 @@
 
 use super::disk::{OldAttributes, Replaced};
 use super::in_use;
-use super::real::RealFolder;
+use super::real_folder::RealFolder;
 use crate::{Error, Result};
 use container_disk::publish::ExistingFile;
 use rustix::fs::{FileType, IFlags, Mode, OFlags};

@@ -7,11 +7,11 @@
 mod cdi;
 mod exports;
 mod interfaces;
+mod label_values;
 #[cfg(test)]
 mod tests;
 mod vmis;
 mod vms;
-mod words;
 
 use api::vmi::{Phase, VirtualMachineInstance};
 use cluster_client::metrics::{ANSWERS, Histograms, Page};
@@ -19,8 +19,8 @@ use cluster_model::config::Config;
 use cluster_model::metrics::cut;
 use cluster_model::objects::World;
 use jiff::Timestamp;
+use label_values::LabelValues;
 use std::collections::BTreeMap;
-use words::Words;
 
 /// Durations of phases and plans, and waiting times, since this program leads.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Times {
     from_deletion: Histograms,
     waits: Histograms,
     plans: Histograms,
-    words: Words,
+    words: LabelValues,
 }
 
 impl Default for Times {
@@ -42,7 +42,7 @@ impl Default for Times {
             from_deletion,
             waits: Histograms::of(ANSWERS),
             plans: Histograms::of(ANSWERS),
-            words: Words::default(),
+            words: LabelValues::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::journal::{self, Conversion, Journal, Mode, Resume, may_resume};
 use crate::target::disk::Folder;
 use crate::target::file::Started;
 use crate::target::in_use;
-use crate::target::real::RealFolder;
+use crate::target::real_folder::RealFolder;
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{major, minor};
 use std::ffi::OsString;

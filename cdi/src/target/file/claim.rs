@@ -5,7 +5,7 @@ use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
 use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, may_resume};
 use crate::size::Human;
 use crate::target::disk::{Claimed, Folder, ForeignFile, Handle, Replaced};
-use crate::target::real::RealFolder;
+use crate::target::real_folder::RealFolder;
 use crate::target::refuse;
 use crate::target::sync_guard::SyncGuard;
 use crate::{Error, ErrorKind, Result};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::ErrorKind;
 use crate::target::disk::ForeignFile;
-use crate::target::real::RealFolder;
+use crate::target::real_folder::RealFolder;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

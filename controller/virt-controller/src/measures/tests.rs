@@ -335,11 +335,11 @@ fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
     }
     let (text, said) = look(&mut sim, "web", "6.0", "10.0.1.0", 300);
     // The systems, the one that stands for more, and that of the other VMI.
-    let most = (words::SETS + 1 + 1, words::ADDRESSES);
+    let most = (label_values::SETS + 1 + 1, label_values::ADDRESSES);
     assert_eq!((said["info"], said["status_addresses"]), most);
     assert!(text.contains("guest_os_kernel_release=\"6.0\"") && text.contains("address=\"10.0.1.0\""));
     let (text, _) = look(&mut sim, "web", "7", "10.0.2.1", 300);
-    let many = format!("guest_os_kernel_release=\"{}\"", words::MANY);
+    let many = format!("guest_os_kernel_release=\"{}\"", label_values::MANY);
     assert!(text.contains(&many) && !text.contains("10.0.2.1"), "{text}");
     let (text, _) = look(&mut sim, "other", "7", "10.0.2.1", 300);
     assert!(text.contains("guest_os_kernel_release=\"7\"") && text.contains("10.0.2.1"), "each for itself");
@@ -388,9 +388,12 @@ fn a_vm_that_is_changed_without_end_is_told_in_part() {
     }
     let (text, most) = look(&mut sim, 1000, 1000);
     // The sets, and what stands for more; of interfaces and disks no more are told.
-    assert_eq!(most, [words::SETS + 1, words::SETS + 1, words::INTERFACES, words::DISKS]);
+    assert_eq!(
+        most,
+        [label_values::SETS + 1, label_values::SETS + 1, label_values::INTERFACES, label_values::DISKS]
+    );
     assert!(text.contains("kubevirt_vm_labels{namespace=\"n\",name=\"web\"} 1"), "{text}");
-    assert!(text.contains(&format!("preference=\"{}\"", words::MANY)), "{text}");
+    assert!(text.contains(&format!("preference=\"{}\"", label_values::MANY)), "{text}");
     let (text, _) = look(&mut sim, 7, 1001);
     assert!(
         text.contains("label_x7=\"x7\"") && text.contains("preference=\"x7\""),
@@ -398,7 +401,7 @@ fn a_vm_that_is_changed_without_end_is_told_in_part() {
     );
     let (text, _) = look(&mut sim, 2000, 1001 + 25 * 3600);
     assert!(
-        text.contains("label_x2000=") && !text.contains(words::MANY),
+        text.contains("label_x2000=") && !text.contains(label_values::MANY),
         "a day later there is room: {text}"
     );
 }
@@ -415,7 +418,7 @@ fn machine_types_that_a_node_invents_are_told_in_part() {
         told.extend(lines(&text, "kubevirt_vmi_info"));
         told.extend(lines(&text, "kubevirt_vmi_phase_count"));
     }
-    assert_eq!(told.len(), 2 * (words::SETS + 1));
+    assert_eq!(told.len(), 2 * (label_values::SETS + 1));
 }
 
 /// A page that is too long is not taken at all: nobody fills it for others.
@@ -437,7 +440,8 @@ fn the_disks_and_interfaces_of_a_namespace_are_told_in_part() {
         spec["volumes"] = (0..disks).map(disk).collect();
         sim.put(Kind::VirtualMachine, object);
     };
-    (0..=words::OF_NAMESPACE / words::DISKS).for_each(|number| put("n", number, words::DISKS));
+    (0..=label_values::OF_NAMESPACE / label_values::DISKS)
+        .for_each(|number| put("n", number, label_values::DISKS));
     put("other", 0, 1);
     let mut times = Times::default();
     for _ in 0..2 {
@@ -447,7 +451,7 @@ fn the_disks_and_interfaces_of_a_namespace_are_told_in_part() {
             let all = families.into_iter().flat_map(|family| lines(&text, family));
             all.filter(|line| line.contains(&format!("namespace=\"{namespace}\""))).count()
         };
-        assert_eq!([told("n"), told("other")], [words::OF_NAMESPACE, 2]);
+        assert_eq!([told("n"), told("other")], [label_values::OF_NAMESPACE, 2]);
     }
 }
 

@@ -1,7 +1,7 @@
 //! VMIs: where and how they are, and what of them is outdated or cannot move.
 
+use super::label_values::{self, LabelValues};
 use super::vms::with;
-use super::words::{self, Words};
 use super::{interfaces, label, names, system};
 use crate::pod::MEMORY_OVERHEAD;
 use api::instancetype::{MatcherKind, Role};
@@ -23,7 +23,7 @@ const MIGRATIONS: [&str; 4] = [
 
 type Labels = Vec<(&'static str, String)>;
 
-pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let mut counts: BTreeMap<Labels, u64> = BTreeMap::new();
     for vmi in world.vmis.all() {
         *counts.entry(described(vmi, words, now)).or_default() += 1;
@@ -49,7 +49,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Time
     let mut family = page.family("kubevirt_vmi_vnic_info");
     for vmi in world.vmis.all() {
         for interface in interfaces::labels(&vmi.spec) {
-            if !words.counts(&vmi.metadata, ("vnics", words::INTERFACES), &interface, now) {
+            if !words.counts(&vmi.metadata, ("vnics", label_values::INTERFACES), &interface, now) {
                 continue;
             }
             family.is(&with(&names(&vmi.metadata), &interface), 1.0);
@@ -78,7 +78,7 @@ fn is_outdated(vmi: &VirtualMachineInstance) -> bool {
     vmi.metadata.labels.contains_key(OUTDATED)
 }
 
-fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+fn info(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let of_cluster = Config::read(world).eviction_strategy;
     let word = |is: bool| if is { "true" } else { "false" }.to_owned();
     let mut family = page.family("kubevirt_vmi_info");
@@ -95,7 +95,7 @@ fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
 }
 
 /// Labels of a VMI that it shares with others: its node, its configuration, and its guest's operating system.
-fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) -> Labels {
+fn described(vmi: &VirtualMachineInstance, words: &mut LabelValues, now: Timestamp) -> Labels {
     let status = vmi.status.as_ref();
     let guest = status.and_then(|status| status.guest_os_info.as_ref());
     let said = |text: Option<&String>| cut(text.map_or("", String::as_str));
@@ -128,14 +128,14 @@ fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) ->
     labels
 }
 
-fn addresses(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+fn addresses(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let mut family = page.family("kubevirt_vmi_status_addresses");
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
             for address in &interface.ip_addresses {
                 let place = [cut(interface.name.as_deref().unwrap_or_default()), cut(address)];
-                if !words.counts(&vmi.metadata, ("addresses", words::ADDRESSES), &place, now) {
+                if !words.counts(&vmi.metadata, ("addresses", label_values::ADDRESSES), &place, now) {
                     continue;
                 }
                 let [network, address] = &place;

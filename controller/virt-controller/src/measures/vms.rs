@@ -4,7 +4,7 @@
 //! `allowlist` and `ignorelist`, names of labels with commas between them. Without it all labels are
 //! exported. `*` in `allowlist` stands for all, and `ignorelist` takes precedence.
 
-use super::words::{self, Words};
+use super::label_values::{self, LabelValues};
 use super::{interfaces, label, names, seconds, system};
 use api::quantity::Quantity;
 use api::vm::{PrintableStatus, Template, VirtualMachine};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most labels of a VM that are exported.
 const LABELS: usize = 32;
 
-pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for vm in world.vms.all() {
         *counts.entry(vm.metadata.namespace.as_deref().unwrap_or_default()).or_default() += 1;
@@ -35,7 +35,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Time
     let mut family = page.family("kubevirt_vm_vnic_info");
     for vm in world.vms.all() {
         for interface in template(vm).into_iter().flat_map(|template| interfaces::labels(&template.spec)) {
-            if !words.counts(&vm.metadata, ("vnics", words::INTERFACES), &interface, now) {
+            if !words.counts(&vm.metadata, ("vnics", label_values::INTERFACES), &interface, now) {
                 continue;
             }
             family.is(&with(&names(&vm.metadata), &interface), 1.0);
@@ -55,7 +55,7 @@ pub(super) fn with<'a>(
     first.iter().copied().chain(more.iter().map(|(key, value)| (*key, value.as_str()))).collect()
 }
 
-fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+fn info(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let mut family = page.family("kubevirt_vm_info");
     for vm in world.vms.all() {
         let meta = template(vm).and_then(|template| template.metadata.as_ref());
@@ -120,7 +120,7 @@ impl<'a> Wanted<'a> {
 
 /// Labels of VMs, with names that Prometheus permits. Two labels of the same name are exported once. A VM
 /// whose labels change all the time is exported without labels.
-fn labels(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+fn labels(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let wanted = Wanted::read(world);
     let mut family = page.family("kubevirt_vm_labels");
@@ -129,7 +129,7 @@ fn labels(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
         for (key, value) in vm.metadata.labels.iter().filter(|(key, _)| wanted.has(key)).take(LABELS) {
             said.entry(format!("label_{}", key.chars().map(plain).collect::<String>())).or_insert(value);
         }
-        if !words.tells(&vm.metadata, ("labels", words::SETS), &said, now) {
+        if !words.tells(&vm.metadata, ("labels", label_values::SETS), &said, now) {
             said.clear();
         }
         let mut all: Vec<(&str, &str)> = names(&vm.metadata).to_vec();
@@ -235,7 +235,7 @@ fn number(quantity: &Quantity) -> f64 {
     quantity.nanos() as f64 / 1e9
 }
 
-fn disks(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+fn disks(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let mut family = page.family("kubevirt_vm_disk_allocated_size_bytes");
     for vm in world.vms.all() {
         let [(_, namespace), (_, name)] = names(&vm.metadata);
@@ -252,7 +252,7 @@ fn disks(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
                 ("device", &device),
             ];
             if let Some(size) = size
-                && words.counts(&vm.metadata, ("disks", words::DISKS), &labels, now)
+                && words.counts(&vm.metadata, ("disks", label_values::DISKS), &labels, now)
             {
                 family.is(&labels, number(size));
             }

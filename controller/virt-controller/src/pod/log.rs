@@ -15,7 +15,7 @@
 //! ready for the hand-over, and ends by itself.
 
 use super::volumes::PRIVATE;
-use super::{Surroundings, beside, put};
+use super::{Surroundings, image_containers, put};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Map, Value, json};
@@ -41,10 +41,10 @@ pub(super) fn container(
     put(&mut container, "name", json!(NAME));
     put(&mut container, "image", json!(around.facts.launcher_image));
     put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
-    let command = [beside::HELPER.to_owned(), "--tail".into(), below("log/serial.log")];
+    let command = [image_containers::HELPER.to_owned(), "--tail".into(), below("log/serial.log")];
     put(&mut container, "command", json!([&command[..], &["--while".into(), below("lock")]].concat()));
-    put(&mut container, "resources", beside::small(around.config, NAME));
-    put(&mut container, "securityContext", beside::security());
+    put(&mut container, "resources", image_containers::small(around.config, NAME));
+    put(&mut container, "securityContext", image_containers::security());
     put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
     put(&mut container, "volumeMounts", json!([{"name": private, "mountPath": PRIVATE, "readOnly": true}]));
     Some(Value::Object(container))

@@ -31,9 +31,9 @@
 //! schedulable node does not, the API server drops the field, or the settings turn them off, a container of
 //! each image runs beside.
 
-mod beside;
 mod debug;
 mod hooks;
+mod image_containers;
 mod labels;
 mod limits;
 mod log;

@@ -18,7 +18,7 @@
 //! to the launcher's folders or to other volumes.
 
 use super::volumes::Volumes;
-use super::{Surroundings, beside, put};
+use super::{Surroundings, image_containers, put};
 use api::machine::{Filesystem, Machine, Volume};
 use cluster_model::config::Config;
 use cluster_model::launcher::VIRTIOFS;
@@ -58,14 +58,14 @@ pub(super) fn serve(
     let own =
         ["--socket-path", socket.as_str(), "--shared-dir", folder, "--sandbox", "none", "--cache", "auto"];
     let only_read = filesystem.is_readonly().then_some("--readonly");
-    let command = [beside::HELPER, VIRTIOFS, socket.as_str(), "--", PROGRAM].into_iter().chain(own);
+    let command = [image_containers::HELPER, VIRTIOFS, socket.as_str(), "--", PROGRAM].into_iter().chain(own);
     let mut container = Map::new();
     put(&mut container, "name", json!(names::dns_label(&format!("virtiofs-{name}"))));
     put(&mut container, "image", json!(around.facts.launcher_image));
     put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
     put(&mut container, "command", json!(command.chain(only_read).collect::<Vec<_>>()));
     put(&mut container, "resources", resources(around.config, all.guaranteed));
-    put(&mut container, "securityContext", beside::security());
+    put(&mut container, "securityContext", image_containers::security());
     put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
     let mut mounts = vec![json!({"name": sockets, "mountPath": SOCKETS})];
     if injected.is_none() {

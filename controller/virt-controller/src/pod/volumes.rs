@@ -1,7 +1,7 @@
 //! The pod's volumes, and where the launcher finds them.
 
 use super::Surroundings;
-use super::beside::{self, Beside};
+use super::image_containers::{self, ImageContainers};
 use super::{hooks, virtiofs};
 use api::machine::firmware::Image;
 use api::machine::volume::{ConfigMapOrSecret, Text};
@@ -40,7 +40,7 @@ pub(super) struct Volumes {
     pub(super) private: String,
     pub(super) pull_secrets: BTreeSet<String>,
     /// Containers that hold images out.
-    pub(super) beside: Beside,
+    pub(super) beside: ImageContainers,
     /// Containers of file systems.
     pub(super) virtiofs: Vec<Value>,
     /// Folder of the sockets of virtiofsd.
@@ -83,7 +83,7 @@ impl Volumes {
     fn image(&mut self, image: &Image, way: &Way<'_>, around: &Surroundings<'_>) {
         self.pull_secrets.extend(image.pull_secret.clone().filter(|secret| !secret.is_empty()));
         if !around.image_volumes {
-            return beside::hold(self, &way.container, image, &way.held, around.config);
+            return image_containers::hold(self, &way.container, image, &way.held, around.config);
         }
         let mut volume = json!({"image": {"reference": image.name}});
         if let Some(policy) = image.pull_policy.as_deref().filter(|policy| !policy.is_empty()) {
@@ -184,7 +184,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         devices: Vec::new(),
         private: String::new(),
         pull_secrets: BTreeSet::new(),
-        beside: Beside::default(),
+        beside: ImageContainers::default(),
         virtiofs: Vec::new(),
         virtiofs_sockets: None,
         hooks: Vec::new(),

@@ -45,7 +45,7 @@ pub(super) enum Change {
         keeps_of_vm: bool,
     },
     /// The node and the pod that the VMI runs in.
-    Place(Box<Place>),
+    Place(Box<NodeAssignment>),
     TscFrequency(Option<i64>),
     /// Devices of ResourceClaims are known again when the pod runs.
     NoDeviceStatus,
@@ -56,7 +56,7 @@ pub(super) enum Change {
 
 /// Node and pod of a VMI.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct NodeAssignment {
     pub(super) node: String,
     /// The uid of the pod.
     pub(super) pod: String,

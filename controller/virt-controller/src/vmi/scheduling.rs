@@ -3,7 +3,7 @@
 use super::claimed::{tell_devices, unallocated};
 use super::end::{delete_pod, forget_trouble};
 use super::networks::{interfaces, unattached};
-use super::outcome::{Change, Outcome, Place};
+use super::outcome::{Change, NodeAssignment, Outcome};
 use super::vsock::cid;
 use super::{VmiReconcile, is_outdated, pod_state};
 use crate::pod;
@@ -53,7 +53,7 @@ pub(super) fn pod_ended(pod: &Pod) -> Outcome {
 pub(super) fn place(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
     let own = input.own_pods.as_ref().map(|own| input.world.launcher_pods(own)).unwrap_or_default();
     let overhead = pod.meta.annotations.get(pod::MEMORY_OVERHEAD);
-    Outcome::default().change(Change::Place(Box::new(Place {
+    Outcome::default().change(Change::Place(Box::new(NodeAssignment {
         node: node.to_owned(),
         pod: pod.meta.uid.clone().unwrap_or_default(),
         own_pods: own.iter().filter_map(|pod| pod.meta.uid.clone()).collect(),

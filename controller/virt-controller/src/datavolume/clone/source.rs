@@ -80,7 +80,7 @@ impl<'a> Cloned<'a> {
 }
 
 /// The object that a DataVolume names as its source.
-enum Named {
+enum NamedSource {
     Claim(String, String),
     Snapshot(String, String),
 }
@@ -96,8 +96,8 @@ pub(in super::super) fn resolve<'a>(request: &Request<'a>) -> (Outcome, Result<O
     let left = claim.filter(|claim| is_left(request, claim));
     let noted_on = claim.filter(|_| left.is_none());
     let (namespace, name, source) = match permitted_source(request, claim, noted_on) {
-        Ok(Found::Claim(namespace, name, source)) => (namespace, name, source),
-        Ok(Found::Snapshot(cloned)) => return (Outcome::default(), Ok(Some(cloned))),
+        Ok(PermittedSource::Claim(namespace, name, source)) => (namespace, name, source),
+        Ok(PermittedSource::Snapshot(cloned)) => return (Outcome::default(), Ok(Some(cloned))),
         Err(stop) => return (Outcome::default(), Err(stop)),
     };
     let mut outcome = Outcome::default();
@@ -116,7 +116,7 @@ pub(in super::super) fn resolve<'a>(request: &Request<'a>) -> (Outcome, Result<O
 }
 
 /// A source that may be cloned, and can be now.
-enum Found<'a> {
+enum PermittedSource<'a> {
     /// Namespace, name and the PVC.
     Claim(String, String, &'a PersistentVolumeClaim),
     Snapshot(Cloned<'a>),
@@ -127,7 +127,7 @@ fn permitted_source<'a>(
     request: &Request<'a>,
     claim: Option<&'a PersistentVolumeClaim>,
     noted_on: Option<&'a PersistentVolumeClaim>,
-) -> Result<Found<'a>, Stop> {
+) -> Result<PermittedSource<'a>, Stop> {
     let far = far_message(request, noted_on);
     let over = |veil: &Option<String>, stop: Stop| {
         veil.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message))
@@ -139,10 +139,10 @@ fn permitted_source<'a>(
     };
     let veil = if may_know { None } else { far.clone() };
     let (namespace, name) = match named(request, noted_on).map_err(|stop| over(&veil, stop))? {
-        Named::Claim(namespace, name) => (namespace, name),
-        Named::Snapshot(namespace, name) => {
+        NamedSource::Claim(namespace, name) => (namespace, name),
+        NamedSource::Snapshot(namespace, name) => {
             let cloned = way::snapshot(request.namespace(), namespace, name);
-            return cloned.map(Found::Snapshot).map_err(|stop| over(&veil, stop));
+            return cloned.map(PermittedSource::Snapshot).map_err(|stop| over(&veil, stop));
         }
     };
     // A source that is served already was permitted when its source pod was made.
@@ -151,7 +151,7 @@ fn permitted_source<'a>(
         permitted(request, &namespace, &name).map_err(|stop| over(&far, stop))?;
     }
     let source = ready(request, &namespace, &name, claim)?;
-    Ok(Found::Claim(namespace, name, source))
+    Ok(PermittedSource::Claim(namespace, name, source))
 }
 
 /// The only message about a DataSource of another namespace. A user who may not clone from it must not learn
@@ -170,7 +170,7 @@ fn far_message(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> 
 }
 
 /// The source that the spec names.
-fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result<Named, Stop> {
+fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result<NamedSource, Stop> {
     let spec = &request.volume.spec;
     let own = request.namespace().to_owned();
     let within =
@@ -178,15 +178,15 @@ fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result
     if let Some(source) = &spec.source {
         let at = |source: &PvcSource| (within(&source.namespace, &own), source.name.clone());
         return match (&source.pvc, &source.snapshot) {
-            (Some(pvc), _) => Ok(at(pvc)).map(|(namespace, name)| Named::Claim(namespace, name)),
+            (Some(pvc), _) => Ok(at(pvc)).map(|(namespace, name)| NamedSource::Claim(namespace, name)),
             (None, Some(snapshot)) => {
-                Ok(at(snapshot)).map(|(namespace, name)| Named::Snapshot(namespace, name))
+                Ok(at(snapshot)).map(|(namespace, name)| NamedSource::Snapshot(namespace, name))
             }
             (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
         };
     }
     if let Some((namespace, name)) = claim.and_then(noted) {
-        return Ok(Named::Claim(namespace.to_owned(), name.to_owned()));
+        return Ok(NamedSource::Claim(namespace.to_owned(), name.to_owned()));
     }
     let Some(named) = &spec.source_ref else {
         return Stop::never(NOT_SERVED, "spec.sourceRef names nothing");
@@ -194,11 +194,13 @@ fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result
     let home = within(named.namespace.as_deref().unwrap_or_default(), &own);
     let why = match datasource::resolved(request.world, &home, &named.name) {
         Ok(source) => {
-            let claim =
-                source.pvc.as_ref().map(|pvc| Named::Claim(within(&pvc.namespace, &home), pvc.name.clone()));
+            let claim = source
+                .pvc
+                .as_ref()
+                .map(|pvc| NamedSource::Claim(within(&pvc.namespace, &home), pvc.name.clone()));
             let snapshot = || {
                 let snapshot = source.snapshot.as_ref()?;
-                Some(Named::Snapshot(within(&snapshot.namespace, &home), snapshot.name.clone()))
+                Some(NamedSource::Snapshot(within(&snapshot.namespace, &home), snapshot.name.clone()))
             };
             match claim.or_else(snapshot) {
                 Some(named) => return Ok(named),

@@ -34,7 +34,7 @@ pub(super) const MANY: &str = "<many>";
 
 /// Exported values by object uid and metric.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
+pub(super) struct LabelValues {
     told: BTreeMap<String, BTreeMap<&'static str, Told>>,
     /// Addresses, interfaces and disks that the page has of a namespace so far.
     counts: BTreeMap<String, usize>,
@@ -48,7 +48,7 @@ pub(super) type Measure = (&'static str, usize);
 /// Hashes of exported values, with the time at which each was last seen.
 type Told = BTreeMap<u64, Timestamp>;
 
-impl Words {
+impl LabelValues {
     /// A page begins. Objects that are gone are forgotten.
     pub(super) fn are_those_of(&mut self, world: &World) {
         let vms = world.vms.all().map(|vm| uid(&vm.metadata));

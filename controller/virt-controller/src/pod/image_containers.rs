@@ -24,13 +24,13 @@ pub(super) const HELPER: &str = "/usr/bin/container-disk";
 const KIND: &str = "container-disk";
 /// The containers, and the pod's volumes that they share.
 #[derive(Default)]
-pub(super) struct Beside {
+pub(super) struct ImageContainers {
     containers: Vec<Value>,
     /// The pod's volumes: the helper, and the sockets.
     shared: Option<(String, String)>,
 }
 
-impl Beside {
+impl ImageContainers {
     /// Init containers and running containers.
     pub(super) fn containers(self, around: &Surroundings<'_>) -> (Vec<Value>, Vec<Value>) {
         let Some((bin, _)) = self.shared else { return (Vec::new(), Vec::new()) };
