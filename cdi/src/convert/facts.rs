@@ -173,7 +173,7 @@ fn front(source: &Arc<dyn Source>, tables: &Tables) -> Result<Vec<u8>> {
         return Ok(front);
     }
     let what = format!(
-        "the first {bytes} bytes of {name} are not those that an earlier run has read; now all of it is read anew"
+        "the first {bytes} bytes of {name} are not those that an earlier run has read; it is read again from its start"
     );
     Err(Error::failed(what).of_another_version())
 }

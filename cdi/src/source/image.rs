@@ -181,7 +181,7 @@ impl Source for ImageDisk {
         let reentry: Option<Reentry> = serde_json::from_slice(&place.state).ok();
         let Some(reentry) = reentry.filter(|reentry| reentry.disk == place.output) else {
             let what = format!(
-                "what was kept of an earlier reading of {name} makes no sense; all of it is read anew"
+                "what was kept of an earlier reading of {name} makes no sense; it is read again from its start"
             );
             return Err(Error::failed(what).of_another_version());
         };

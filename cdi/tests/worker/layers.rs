@@ -57,7 +57,7 @@ impl Slow {
         self.proxy.set(vec![Fault::blobs(What::Corrupt(byte))]);
         let mut pod = Pod::start(&job_of(&self.proxy.address(), volume.path()));
         let waits = pod.reports(|report| report.stage == Stage::Waiting);
-        assert!(waits.message.contains("read anew"), "{waits:?}");
+        assert!(waits.message.contains("read again from its start"), "{waits:?}");
         assert_eq!(reached(volume.path()), None, "nothing of the two is gone on with");
         self.proxy.set(vec![]);
         let report = pod.wait().done();
