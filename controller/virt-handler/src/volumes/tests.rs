@@ -501,7 +501,7 @@ fn how_much_smaller_a_disk_may_be_and_what_is_left_free_are_settings() {
     let huge = json!({"capacity": {"storage": "4Ei"}});
     let mut pod = Pod::new();
     let said = pod.ready(&claim(), &huge).unwrap_err();
-    assert!(said.chain().contains("after a tolerance of 10 %"), "{}", said.chain());
+    assert!(said.chain().contains("even with the tolerance of 10 %"), "{}", said.chain());
     pod.files.reserve = u64::MAX;
     let said = pod.ready(&claim(), &huge).unwrap_err();
     assert!(said.chain().contains(" 0 are free"), "{}", said.chain());
