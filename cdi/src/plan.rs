@@ -41,16 +41,15 @@ pub struct Facts {
     pub target: Destination,
     /// Bytes of the target, if it is a device.
     pub room: Option<u64>,
-    /// The written format.
     pub output: Output,
 }
 
 /// The format that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// The guest's bytes.
+    /// The guest's bytes without a header.
     Raw,
-    /// qcow2, version 3.
+    /// A qcow2 image of version 3.
     Qcow2 {
         /// Size of a cluster as a power of two.
         cluster_bits: u32,
@@ -62,9 +61,9 @@ pub enum Output {
 /// The way in which a source was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceAccess<S = (), T = ()> {
-    /// Read by offset.
+    /// The source is read by offset.
     Seek(S),
-    /// Read in order.
+    /// The source is read in order.
     Stream(T),
 }
 
@@ -120,7 +119,6 @@ impl<S, T> Flow<S, T> {
 /// The way to continue a run that was cut short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResumeCommand {
-    /// The same command.
     SameCommand,
     /// The same command with `--resume`, and why the user must say so.
     WithResume(&'static str),

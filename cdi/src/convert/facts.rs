@@ -49,7 +49,6 @@ pub(crate) struct Stream {
 }
 
 impl Flow<Seek, Stream> {
-    /// The open source.
     pub(super) fn source(&self) -> &Arc<dyn Source> {
         match self {
             Flow::Tables(Seek { source, .. }) | Flow::TablesInOrder(Seek { source, .. }) => source,

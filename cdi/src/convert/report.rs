@@ -43,7 +43,7 @@ pub struct Report {
     /// Totals of all transfers with registries, if the source is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registries: Option<TransferCounts>,
-    /// Duration in seconds.
+    /// Duration of the conversion in seconds.
     pub seconds: f64,
 }
 

@@ -67,7 +67,7 @@ pub enum Layer {
     Gzip,
     /// The .xz container, all streams, blocks in parallel.
     Xz,
-    /// Zstandard, all frames.
+    /// RFC 8878, all frames; skippable ones too.
     Zstd,
     /// An archive with one disk in it.
     Tar,

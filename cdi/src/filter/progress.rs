@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Count(Arc<AtomicU64>);
 
 impl Count {
-    /// Bytes so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -73,7 +73,7 @@ const HEAD: usize = 64 << 10;
 /// TiB and more.
 const SMALL: usize = 256 << 10;
 
-/// Inspects a source.
+/// Reports the format of a source, its partitions and their content. Fails if the source changes meanwhile.
 pub fn inspect(source: &dyn Source, options: InspectOptions) -> Result<Report> {
     let facts = source.facts();
     let mut report = Report::new(&facts.name, facts.size);

@@ -102,7 +102,7 @@ pub struct ContainerImage {
 /// A reference to another file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reference {
-    /// `backing-file` or `data-file`.
+    /// The field that holds the reference: `backing-file` or `data-file`.
     pub kind: &'static str,
     /// Name of the file in the image's header.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,9 +179,7 @@ pub struct PartitionTable {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Partition {
     pub number: u32,
-    /// Offset in bytes.
     pub start: u64,
-    /// Length in bytes.
     pub size: u64,
     /// The type: a GUID, or two hexadecimal digits.
     pub type_id: String,
@@ -205,7 +203,7 @@ pub enum Content {
     Known(Box<Filesystem>),
     /// Zeros where a signature could be.
     Blank,
-    /// No known signature.
+    /// Bytes without a known signature.
     Unknown,
     /// The content was not inspected.
     Unread { why: String },
@@ -216,7 +214,7 @@ pub enum Content {
 pub struct Filesystem {
     /// The type, by the names of `blkid`.
     pub kind: &'static str,
-    /// Version or variant.
+    /// Version or variant of the format, if its header states one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -224,7 +222,6 @@ pub struct Filesystem {
     /// UUID or serial number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// Size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// Free bytes by the filesystem's header.
@@ -245,13 +242,13 @@ pub struct Filesystem {
 /// The operating system in a root filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct System {
-    /// `ID` of `os-release`.
+    /// Value of `ID` in `os-release`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// `PRETTY_NAME` of `os-release`.
+    /// Value of `PRETTY_NAME` in `os-release`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `VERSION_ID` of `os-release`.
+    /// Value of `VERSION_ID` in `os-release`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// True if cloud-init is installed.
@@ -265,7 +262,7 @@ pub struct System {
 /// A seed of cloud-init.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Seed {
-    /// `NoCloud` or `ConfigDrive`.
+    /// Data source of cloud-init: `NoCloud` or `ConfigDrive`.
     pub source: &'static str,
     pub files: Vec<String>,
 }
@@ -292,7 +289,6 @@ pub struct Optical {
     /// Program that made the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// Time of creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     /// Size of the volume.
@@ -323,7 +319,7 @@ pub struct Optical {
 pub struct Udf {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The UDF revision.
+    /// Revision of UDF, such as `1.02`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

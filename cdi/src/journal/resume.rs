@@ -18,7 +18,7 @@ pub enum Mode {
 /// The decision about an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resume {
-    /// Continue from here.
+    /// The run continues from this mark.
     Go(Mark),
     /// Start from the beginning; with the reason if an earlier run is dropped.
     Anew(Option<String>),

@@ -30,7 +30,6 @@ impl<T: Default> Pool<T> {
         self.free.recv().unwrap_or_default()
     }
 
-    /// Returns a buffer.
     pub(crate) fn give(&self, buffer: T) {
         let _ = self.back.try_send(buffer);
     }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The temporary disk.
+/// The temporary disk, in a file without a name.
 pub(crate) struct Scratch {
     file: AnonymousFile,
     folder: PathBuf,

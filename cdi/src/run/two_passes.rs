@@ -37,7 +37,7 @@ pub(crate) struct Layout {
     tables: BTreeMap<u64, Packed>,
 }
 
-/// A packed table.
+/// A table of the qcow2, packed with zstd as the differences between its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Packed {
     len: usize,

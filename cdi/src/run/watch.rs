@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 /// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Facts are gathered.
+    /// The source is opened, and the facts for the plan are gathered.
     Opening,
     /// The disk is read to find its zeros; nothing is written.
     Measuring,
-    /// Bytes are moved.
+    /// Bytes are moved from the source to the target.
     Converting,
     /// Clusters that came before their table are put in place.
     Placing,
@@ -61,7 +61,6 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// The present phase.
     pub fn phase(&self) -> Phase {
         Phase::ALL[usize::from(self.phase.load(Relaxed)) % Phase::ALL.len()]
     }

@@ -83,7 +83,7 @@ pub struct ImageFile {
     pub uid: u64,
     /// Group ID of the owner.
     pub gid: u64,
-    /// Permissions, in octal.
+    /// Permission bits as an octal number.
     pub mode: String,
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The destination of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
-    /// Standard output, `-`.
+    /// Standard output, written `-` by the user.
     Stdout,
     /// A block device, or a link to one (`/dev/disk/by-id/…`, `/dev/mapper/…`).
     Device(PathBuf),

@@ -237,7 +237,7 @@ fn sectors(range: &Range<usize>) -> Range<usize> {
 }
 
 impl Inode {
-    /// A durable file.
+    /// An inode whose bytes are durable already.
     fn of(bytes: Vec<u8>) -> Inode {
         let history = vec![bytes.clone()];
         Inode { durable: bytes, history, dirty: BTreeSet::new(), lost: BTreeSet::new() }

@@ -42,7 +42,7 @@ pub(super) enum End {
 /// The most bytes of all files of an archive together.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// Bytes without holes.
+    /// Bytes of files, holes not counted.
     pub(super) room: u64,
     /// Bytes with holes: a program that copies the files may write these.
     pub(super) most: u64,

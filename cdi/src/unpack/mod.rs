@@ -82,7 +82,6 @@ pub struct Prepared {
 /// The result of an unpacking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Number of files.
     pub files: u64,
     /// Folders that the archive names.
     pub folders: u64,

@@ -17,7 +17,7 @@ pub(crate) enum AttemptResult {
     Failed(Fault),
 }
 
-/// A running attempt.
+/// A running attempt: the child process, and the lines that it prints to its standard output.
 pub(crate) struct Attempt {
     lines: BufReader<ChildStdout>,
     last: Option<ProgressLine>,

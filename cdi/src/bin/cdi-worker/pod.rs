@@ -101,7 +101,7 @@ pub(crate) struct Termination {
 }
 
 impl Termination {
-    /// Opens the file.
+    /// Opens the file before the program confines itself. A failure to open it is logged when it is written.
     pub(crate) fn open() -> Termination {
         let path =
             std::env::var_os(TERMINATION).map_or_else(|| PathBuf::from(TERMINATION_USUAL), PathBuf::from);

@@ -138,12 +138,11 @@ impl Progress {
         }
     }
 
-    /// The present report.
     pub(crate) fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Begins an attempt.
+    /// Resets the report for a new attempt. Its bytes, failures and resumed bytes are kept.
     pub(crate) fn begins(&mut self) {
         self.seen.clear();
         let Report { resumed, failures, done, total, .. } = self.report;
@@ -229,7 +228,7 @@ impl Progress {
         self.report.seconds_left = left.and_then(|left| left.checked_div(self.report.rate));
     }
 
-    /// Adds sent bytes.
+    /// Adds bytes of the disk that were sent to a client.
     pub(crate) fn sent(&mut self, bytes: u64, now: Instant) {
         if self.report.stage != Stage::Moving {
             self.planned();

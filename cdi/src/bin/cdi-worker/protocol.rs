@@ -70,11 +70,10 @@ pub(crate) enum ProgressLine {
     Whole,
     /// The disk is complete and durable.
     Done(Disk),
-    /// The attempt failed.
     Failed(Fault),
 }
 
-/// A complete disk.
+/// The complete disk that an attempt reports at its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disk {
     pub(crate) size: u64,

@@ -201,7 +201,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Ends the stream.
+    /// Ends the stream with this result; an earlier result is kept.
     pub(super) fn finish(&self, result: Result<(), io::Error>) {
         self.close(false);
         let mut state = self.lock();

@@ -11,7 +11,7 @@ const LZMA2: u64 = 0x21;
 /// The fields of a stream header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamFlags {
-    /// The unparsed header.
+    /// The twelve bytes of the header, with its checksum.
     pub(super) header: [u8; STREAM_HEADER],
     /// Bytes of the integrity check behind each block.
     pub(super) check: u64,

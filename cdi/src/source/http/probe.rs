@@ -30,7 +30,7 @@ pub(super) struct Probed {
 
 /// The way to read the bytes.
 pub(super) enum Body {
-    /// By ranges.
+    /// By requests for ranges of the file.
     Ranged(Arc<Remote>),
     /// As one response; with its length, if the server states it.
     Whole(Box<Whole>, Option<u64>),

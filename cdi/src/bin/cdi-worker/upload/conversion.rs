@@ -24,7 +24,7 @@ const PIPE: usize = 1 << 20;
 /// Time for an abandoned process to clean up; then it is killed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A running conversion.
+/// A running conversion: the pipe to its process, and the state of that process.
 pub(super) struct Conversion {
     pipe: pipe::Sender,
     state: watch::Receiver<ConversionState>,

@@ -156,7 +156,7 @@ enum Outcome {
     Failed,
 }
 
-/// The upload server.
+/// The upload server, with the one slot that all connections share.
 pub(crate) struct Uploads {
     job: Import,
     memory: u64,

@@ -12,11 +12,11 @@ use super::conversion::Conversion;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// The slot.
+/// The slot, shared by all connections of the upload server.
 #[derive(Default)]
 pub(super) struct Slot {
     state: Mutex<State>,
-    /// Counts changes.
+    /// Counts changes of the state, so that a connection can wait for the next one.
     changed: watch::Sender<u64>,
 }
 
