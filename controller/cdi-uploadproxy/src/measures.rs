@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc::Receiver;
 
-/// Counters of uploads.
+/// Counters of uploads, which the page of metrics reads.
 #[derive(Debug, Default)]
 pub(crate) struct Measures(Mutex<Counters>);
 

@@ -7,7 +7,7 @@ use http::Method;
 pub(crate) enum Route<'a> {
     /// Upload of a complete body in one request.
     Upload {
-        /// `v1beta1` or `v1alpha1`.
+        /// Version in the path: `v1beta1` or `v1alpha1`.
         version: &'static str,
         /// Path of the request, which is also the path at the pod of a disk.
         path: &'a str,

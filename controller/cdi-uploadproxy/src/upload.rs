@@ -35,7 +35,7 @@ const CONTINUE: Duration = Duration::from_secs(5);
 /// Time limit for the answer to a request without a body.
 const SHORT: Duration = Duration::from_secs(60);
 
-/// Handler of uploads.
+/// Handler of uploads: checks the token, and forwards the bytes to the upload pod of the PVC.
 pub(crate) struct Uploads {
     verifier: Arc<Verifier>,
     api: Writer,
@@ -65,7 +65,7 @@ impl Uploads {
         Uploads { verifier, api, pods, limits: Limits::default(), patience, measures }
     }
 
-    /// Answers a request.
+    /// Answers one request, with headers for cross-origin requests if a page sent it.
     pub(crate) async fn answer(&self, asked: Asked) -> HttpResponse {
         if let Some(answer) = headers::preflight(&asked.head) {
             return answer;

@@ -12,11 +12,9 @@ use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
 
-/// An open watch.
 pub(super) struct Events(Pin<Box<dyn AsyncBufRead + Send>>);
 
 impl Events {
-    /// Starts a watch.
     pub(super) async fn of(client: &kube::Client, mut request: Request<Vec<u8>>) -> kube::Result<Events> {
         // Newer servers compress each event separately, which this client does not decode.
         request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));

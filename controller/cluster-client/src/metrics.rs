@@ -28,7 +28,7 @@ pub struct Family<'a> {
 }
 
 impl Page {
-    /// Starts a metric.
+    /// Writes the head of a metric: its help text and its type, as the table of metrics has them.
     pub fn family(&mut self, name: &'static str) -> Family<'_> {
         let metric = find(name).copied();
         debug_assert!(metric.is_some(), "{name} is not in the table of metrics");
@@ -94,7 +94,7 @@ impl Page {
 }
 
 impl Family<'_> {
-    /// Adds a sample.
+    /// Adds a sample with these labels.
     pub fn is(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
         for (label, _) in labels {
             debug_assert!(self.metric.has(label), "{} has no label {label} in the table", self.metric.name);
@@ -139,7 +139,7 @@ impl Histograms {
         Histograms { ends, each: BTreeMap::new() }
     }
 
-    /// Records a duration.
+    /// Counts a duration in the histogram of these labels.
     pub fn took(&mut self, labels: Vec<(&'static str, String)>, seconds: f64) {
         let one = self.each.entry(labels).or_default();
         one.counts.resize(self.ends.len() + 1, 0);

@@ -8,10 +8,8 @@ use serde_json::Value;
 
 /// An API server, one object at a time. Refused requests have an error kind: `Exists`, `Gone`, `Conflict`.
 pub trait Server: Sync {
-    /// Reads an object.
     fn get(&self, key: &Key) -> impl Future<Output = Result<Value>> + Send;
 
-    /// Creates an object.
     fn create(&self, key: &Key, object: &Value) -> impl Future<Output = Result<Value>> + Send;
 
     /// Changes an object, or a subresource of it. A `resourceVersion` in the change must match that of the

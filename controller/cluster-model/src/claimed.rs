@@ -120,12 +120,11 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Starts a search.
     pub fn of(wanted: &'a Allocated) -> Search<'a> {
         Search { wanted, generation: i64::MIN, found: Vec::new(), fault: None }
     }
 
-    /// Searches a slice.
+    /// Reads one slice. A slice of a newer generation of the pool replaces what was found before.
     pub fn look(&mut self, slice: &Value) {
         let Some(spec) = slice.get("spec") else { return };
         if spec["driver"] != self.wanted.driver || spec["pool"]["name"] != self.wanted.pool {

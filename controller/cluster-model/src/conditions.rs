@@ -137,7 +137,6 @@ pub fn is_unsynchronized(list: &[Condition], reasons: &[&str]) -> bool {
     reason.is_some_and(|reason| reasons.contains(&reason))
 }
 
-/// Removes a condition.
 pub fn drop(list: &mut Vec<Condition>, kind: &ConditionType) {
     list.retain(|condition| condition.r#type != *kind);
 }

@@ -27,7 +27,7 @@ pub struct Issue {
     pub key: Key,
     /// Resource version of the secret that the decision was made on; `None` if it does not exist yet.
     pub version: Option<String>,
-    /// Common name.
+    /// Common name of the subject.
     pub name: String,
     /// Start of the validity period.
     pub from: Timestamp,
@@ -104,7 +104,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// The common name.
+    /// Common name of the certificate: of a server, its first DNS name.
     pub fn name(&self) -> &str {
         match self {
             Holder::Server(hosts) => hosts.first().map(String::as_str).unwrap_or_default(),

@@ -34,7 +34,7 @@ pub const RESOURCE_OF: &str = "KUBEVIRT_RESOURCE_NAME_";
 
 /// The source in an interface's status entry: Multus reports the interface.
 const SOURCE: &str = "multus-status";
-/// Separator between sources.
+/// Separator between the sources of one interface.
 const BETWEEN: &str = ", ";
 /// The pod's interface on the cluster's network.
 pub const PRIMARY: &str = "eth0";

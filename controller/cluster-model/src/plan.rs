@@ -100,7 +100,7 @@ pub enum Step {
     IssueForPod(ForPod),
     /// Create or promote a key that signs upload tokens.
     IssueKey(IssueKey),
-    /// Record an event.
+    /// Record an event about an object, for users.
     Tell(EventRecord),
 }
 
@@ -132,7 +132,7 @@ pub struct EventRecord {
     pub warning: bool,
     /// CamelCase reason of the event.
     pub reason: &'static str,
-    /// Human-readable message.
+    /// Text of the event, for users.
     pub message: String,
 }
 
@@ -165,12 +165,10 @@ impl Plan {
         self.steps.is_empty()
     }
 
-    /// Creates an object.
     pub fn create(&mut self, key: Key, object: Value) {
         self.steps.push(Step::Create { key, object });
     }
 
-    /// Issues a certificate.
     pub fn issue(&mut self, issue: Issue) {
         self.steps.push(Step::Issue(issue));
     }
@@ -202,7 +200,7 @@ impl Plan {
         self.steps.push(Step::IssueKey(issue));
     }
 
-    /// Deletes an object.
+    /// Deletes an object, if its UID is still that of `meta`.
     pub fn delete(&mut self, key: Key, meta: &ObjectMeta) {
         self.steps.push(Step::Delete { key, uid: meta.uid.clone().unwrap_or_default() });
     }
@@ -227,7 +225,7 @@ impl Plan {
         self.steps.push(Step::DeleteOf { key, owner: owner.uid.clone().unwrap_or_default() });
     }
 
-    /// Records an event.
+    /// Records an event about the object with this metadata.
     pub fn tell(
         &mut self,
         kind: Kind,

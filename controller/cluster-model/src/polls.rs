@@ -41,7 +41,7 @@ pub enum NoAnswer {
     Barred,
     /// No connection, or the connection ended without an answer.
     Unreachable,
-    /// Time-out.
+    /// The server gave no answer in time.
     Silent,
     /// The server's certificate is not trusted.
     Tls,
@@ -49,11 +49,11 @@ pub enum NoAnswer {
     Plain,
     /// 401, 403 and 407.
     Denied,
-    /// 404 and 410.
+    /// HTTP status 404 or 410.
     Missing,
-    /// 429.
+    /// HTTP status 429: the client has sent too many requests.
     Busy,
-    /// 5xx and 408.
+    /// HTTP status 408 or 5xx.
     Broken,
     /// The response has no digest: neither a strong ETag nor a date with a size.
     Nameless,

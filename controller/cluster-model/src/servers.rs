@@ -31,7 +31,6 @@ pub struct Server {
 /// virt-api, which the API server connects to.
 pub const API: Server =
     Server { program: SERVICE.0, secret: API_CERTIFICATE, is_client: true, is_asked_by_us: false };
-/// virt-controller.
 pub const CONTROLLER: Server = Server {
     program: "virt-controller",
     secret: CONTROLLER_CERTIFICATE,
@@ -49,7 +48,6 @@ pub const PROXY: Server = Server {
     is_client: false,
     is_asked_by_us: false,
 };
-/// All servers.
 pub const SERVERS: [Server; 4] = [API, CONTROLLER, HANDLER, PROXY];
 /// The Service by which Prometheus finds all programs.
 pub const MEASURES: &str = "kubevirt-prometheus-metrics";

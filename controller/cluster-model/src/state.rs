@@ -3,7 +3,7 @@
 
 /// Name prefix of the PVC, and its label with the name of the VM.
 pub const STATE_FOR: &str = "persistent-state-for";
-/// Requested size.
+/// Requested size of the PVC.
 pub const SIZE: &str = "10Mi";
 
 /// Mount path in the launcher. The variables are at `nvram/DOMAIN_VARS.fd` in it, the TPM at
@@ -11,5 +11,5 @@ pub const SIZE: &str = "10Mi";
 pub const MOUNT: &str = "/var/run/kubevirt-private/vm-state";
 /// Folder of the variables.
 pub const VARIABLES: &str = "nvram";
-/// Folder of TPMs.
+/// Folder of the TPM's state.
 pub const TPM: &str = "swtpm";

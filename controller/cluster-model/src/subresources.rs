@@ -27,7 +27,7 @@
 
 use crate::objects::Kind;
 
-/// The group.
+/// API group of the aggregated API.
 pub const GROUP: &str = "subresources.kubevirt.io";
 /// The versions of the group, the preferred one first; all serve the same.
 pub const VERSIONS: [&str; 2] = ["v1", "v1alpha3"];
@@ -131,7 +131,7 @@ pub enum Action {
 const VM: Of = Of::VirtualMachine;
 const VMI: Of = Of::VirtualMachineInstance;
 
-/// All subresources.
+/// All subresources that virt-api serves.
 pub const SUBRESOURCES: &[Subresource] = &[
     put(VM, "start", Action::Start).listed().for_editors(),
     put(VM, "stop", Action::Stop).listed().for_editors(),

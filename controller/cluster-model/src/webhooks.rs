@@ -97,7 +97,7 @@ enum Unless {
     Controller,
     /// All writes by virt-controller.
     ControllerAlways,
-    /// Writes by virt-handler.
+    /// All writes by virt-handler.
     Handler,
     /// Writes by virt-handler to VMIs on its own node, as its token proves.
     HandlerAtHome,
@@ -130,7 +130,6 @@ const CREATE: &[&str] = &["CREATE"];
 const UPDATE: &[&str] = &["UPDATE"];
 const BOTH: &[&str] = &["CREATE", "UPDATE"];
 
-/// All webhooks.
 pub const WEBHOOKS: &[Webhook] = &[
     Webhook {
         question: Question::FillVm,

@@ -40,7 +40,7 @@ const MIGRATIONS: &str = "virtualmachineinstancemigrations";
 /// Rights of a namespace's users on the objects of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Absent {
-    /// Editors write them.
+    /// Objects that the role `edit` may write.
     Edited,
     /// Administrators write them, and editors do not see them.
     Administered,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A token bucket.
+/// A token bucket: one token for each event, refilled at a constant rate.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     left: u32,

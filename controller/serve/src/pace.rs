@@ -35,7 +35,7 @@ const RAREST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(4);
 /// Error of a request that would wait too long.
 const LATE: Late = Late(LONGEST);
-/// Most waiting requests.
+/// Maximum number of waiting requests.
 const MOST: usize = 10_000;
 /// Time between two log lines about waiting requests.
 const TOLD: Duration = Duration::from_secs(60);

@@ -52,7 +52,7 @@ impl Default for Times {
 pub(crate) struct Work {
     /// Objects that wait for a decision.
     pub(crate) waiting: usize,
-    /// Number of decisions.
+    /// Number of decisions so far.
     pub(crate) decided: u64,
     /// Number of plans that failed.
     pub(crate) failed: u64,

@@ -65,7 +65,6 @@ pub(crate) type Told = (Key, String, Heard);
 /// State of a worker by its reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Heard {
-    /// The last report.
     Says(Report),
     /// Time since which it has not answered.
     Silent(Timestamp),

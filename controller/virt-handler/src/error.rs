@@ -2,7 +2,6 @@
 
 use error_core::OfIo;
 
-/// Result of virt-handler.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Kind of an error, for callers that branch on it.
@@ -12,7 +11,7 @@ pub enum ErrorKind {
     Refused,
     /// The object does not exist (yet).
     NotFound,
-    /// No space left.
+    /// No space is left on the file system.
     NoSpace,
     /// The operation failed; it is retried.
     Failed,

@@ -46,7 +46,6 @@ impl Client {
         })
     }
 
-    /// Sends a request.
     pub async fn request(&self, request: &Request) -> Result<Answer> {
         self.0.request(request).await.map_err(ours)
     }

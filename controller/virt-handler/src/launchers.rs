@@ -94,7 +94,6 @@ impl Launchers {
         Listed { all: self.clone(), number }
     }
 
-    /// Returns all entries.
     pub(crate) fn all(&self) -> Vec<Entry> {
         self.look(|all| all.values().cloned().collect())
     }

@@ -4,7 +4,6 @@ use std::sync::{Mutex, PoisonError};
 
 static DEPRECATED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Replaces the list.
 pub(crate) fn set_deprecated(machine_types: Vec<String>) {
     *DEPRECATED.lock().unwrap_or_else(PoisonError::into_inner) = machine_types;
 }

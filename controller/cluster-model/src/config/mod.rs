@@ -82,7 +82,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The current settings.
+    /// The settings in the KubeVirt object of the installation, or the defaults if it does not exist.
     pub fn read(world: &World) -> Config {
         Config::of(installation(world))
     }
@@ -157,7 +157,7 @@ impl Config {
         }
     }
 
-    /// Defaults for VMIs.
+    /// Defaults that virt-api fills into VMIs. `uuid`: the UUID of the firmware, if the VMI has none.
     pub fn given(&self, uuid: String) -> DefaultsContext {
         DefaultsContext {
             machine_type: self.machine_type.clone(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// TLS settings of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsPolicy {
-    /// Only TLS 1.3.
+    /// True if TLS 1.2 is refused (`minTLSVersion: VersionTLS13`).
     pub only_13: bool,
     /// Cipher suites of TLS 1.2, by their IANA names. `None` permits all. An empty list leaves TLS 1.3 only.
     pub suites: Option<Vec<&'static str>>,

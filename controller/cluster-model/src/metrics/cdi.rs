@@ -4,7 +4,7 @@ use super::{Metric, counter, gauge};
 
 const OWNER: &[&str] = &["ownerUID"];
 
-/// Metrics of virt-controller.
+/// Metrics of CDI objects, on the page of virt-controller.
 pub(super) const CONTROLLER: &[Metric] = &[
     counter(
         "kubevirt_cdi_import_progress_total",
@@ -45,7 +45,6 @@ pub(super) const CONTROLLER: &[Metric] = &[
     ),
 ];
 
-/// Metrics of cdi-uploadproxy.
 pub(super) const UPLOAD_PROXY: &[Metric] = &[
     gauge("kubevirt_cdi_upload_proxy_ready", &[], "1 if this replica answers."),
     gauge("kubevirt_cdi_upload_proxy_requests", &[], "Uploads with a good token that are under way."),

@@ -20,7 +20,7 @@ mod vms;
 pub enum Is {
     Gauge,
     Counter,
-    /// Durations, in buckets.
+    /// Durations, counted in buckets with upper bounds.
     Histogram,
 }
 

@@ -24,7 +24,6 @@ pub(super) const ALL: &[Metric] = &[
 
 const VMI: &[&str] = &["namespace", "vmi"];
 
-/// Metrics of virt-api.
 pub(super) const API: &[Metric] = &[
     gauge("kubevirt_virt_api_ready_status", &[], "1 if this replica answers."),
     counter(
@@ -66,7 +65,6 @@ pub(super) const API: &[Metric] = &[
     ),
 ];
 
-/// Metrics of virt-controller.
 pub(super) const CONTROLLER: &[Metric] = &[
     gauge("kubevirt_virt_controller_ready_status", &[], "1 if this replica can lead."),
     gauge("kubevirt_virt_controller_leading_status", &[], "1 if this replica leads."),
@@ -102,7 +100,6 @@ pub(super) const CONTROLLER: &[Metric] = &[
     ),
 ];
 
-/// Metrics of virt-handler.
 pub(super) const HANDLER: &[Metric] = &[
     gauge("kubevirt_virt_handler_ready_status", &[], "1 while virt-handler serves its node."),
     counter("kubevirt_vmi_sync_total", &["node"], "VMIs that were handed to their launchers."),

@@ -2,7 +2,6 @@
 
 use super::{Metric, gauge, histogram};
 
-/// Metrics of VMIs.
 pub(super) const VMIS: &[Metric] = &[
     gauge(
         "kubevirt_vmi_phase_count",

@@ -4,7 +4,6 @@ use super::{Metric, counter, gauge};
 
 const VM: &[&str] = &["namespace", "name"];
 
-/// Metrics of VMs.
 pub(super) const VMS: &[Metric] = &[
     gauge("kubevirt_number_of_vms", &["namespace"], "VMs of each namespace."),
     gauge(

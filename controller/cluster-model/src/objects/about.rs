@@ -45,7 +45,6 @@ pub enum Program {
 }
 
 impl Program {
-    /// All programs.
     pub const ALL: [Program; 4] = [Program::Controller, Program::Api, Program::Handler, Program::Proxy];
 
     /// The name of the program's service account.

@@ -27,7 +27,7 @@ pub struct Certificate {
     pub from: Timestamp,
     /// End of the validity period.
     pub until: Timestamp,
-    /// The whole certificate.
+    /// The whole certificate in DER.
     pub der: CertificateDer<'static>,
 }
 

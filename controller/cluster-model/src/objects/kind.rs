@@ -13,7 +13,6 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// All kinds.
             pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
 
             /// The declaration in the kind's file.
@@ -81,7 +80,7 @@ pub struct Key {
 }
 
 impl Kind {
-    /// Group and version.
+    /// Value of `apiVersion`: group and version.
     pub const fn api_version(self) -> &'static str {
         self.about().api_version
     }

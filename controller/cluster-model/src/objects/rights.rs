@@ -16,7 +16,6 @@ pub struct Grant {
     pub kind: Kind,
     /// The subresource; `None` for the object itself.
     pub part: Option<&'static str>,
-    /// The verbs, sorted.
     pub verbs: Vec<&'static str>,
 }
 

@@ -129,7 +129,7 @@ pub struct Warning {
     pub pod: String,
     /// CamelCase reason of the event.
     pub reason: String,
-    /// Human-readable message.
+    /// Text of the event, for users.
     pub message: String,
 }
 
@@ -138,16 +138,14 @@ pub struct Warning {
 pub enum Attempt {
     /// Creating or changing it.
     Make(Kind),
-    /// Deleting it.
     Delete(Kind),
 }
 
 /// A failed operation for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The attempted operation.
     pub about: Attempt,
-    /// Human-readable message.
+    /// Text of the error that the operation failed with.
     pub message: String,
     /// Number of failures in a row.
     pub times: u32,

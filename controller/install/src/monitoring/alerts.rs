@@ -274,7 +274,7 @@ fn of_vms() -> Vec<Alert> {
     ]
 }
 
-/// Alerts on disks.
+/// Alerts about CDI: its installation, DataVolumes, DataImportCrons and StorageProfiles.
 pub(super) fn of_cdi() -> Vec<Value> {
     let info = "kubevirt_cdi_storageprofile_info";
     let alerts = [

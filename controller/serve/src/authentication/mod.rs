@@ -33,7 +33,7 @@ use tokio::sync::Semaphore;
 const HOLDS: Duration = Duration::from_secs(10);
 /// Time limit of the API server, and of a request that waits for its review.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Concurrent reviews.
+/// Maximum number of concurrent reviews.
 const AT_ONCE: usize = 4;
 /// Concurrent reviews for one address, waiting ones included.
 const OF_ONE: usize = 2;

@@ -50,7 +50,7 @@ const UPLOAD: &str = "Upload";
 /// Claims of a token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Claims {
-    /// Issuer: [`ISSUER`].
+    /// Issuer of the token, always [`ISSUER`].
     pub iss: String,
     /// Time of issue, in seconds since 1970.
     pub iat: i64,

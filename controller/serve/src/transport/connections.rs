@@ -43,7 +43,6 @@ pub struct Patience {
     pub taking: Duration,
 }
 
-/// All open connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,

@@ -53,7 +53,6 @@ impl Heads {
         }
     }
 
-    /// Ends a request.
     pub(super) fn ends(&self) {
         let mut coming = self.coming();
         coming.requests = coming.requests.saturating_sub(1);

@@ -126,7 +126,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Ends a request.
+    /// Ends a request, and returns its bytes to the budget.
     pub(super) fn end(&mut self, id: u64) {
         if let Some(share) = self.shares.remove(&id) {
             self.held -= share.bytes;

@@ -59,7 +59,7 @@ use std::time::Duration;
 /// An HTTP response with a complete body.
 pub type HttpResponse = Response<Bytes>;
 
-/// A request.
+/// A request with its head, its client and the place of its body.
 pub struct Asked {
     /// Head of the request.
     pub head: Parts,
@@ -92,7 +92,6 @@ impl Asked {
 
 /// Request handler of a program.
 pub trait Answers: Send + Sync + 'static {
-    /// Answers one request.
     fn answer(&self, asked: Asked) -> impl Future<Output = HttpResponse> + Send;
 
     /// Answers a request of this path if there is no memory for it: short, and without waiting. `None` tells
@@ -105,7 +104,7 @@ pub trait Answers: Send + Sync + 'static {
 /// Limits for all clients together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections.
+    /// Maximum number of open connections.
     pub connections: usize,
     /// Open connections that have left HTTP, not counted in `connections`.
     pub streams: usize,

@@ -92,13 +92,12 @@ pub(super) struct Counters {
 /// Counters of a server, and its current use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Open connections.
     pub open: usize,
     /// Bytes that requests hold.
     pub held: usize,
     /// Open streams: connections that have left HTTP. They are not counted in `open`.
     pub streams: usize,
-    /// Accepted connections.
+    /// Number of connections that were accepted so far.
     pub taken: u64,
     /// Connections that were closed in favour of others.
     pub closed: u64,
@@ -141,7 +140,6 @@ impl Transport {
         Transport { limits, shared: Arc::new(shared) }
     }
 
-    /// Current counters.
     pub fn counts(&self) -> Counts {
         let (open, held) = (self.shared.connections().len(), self.shared.room().held());
         let streams = self.limits.streams.saturating_sub(self.shared.streams.available_permits());

@@ -129,7 +129,6 @@ impl Terms {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = wanted;
     }
 
-    /// Current settings.
     pub fn now(&self) -> TlsPolicy {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -54,7 +54,7 @@ pub(super) trait Cluster: Send + Sync {
     fn may(&self, spec: &Value) -> impl Future<Output = Result<bool>> + Send;
 }
 
-/// The API server.
+/// The API server as the [`Cluster`] of production; tests have one in memory.
 pub(super) struct Real {
     client: kube::Client,
     server: Writer,

@@ -46,7 +46,7 @@ const TRIES: usize = 4;
 /// Name of virt-api in managed fields.
 const COMPONENT: &str = "virt-api";
 
-/// Decides evictions.
+/// Reviewer of evictions of launcher pods. The server is replaced in tests.
 pub(super) struct Evictions<S = Writer> {
     server: S,
     patience: Duration,

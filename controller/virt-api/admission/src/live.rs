@@ -33,7 +33,7 @@ use tokio::sync::mpsc;
 /// Capacity of the queue of watch events.
 const WAITING: usize = 64;
 
-/// Present state.
+/// State of virt-api that follows the cluster, shared by all requests.
 pub struct Live {
     namespace: String,
     context: RwLock<Arc<RequestContext>>,
@@ -50,7 +50,7 @@ pub struct Live {
     waits: (AtomicBool, Instant),
     /// Settings of this program in the KubeVirt object.
     pub dials: Arc<Dials>,
-    /// The server certificate.
+    /// Server certificate, replaced when it is rotated.
     pub shown: Arc<Shown>,
     /// Authentication of the API aggregator.
     pub aggregation: Arc<Aggregation>,

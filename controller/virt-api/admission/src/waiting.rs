@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Mutex as Line, MutexGuard as First, Notify};
 
-/// The waiting places.
+/// The places of waiting reviews, at most `most` of them.
 pub(super) struct Waiting {
     most: usize,
     taken: Mutex<Occupancy>,
@@ -19,7 +19,7 @@ pub(super) struct Waiting {
 #[derive(Default)]
 struct Occupancy {
     next: u64,
-    /// Places by age.
+    /// Places by number; the oldest one has the lowest.
     places: BTreeMap<u64, Taker>,
 }
 

@@ -33,7 +33,7 @@ const WORKLOADS: &[Workload] = &[
 
 type Workload = (Kind, &'static str);
 
-/// Lists remaining workloads.
+/// Lists the objects that keep an installation from being removed.
 pub(super) struct Workloads {
     client: kube::Client,
     waiting: Semaphore,

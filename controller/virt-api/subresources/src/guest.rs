@@ -3,7 +3,6 @@
 use api::launcher::{GuestCommand, GuestFilesystem, GuestInfo, GuestUser};
 use serde_json::{Value, json};
 
-/// Response of `guestosinfo`.
 pub(crate) fn os_info(info: &GuestInfo, users: &[GuestUser], filesystems: &[GuestFilesystem]) -> Value {
     let os = |key: &str| info.os.get(key).cloned().unwrap_or_default();
     let command = |one: &GuestCommand| json!({"name": one.name, "enabled": one.enabled});
@@ -37,12 +36,10 @@ pub(crate) fn os_info(info: &GuestInfo, users: &[GuestUser], filesystems: &[Gues
     told
 }
 
-/// Response of `userlist`.
 pub(crate) fn user_list(users: &[GuestUser]) -> Value {
     list("VirtualMachineInstanceGuestOSUserList", users.iter().map(user))
 }
 
-/// Response of `filesystemlist`.
 pub(crate) fn filesystem_list(filesystems: &[GuestFilesystem]) -> Value {
     list("VirtualMachineInstanceFileSystemList", filesystems.iter().map(filesystem))
 }

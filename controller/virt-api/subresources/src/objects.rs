@@ -50,13 +50,11 @@ impl Objects {
         Objects { dry: writer.clone().dry(), writer }
     }
 
-    /// Reads a VM.
     pub(crate) async fn vm(&self, namespace: &str, name: &str) -> Result<VirtualMachine> {
         let found = self.read(Kind::VirtualMachine, namespace, name).await?;
         found.ok_or_else(|| Refusal::not_found(Subject { kind: "virtualmachine", name }))
     }
 
-    /// Reads a VMI.
     pub(crate) async fn vmi(&self, namespace: &str, name: &str) -> Result<VirtualMachineInstance> {
         let found = self.read(Kind::VirtualMachineInstance, namespace, name).await?;
         found.ok_or_else(|| Refusal::not_found(Subject { kind: "virtualmachineinstance", name }))

@@ -171,7 +171,7 @@ impl Routes {
         }
     }
 
-    /// Authorizes the user.
+    /// Authenticates the API aggregator, and asks whether the user may use the subresource.
     async fn permits(&self, asked: &Asked, route: &Route<'_>) -> Result<()> {
         let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
         self.access.permits(&requester, &asked.head.method, route).await

@@ -66,13 +66,12 @@ pub(crate) enum Farewell {
 /// Times of a websocket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Interval of pings.
     ping: Duration,
     /// Maximum time without an answer to pings, or without progress of a write.
     silent: Duration,
 }
 
-/// A websocket request.
+/// A valid request to become a websocket.
 #[derive(Debug)]
 pub(crate) struct UpgradeRequest {
     accept: HeaderValue,

@@ -43,7 +43,7 @@ fn is_held(object: &Plain) -> bool {
     object.meta.finalizers.iter().any(|name| name == FINALIZER)
 }
 
-/// Adds our finalizer.
+/// Adds our finalizer to the change, unless the object has it.
 pub(super) fn hold(object: &Plain, next: &mut Value) {
     if !is_held(object) {
         let all: Vec<&str> = object.meta.finalizers.iter().map(String::as_str).chain([FINALIZER]).collect();

@@ -13,7 +13,7 @@ use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
-/// Default of `importsToKeep`.
+/// Default of `importsToKeep` in the spec.
 const KEPT: usize = 3;
 /// Labels that tell VMs of a disk how they are best run.
 const OF_VMS: &str = "instancetype.kubevirt.io/";

@@ -22,7 +22,7 @@ const SERVICE_ACCOUNT: &str = "spec.serviceAccountName: images of another namesp
 /// Source of the image.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Source<'a> {
-    /// Request from virt-controller.
+    /// virt-controller itself asks the server.
     Asked(Question),
     /// Request from a pod, with Secrets or ConfigMaps of its namespace.
     ByPod,

@@ -11,7 +11,6 @@ pub(crate) const PAUSE: (i64, i64) = (5, 300);
 /// The state of a worker pod.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Worker<'a> {
-    /// No pod exists.
     None,
     /// The pod does not run yet: reason and message.
     Waits(String, String),

@@ -32,7 +32,7 @@ const KIND: &str = "virtiofs";
 const SOCKETS: &str = "/var/run/kubevirt/virtiofs-containers";
 /// Mount path of the volume.
 const SHARED: &str = "/virtiofs";
-/// Path of virtiofsd.
+/// Path of virtiofsd in the image of virt-launcher.
 const PROGRAM: &str = "/usr/libexec/virtiofsd";
 
 /// Serves the folder of a file system: where its volume is mounted, or a folder that others put into the container. That one may

@@ -18,15 +18,12 @@ use jiff::Timestamp;
 /// Next action for the VMI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Create the VMI.
     Start { paused: bool },
     /// Create the VMI later.
     Wait { until: Timestamp },
-    /// Delete the VMI.
     Stop,
     /// Set the run strategy to Always.
     Run,
-    /// No action.
     Leave,
 }
 

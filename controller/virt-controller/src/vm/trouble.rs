@@ -8,7 +8,7 @@ use cluster_model::plan::Plan;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trouble<'a> {
     pub(super) reason: &'static str,
-    /// Human-readable message.
+    /// Text for the condition and the event.
     pub(super) why: &'a str,
     /// DataVolume that is not created.
     pub(super) disk: Option<&'a str>,

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 /// Largest body of a request.
 const BODY: usize = 4 << 10;
-/// Largest screenshot.
+/// Maximum size of a screenshot.
 const PICTURE: usize = 16 << 20;
 /// Time limit of a screenshot, including the wait for others: a little less than virt-api waits.
 const WAITS: Duration = Duration::from_secs(18);

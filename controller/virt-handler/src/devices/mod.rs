@@ -35,7 +35,7 @@ use tokio::sync::watch;
 /// A device of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
-    /// Name after `devices.kubevirt.io/`.
+    /// Part of the resource name after `devices.kubevirt.io/`.
     pub(crate) name: &'static str,
     /// Path on the host and in a pod.
     pub(crate) path: &'static str,

@@ -41,7 +41,7 @@ pub(super) type Allocate = Arc<dyn Fn(AllocateRequest, &'static str) -> Allocate
 /// A resource that is offered to the kubelet.
 #[derive(Clone)]
 pub(super) struct Offer {
-    /// Extended resource: `devices.kubevirt.io/kvm`.
+    /// Name of the extended resource, such as `devices.kubevirt.io/kvm`.
     pub(super) resource: String,
     /// Name of its socket beside the kubelet's.
     pub(super) endpoint: String,
@@ -165,7 +165,7 @@ async fn register(kubelet: &Path, offer: &Offer) -> Result<()> {
     done.map_err(|_| Error::failed(format!("{} within {} s", what(), PATIENCE.as_secs())))?.map(drop)
 }
 
-/// Serves the kubelet.
+/// Serves the kubelet's connections until the plug-in ends.
 async fn serve(listener: UnixListener, plugin: Plugin) {
     // Connections end with the plug-in.
     let mut connections = tokio::task::JoinSet::new();

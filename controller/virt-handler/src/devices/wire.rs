@@ -7,10 +7,8 @@ use std::collections::HashMap;
 
 /// Version of the API.
 pub(crate) const VERSION: &str = "v1beta1";
-/// `Registration.Register`
 pub(crate) const REGISTER: &str = "/v1beta1.Registration/Register";
 
-/// Empty message.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub(crate) struct Empty {}
 
@@ -48,7 +46,7 @@ pub(crate) struct Devices {
 pub(crate) struct Device {
     #[prost(string, tag = "1")]
     pub(crate) id: String,
-    /// `Healthy` or `Unhealthy`.
+    /// Health of the device: `Healthy` or `Unhealthy`.
     #[prost(string, tag = "2")]
     pub(crate) health: String,
     /// NUMA nodes of the device.

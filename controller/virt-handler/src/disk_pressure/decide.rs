@@ -16,7 +16,7 @@ use crate::growing_disks::Vcpus;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The largest slack.
+/// Maximum slack, which large file systems have.
 const SLACK: u64 = 1 << 30;
 /// Divisor of the size of a small file system: the quotient is its slack.
 const PART: u64 = 20;

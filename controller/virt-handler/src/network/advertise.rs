@@ -191,7 +191,7 @@ impl Advertiser {
     }
 }
 
-/// Schedule of advertisements.
+/// Schedule of advertisements: the first ones follow quickly, then at a fixed interval or on request.
 #[derive(Debug)]
 struct Pace {
     next: Instant,

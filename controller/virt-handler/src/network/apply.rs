@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use std::fs;
 use std::io;
 
-/// Applies all steps.
+/// Applies the steps in order, and stops at the first error.
 pub(super) fn apply(steps: &[Step]) -> Result<()> {
     let open = |e| Error::io("cannot open a netlink socket for the pod's network", e);
     let mut hand = Hand { route: Socket::route().map_err(open)?, filter: Socket::netfilter().map_err(open)? };

@@ -54,7 +54,7 @@ impl FromStr for Address {
     }
 }
 
-/// A route.
+/// A route of the pod; the text form is `DESTINATION>GATEWAY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     /// Destination; a prefix length of 0 is the default route.
@@ -87,9 +87,8 @@ impl FromStr for Route {
 /// A card of the pod, as the cluster's network plugin made it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Card {
-    /// Name, like `eth0`.
+    /// Name of the interface, such as `eth0`.
     pub(crate) name: String,
-    /// MAC address.
     pub(crate) mac: Mac,
     /// MTU of the card.
     pub(crate) mtu: u32,
@@ -100,7 +99,7 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// First IPv4 address.
+    /// First IPv4 address, with its prefix length.
     pub(crate) fn v4(&self) -> Option<(Ipv4Addr, u8)> {
         self.addresses.iter().find_map(|address| match address.ip {
             IpAddr::V4(ip) => Some((ip, address.prefix)),

@@ -47,17 +47,17 @@ pub(crate) struct Rule {
 /// Condition on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// Incoming link.
+    /// Interface that the packet came in by.
     From(String),
     /// Incoming link other than this one.
     NotFrom(String),
-    /// Outgoing link.
+    /// Interface that the packet leaves by.
     To(String),
-    /// Source address.
+    /// Source address of the packet.
     Source(IpAddr),
     /// Source address other than this one.
     NotSource(IpAddr),
-    /// Destination address.
+    /// Destination address of the packet.
     Destination(IpAddr),
     /// Destination address other than this one.
     NotDestination(IpAddr),

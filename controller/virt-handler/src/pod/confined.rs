@@ -43,9 +43,7 @@ const LABEL: &str = "security.selinux";
 /// Access mode of an opened file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read only.
     Read,
-    /// Read and write.
     Write,
     /// Write only: some files of the kernel cannot be read.
     WriteOnly,
@@ -308,7 +306,7 @@ impl Folder {
         Ok((this.st_dev, this.st_ino) == (that.st_dev, that.st_ino))
     }
 
-    /// Path in errors.
+    /// Path of the folder for error messages.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
@@ -340,7 +338,6 @@ impl EntryMetadata {
         FileType::from_raw_mode(self.0.st_mode)
     }
 
-    /// Size in bytes.
     pub fn size(&self) -> u64 {
         u64::try_from(self.0.st_size).unwrap_or_default()
     }
@@ -362,7 +359,7 @@ impl PathHandle {
         self.fd.as_fd()
     }
 
-    /// Path in errors.
+    /// Path of the entry for error messages.
     pub fn shown(&self) -> &Path {
         &self.shown
     }

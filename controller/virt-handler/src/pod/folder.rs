@@ -62,7 +62,7 @@ impl Pods {
 /// Folder of one pod on this node.
 #[derive(Clone, Debug)]
 pub struct PodFolder {
-    /// `/var/lib/kubelet/pods/UID`
+    /// The folder `/var/lib/kubelet/pods/UID`.
     folder: PathBuf,
     node: PathBuf,
     kept: PathBuf,

@@ -43,7 +43,7 @@ const WHOLE: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedDisk {
     claim: String,
-    /// Requested bytes.
+    /// Bytes that the PVC requests.
     capacity: Option<u64>,
     /// Fraction of them that the file system keeps.
     overhead: f64,

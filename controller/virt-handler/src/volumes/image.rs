@@ -16,7 +16,7 @@ const DEEPEST: usize = 8;
 /// A disk in an image.
 #[derive(Debug)]
 pub struct Disk {
-    /// The checked file.
+    /// The file, held open by path after its checks.
     pub file: PathHandle,
     pub path: String,
     /// Format of the disk.

@@ -47,7 +47,7 @@ use std::path::{Path, PathBuf};
 pub struct Parts<'a> {
     /// Object of the VMI.
     pub vmi: &'a VirtualMachineInstance,
-    /// Its checked description.
+    /// Checked form of the spec of the VMI.
     pub machine: &'a Machine,
     /// The pod's folder on this node, with its layout.
     pub place: &'a PodFolder,

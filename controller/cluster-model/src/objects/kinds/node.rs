@@ -15,7 +15,7 @@ pub const HEARTBEAT: &str = "kubevirt.io/heartbeat";
 /// The label of a node whose kubelet gives exclusive CPUs to pods (CPU manager), and the same under an older
 /// name.
 pub const CPU_MANAGER: &str = "cpumanager";
-/// See [`CPU_MANAGER`].
+/// The same label as [`CPU_MANAGER`] under the prefix of KubeVirt. virt-handler sets both.
 pub const CPU_MANAGER_OF_KUBEVIRT: &str = "kubevirt.io/cpumanager";
 /// The label of a node whose kernel does not throttle real-time threads. Its value is empty.
 pub const REALTIME: &str = "kubevirt.io/realtime";
@@ -105,7 +105,6 @@ impl Node {
 /// The time stamp counter (TSC) of a node, as its virt-handler reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeStampCounter {
-    /// Frequency in Hz.
     pub frequency: u64,
     /// The processor can scale the TSC for a guest.
     pub scalable: bool,

@@ -28,7 +28,7 @@ pub struct PersistentVolume {
     pub claim: Option<ClaimReference>,
     /// Policy for the time after the deletion of that PVC: `Delete`, `Retain`.
     pub reclaim_policy: String,
-    /// `Available`, `Bound`, `Released`.
+    /// Phase in the status: `Available`, `Bound` or `Released`.
     pub phase: String,
     /// StorageClass; empty for none.
     pub class: String,

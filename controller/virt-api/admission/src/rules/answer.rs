@@ -41,7 +41,6 @@ pub struct Deferral {
 }
 
 impl AdmissionResponse {
-    /// Allowed.
     pub fn yes() -> AdmissionResponse {
         AdmissionResponse::default()
     }
@@ -51,12 +50,10 @@ impl AdmissionResponse {
         AdmissionResponse { faults, ..AdmissionResponse::default() }
     }
 
-    /// Deferred.
     pub fn later(later: Deferral) -> AdmissionResponse {
         AdmissionResponse { later: Some(later), ..AdmissionResponse::default() }
     }
 
-    /// True if allowed.
     pub fn is_yes(&self) -> bool {
         self.faults.is_empty() && self.later.is_none()
     }

@@ -10,7 +10,6 @@ use cluster_model::components::patch::{MOST, Patch};
 
 const AT: &str = "spec.customizeComponents";
 
-/// Validates these settings.
 pub(super) fn judge(spec: &Spec, faults: &mut Vec<Fault>) {
     let labels = [
         ("productVersion", &spec.product_version),

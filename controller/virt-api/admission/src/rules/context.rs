@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// The instance type and the preference that a VM references, as far as they exist.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sizes {
-    /// The existing ones.
     pub live: Vec<Live>,
     /// All were listed, so a missing one does not exist.
     pub is_complete: bool,
@@ -30,7 +29,7 @@ pub struct RequestContext {
     pub accounts: Accounts,
     /// Settings of the cluster.
     pub config: Config,
-    /// Permissions for VMIs.
+    /// Feature gates, machine types and devices that the KubeVirt object permits to VMIs.
     pub permitted: Settings,
     /// Namespaces and names of the existing KubeVirt objects.
     pub installations: Vec<(String, String)>,
@@ -72,7 +71,7 @@ impl RequestContext {
         }
     }
 
-    /// Defaults for VMIs.
+    /// Defaults for VMIs, with the random UUID of this request.
     pub(super) fn given(&self) -> DefaultsContext {
         self.config.given(self.random.0.clone())
     }

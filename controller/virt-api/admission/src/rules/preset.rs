@@ -4,7 +4,6 @@ use super::{AdmissionResponse, Operation, Request, unknown};
 use api::preset::{self, VirtualMachineInstancePreset};
 use api::wire;
 
-/// Validates a preset.
 pub(super) fn judge(request: &Request) -> AdmissionResponse {
     let is_same = request.operation == Operation::Update && request.old["spec"] == request.object["spec"];
     if request.is_leaving() || is_same {

@@ -31,7 +31,6 @@ pub struct Request {
     pub dry_run: bool,
 }
 
-/// Requested operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Operation {
     #[default]

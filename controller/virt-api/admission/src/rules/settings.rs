@@ -8,7 +8,6 @@ use cluster_model::config::tls::suite;
 
 const AT: &str = "spec.configuration";
 
-/// Validates these settings.
 pub(super) fn judge(said: &Configuration, faults: &mut Vec<Fault>) {
     if let Some(tls) = &said.tls_configuration {
         self::tls(tls, faults);

@@ -11,7 +11,7 @@ use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
 use api::wire::{self, Wire};
 use std::borrow::Cow;
 
-/// Fills in defaults.
+/// Fills defaults into the template of a VM, unless the VM is being deleted.
 pub(super) fn complete(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let read = |object| wire::read::<VirtualMachine>(object).ok();
     if request.is_leaving() {

@@ -16,7 +16,7 @@ use cluster_model::objects::Program;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Fills in defaults.
+/// Fills presets and defaults into a new VMI.
 pub(super) fn complete(request: &Request, context: &RequestContext) -> AdmissionResponse {
     // The schema and the validating webhook report a VMI that cannot be read.
     let Ok(mut vmi) = wire::read::<VirtualMachineInstance>(request.object.clone()) else {

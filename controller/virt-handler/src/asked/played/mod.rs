@@ -128,7 +128,7 @@ impl Scene {
     }
 }
 
-/// Connector to virt-handler.
+/// Connector to the server of virt-handler, with the certificate of a client.
 struct Dial(SocketAddr, Arc<ClientConfig>);
 
 impl Connector for Dial {

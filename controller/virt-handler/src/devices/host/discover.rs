@@ -57,7 +57,7 @@ impl Unit {
 /// Result of a discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Discovery {
-    /// Units by resource.
+    /// Devices that are offered, by the name of their extended resource.
     pub(super) units: BTreeMap<String, Vec<Unit>>,
     /// Reasons why devices that a rule selects are not offered.
     pub(super) notes: BTreeSet<String>,

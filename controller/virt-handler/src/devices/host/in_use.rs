@@ -19,9 +19,9 @@ const LONGEST: u64 = 64 << 20;
 /// Devices that the node has mounted or uses as swap.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
-    /// Device numbers: `8:1`.
+    /// Device numbers of mounted file systems, such as `8:1`.
     mounted: BTreeSet<String>,
-    /// Device names: `sdb1`.
+    /// Names of swap devices, such as `sdb1`.
     swap: BTreeSet<String>,
     /// Names of devices of mounted btrfs file systems. Their mounts have device numbers of their own, and the
     /// kernel does not list them as holders.

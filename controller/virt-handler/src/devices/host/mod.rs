@@ -60,9 +60,9 @@ const LOOKS: usize = 4;
 /// Mount points of the node's kernel file systems.
 #[derive(Clone, Debug)]
 pub(crate) struct Roots {
-    /// The node's `/sys`.
+    /// Path of the node's `/sys`.
     pub(crate) sysfs: PathBuf,
-    /// The node's `/proc`.
+    /// Path of the node's `/proc`.
     pub(crate) proc: PathBuf,
 }
 
@@ -246,7 +246,7 @@ fn look(
     discover(sysfs, permitted, &in_use, given.unwrap_or(&UsbAssignments::default()))
 }
 
-/// Running plug-ins.
+/// Running device plug-ins, by extended resource.
 struct Plugins {
     folder: PathBuf,
     at_kubelet: Blocking,

@@ -28,7 +28,7 @@ const MAIN: u8 = 254;
 const BY_KERNEL: u8 = 2;
 const UNICAST: u8 = 1;
 
-/// A network link.
+/// A network interface, as the kernel lists it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) index: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Link {
     pub(crate) up: bool,
 }
 
-/// Lists all links.
+/// Lists the interfaces of this network namespace.
 pub(crate) fn links(socket: &mut Socket) -> io::Result<Vec<Link>> {
     let found = socket.list(Message::new(GETLINK, DUMP, &head(0, 0, 0, 0)))?;
     Ok(found.iter().filter_map(|bytes| read_link(bytes)).collect())
@@ -76,7 +76,6 @@ pub(crate) fn make(kind: &str, name: &str, mac: Mac, mtu: u32) -> Message {
         .nest(18, |inside| inside.text(1, kind))
 }
 
-/// Removes a link.
 pub(crate) fn remove(index: u32) -> Message {
     Message::new(DELLINK, CHANGE, &head(0, index, 0, 0))
 }
@@ -139,7 +138,7 @@ fn address_head(index: u32, address: &Address) -> [u8; 8] {
     [family, address.prefix, 0, 0, a, b, c, d]
 }
 
-/// `struct ifinfomsg`
+/// The fixed part of a message about links (`struct ifinfomsg`).
 fn head(family: u8, index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut head = [0; 16];
     head[0] = family;

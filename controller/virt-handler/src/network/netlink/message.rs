@@ -35,7 +35,7 @@ impl Message {
         message
     }
 
-    /// Adds an attribute.
+    /// Appends an attribute, with its header and padding.
     pub(crate) fn put(mut self, kind: u16, value: &[u8]) -> Message {
         let at = self.open(kind);
         self.bytes.extend(value);

@@ -32,7 +32,7 @@ const NF_TABLES: u16 = 10;
 /// Minimum size of the buffers for a batch.
 const BUFFERS: usize = 256 << 10;
 
-/// A netlink socket.
+/// A netlink socket in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
@@ -57,7 +57,7 @@ impl Socket {
         Ok(Socket { fd, sequence: 0 })
     }
 
-    /// Sends one change.
+    /// Sends one change, and waits for the kernel's answer.
     pub(crate) fn change(&mut self, message: Message) -> io::Result<()> {
         let (sequence, bytes) = self.numbered(message);
         self.send(&bytes)?;

@@ -49,7 +49,7 @@ pub(crate) enum Step {
         /// New MAC address of the card.
         mac: Mac,
     },
-    /// A bridge.
+    /// Bridge that has no ports yet.
     Bridge {
         name: String,
         /// MAC address of the bridge.

@@ -25,7 +25,7 @@ use cluster_model::config::overhead::Overhead;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Fills in defaults.
+/// Fills in defaults from the StorageProfile, if the PVC asks for it by its label.
 pub(crate) fn complete(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let (object, world) = (&request.object, &*context.storage);
     let wants = object["metadata"]["labels"][APPLY_PROFILE] == "true";
@@ -68,7 +68,7 @@ pub(crate) fn complete(request: &Request, context: &RequestContext) -> Admission
     AdmissionResponse { patch, ..AdmissionResponse::yes() }
 }
 
-/// Validates a PVC.
+/// Validates the annotations of a PVC that request an export.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     match exports(request) {
         faults if faults.is_empty() => AdmissionResponse::yes(),
