@@ -11,11 +11,11 @@ pub enum ErrorKind {
     Refused,
     /// The named object does not exist.
     NotFound,
-    /// Another process uses the object now.
+    /// The object is used by another process now.
     Busy,
     /// The disk has no space left.
     NoSpace,
-    /// An attempt failed.
+    /// The operation failed; another attempt may succeed.
     Failed,
     /// The launcher is ending, and accepts no more requests.
     Ending,

@@ -12,7 +12,7 @@ pub struct XmlTags<'a> {
     opened: Option<&'a str>,
 }
 
-/// An opening tag.
+/// An opening tag, with its attributes unparsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XmlTag<'a> {
     /// The name of the element.

@@ -26,7 +26,7 @@ pub enum SlotEnd {
     Client,
     /// The relay has ended, and the client has read all of its bytes.
     End,
-    /// Another client has taken the slot.
+    /// The slot was taken by another client.
     Replaced,
 }
 

@@ -35,7 +35,7 @@ pub struct Status {
     pub connected: bool,
     /// Bytes of QEMU's output so far.
     pub bytes: u64,
-    /// Connected clients.
+    /// Number of connected clients.
     pub clients: usize,
     /// True if one of them types.
     pub writer: bool,
@@ -84,13 +84,13 @@ struct Reader {
 pub(super) enum Step {
     /// Bytes are in the buffer, after this many lost ones.
     Give { lost: u64 },
-    /// Another client types now.
+    /// The client has lost its turn to type to another client.
     Replaced,
-    /// Another client has taken the seat.
+    /// The slot was taken by another client.
     Closed,
-    /// There is nothing new yet.
+    /// No new bytes have arrived.
     Wait,
-    /// There will be no more bytes.
+    /// The console has ended, and all of its bytes were read.
     End,
 }
 

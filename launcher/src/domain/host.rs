@@ -73,9 +73,9 @@ pub enum DiskLocation {
 /// Block sizes of a volume, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
-    /// Unit of addresses.
+    /// Logical block size: the unit of addresses, in bytes.
     pub logical: u32,
-    /// Unit of writes.
+    /// Physical block size: the unit of writes, in bytes.
     pub physical: u32,
     /// Unit of discards, if the volume reports one.
     pub discard: Option<u32>,
@@ -107,7 +107,7 @@ pub struct Cell {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Efi {
-    /// Firmware code, read-only.
+    /// Image of the firmware's code, which guests share read-only.
     pub code: PathBuf,
     /// Template of empty variables.
     pub template: PathBuf,

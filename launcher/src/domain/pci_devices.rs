@@ -34,7 +34,7 @@ pub(super) struct PciRequest {
     pub position: PciDevice,
     /// Address in the spec.
     pub own: Option<PciAddress>,
-    /// Name in errors.
+    /// Name of the device in error messages.
     pub who: String,
     /// Path of the address field.
     pub field: String,

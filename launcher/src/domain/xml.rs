@@ -31,7 +31,6 @@ impl Element {
         Element { text: Some(text.to_string()), ..Element::new(name) }
     }
 
-    /// Adds an attribute.
     #[must_use]
     pub(super) fn at(mut self, name: &'static str, value: impl Display) -> Element {
         self.attributes.push((name, value.to_string()));

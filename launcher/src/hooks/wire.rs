@@ -20,7 +20,6 @@ pub(super) enum Point {
 }
 
 impl Point {
-    /// All hook points.
     pub(super) const ALL: [Point; 3] = [Point::OnDefineDomain, Point::PreCloudInitIso, Point::Shutdown];
 
     /// Name of the hook point, and of its method.

@@ -11,7 +11,7 @@ pub enum ErrorKind {
     NotFound,
     /// The domain is in the wrong state for the verb.
     NotNow,
-    /// Another user is in the way: another VM of the disk, another call for the domain. Another try may help.
+    /// The disk is used by another VM, or the domain by another call. Another try may help.
     Busy,
     /// A disk of the host is full.
     NoSpace,
@@ -29,7 +29,6 @@ pub enum ErrorKind {
     TimedOut,
     /// The hypervisor is not reachable.
     Unavailable,
-    /// Any other failure.
     Failed,
 }
 

@@ -29,7 +29,7 @@ fn unsupported(name: &str) -> Error {
 
 /// A hypervisor that runs domains.
 pub trait Hypervisor: Send + Sync + 'static {
-    /// Version and URI.
+    /// Version of libvirt, and URI of the connection.
     fn about(&self) -> Result<About>;
 
     /// True if a disk may have several IOThreads. May start QEMU to ask for its version.
@@ -67,10 +67,8 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// Presses the reset button.
     fn reset(&self, name: &str) -> Result<()>;
 
-    /// Stops the vCPUs.
     fn pause(&self, name: &str) -> Result<()>;
 
-    /// Resumes the vCPUs.
     fn resume(&self, name: &str) -> Result<()>;
 
     /// Changes the media of a CD-ROM, or ejects them. `disk`: new XML of the whole disk.
@@ -162,7 +160,6 @@ pub enum End {
     Destroyed,
     /// The process crashed, or the guest panicked.
     Crashed,
-    /// The start failed.
     Failed,
     /// The domain was saved or migrated away.
     Left,

@@ -8,7 +8,7 @@ const MOST: usize = 32;
 /// Settings of a resolver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resolv {
-    /// IPv4 name servers.
+    /// IPv4 addresses of the name servers.
     pub(super) servers: Vec<Ipv4Addr>,
     /// IPv6 name servers that a guest can reach: link-local ones belong to the pod's link.
     pub(super) servers6: Vec<Ipv6Addr>,

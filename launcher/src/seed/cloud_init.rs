@@ -30,7 +30,7 @@ pub struct Identity<'a> {
     pub uuid: &'a str,
     /// The hostname of the guest.
     pub hostname: &'a str,
-    /// Devices with tags.
+    /// Devices that have tags, as entries of `devices` in the metadata of a config drive.
     pub devices: &'a [serde_json::Value],
 }
 

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An open folder.
+/// An open folder. Links in it are followed, but never out of it.
 #[derive(Clone, Debug)]
 pub struct Folder {
     /// Base of all paths: the folder, or the `..data` in it.

@@ -37,7 +37,7 @@ use tree::Files;
 /// Contents of an ISO image.
 #[derive(Debug)]
 pub struct Seed {
-    /// Volume label.
+    /// Label of the ISO 9660 volume.
     pub label: String,
     pub files: Files,
 }

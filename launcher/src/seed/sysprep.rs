@@ -4,7 +4,7 @@ use super::tree::Files;
 use crate::error::{Error, ErrorKind, Result};
 use api::machine::volume::ConfigMapOrSecret;
 
-/// Volume label.
+/// Label of the volume, as in KubeVirt.
 pub const LABEL: &str = "unattendCD";
 
 const ANSWERS: [&str; 2] = ["autounattend.xml", "unattend.xml"];

@@ -35,7 +35,6 @@ pub(super) struct File {
 /// Location of a file's bytes.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// In memory.
     Bytes(Vec<u8>),
     /// In a folder of the host.
     FolderFile(FolderFile),
@@ -51,7 +50,6 @@ impl Content {
 }
 
 impl Files {
-    /// No files.
     pub fn new() -> Files {
         Files::default()
     }

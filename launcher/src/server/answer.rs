@@ -22,7 +22,7 @@ type HttpResponse = Response<Out>;
 /// A refusal, with its status.
 pub(super) type HttpRefusal = (StatusCode, Refusal);
 
-/// Answers one request.
+/// Answers one request; a refusal is an answer with a JSON body.
 pub(super) async fn answer(service: &Service, request: hyper::Request<Incoming>) -> HttpResponse {
     let uri = request.uri();
     match route(request.method(), uri.path(), uri.query()) {

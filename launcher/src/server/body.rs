@@ -47,7 +47,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 
 /// The body of an answer.
 pub(super) enum Out {
-    /// A complete body.
+    /// A complete body, sent at once.
     Whole(Option<Bytes>),
     /// A body that is sent line by line.
     Lines(mpsc::Receiver<Bytes>),

@@ -57,7 +57,7 @@ async fn vm_ended(mut state: watch::Receiver<State>, relay: Relay) {
     }
 }
 
-/// Serves the screen.
+/// Upgrades the connection to a stream of the screen (VNC).
 pub(super) async fn vnc(
     service: &Service,
     request: Request<Incoming>,

@@ -21,7 +21,7 @@ const EXEC: Duration = Duration::from_secs(60);
 const FREEZE: Duration = Duration::from_secs(30);
 /// Most bytes of a program's output that are passed on.
 const OUTPUT: usize = 1 << 20;
-/// Longest answer.
+/// Maximum size of an answer of the guest agent.
 const ANSWER: usize = 1 << 20;
 /// Longest answer with the output of a program: libvirt gives up at this length.
 const ANSWER_OF_PROGRAM: usize = 10 << 20;

@@ -18,12 +18,11 @@ pub struct Standing {
     pub life: Life,
     /// CamelCase reason, KubeVirt's if it has one.
     pub reason: &'static str,
-    /// Human-readable message.
+    /// Text for the status of the VMI.
     pub message: String,
 }
 
 impl Standing {
-    /// A failed life.
     pub fn failed(reason: &'static str, message: String) -> Standing {
         Standing { life: Life::Failed, reason, message }
     }

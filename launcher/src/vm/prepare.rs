@@ -98,7 +98,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: Prepare
     }
 }
 
-/// One preparation. It goes on after a fault, so that all faults are reported at once.
+/// A preparation. It goes on after a fault, so that all faults are reported at once.
 struct Preparing<'a> {
     machine: &'a Machine,
     resolved: &'a Resolved,

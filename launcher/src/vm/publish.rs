@@ -24,12 +24,11 @@ impl Publisher {
         Publisher { sender: watch::Sender::new(state), file, clock }
     }
 
-    /// A new reader.
+    /// Receiver of this state and of its changes.
     pub fn reader(&self) -> watch::Receiver<State> {
         self.sender.subscribe()
     }
 
-    /// The current state.
     pub fn state(&self) -> State {
         self.sender.borrow().clone()
     }

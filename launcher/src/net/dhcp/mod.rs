@@ -22,12 +22,12 @@ use std::net::Ipv4Addr;
 /// The lease time in seconds: 999 days.
 const LEASE: u32 = 86_313_600;
 
-/// A MAC address.
+/// MAC address of a client, six bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Parses `02:00:00:00:00:01`.
+    /// Parses a MAC address such as `02:00:00:00:00:01`.
     pub fn read(text: &str) -> Option<Mac> {
         let parts: Option<Vec<u8>> = text.split(':').map(|part| u8::from_str_radix(part, 16).ok()).collect();
         parts?.try_into().ok().map(Mac)

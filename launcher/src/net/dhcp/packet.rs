@@ -24,7 +24,7 @@ pub(super) enum Question {
     Other,
 }
 
-/// A request.
+/// A request of the guest's DHCP client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
     pub(super) question: Question,

@@ -41,7 +41,7 @@ pub(super) enum Kind {
     Information,
 }
 
-/// A request.
+/// A request of the guest's DHCPv6 client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request<'a> {
     pub(super) kind: Kind,

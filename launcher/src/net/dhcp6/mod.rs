@@ -30,7 +30,7 @@ pub struct Dhcp6Settings {
     pub search: Vec<String>,
 }
 
-/// An answer.
+/// The answer to a packet of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The packet, from port 547 to port 546.

@@ -51,7 +51,7 @@ struct Metrics {
     name: String,
     node: Node,
     guest: Guest,
-    /// Seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     time: u64,
 }
 

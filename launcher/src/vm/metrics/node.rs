@@ -9,7 +9,6 @@ const TICKS: u64 = 100;
 /// CPUs and memory of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
-    /// Number of CPUs.
     pub(super) cpus: u64,
     /// CPU time since the start of the node, in seconds.
     pub(super) worked: u64,
