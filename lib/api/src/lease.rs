@@ -20,10 +20,10 @@ pub struct Lease {
     pub address: Ipv4Addr,
     /// Prefix length of the network.
     pub prefix: u8,
-    /// Default gateway.
+    /// Default gateway of the guest.
     #[serde(default)]
     pub router: Option<Ipv4Addr>,
-    /// Further routes.
+    /// Routes other than the default one.
     #[serde(default)]
     pub routes: Vec<Route>,
 }
@@ -39,7 +39,7 @@ pub struct Lease6 {
 /// A way to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// Destination network.
+    /// Address of the destination network.
     pub to: Ipv4Addr,
     /// Prefix length of the destination.
     pub prefix: u8,

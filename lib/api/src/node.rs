@@ -16,7 +16,7 @@ pub struct Node {
     pub libvirt: Option<String>,
     /// Version of QEMU, if it is installed.
     pub qemu: Option<String>,
-    /// Accelerators of QEMU.
+    /// Accelerators that this QEMU supports.
     pub accelerators: Vec<Accelerator>,
     /// Machine types of QEMU, with deprecated ones.
     pub machine_types: Vec<String>,
@@ -47,11 +47,9 @@ pub struct Kvm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Kernels run.
     Full,
     /// Firmware runs, kernels may not.
     Limited,
-    /// No guest runs.
     None,
 }
 
@@ -65,7 +63,7 @@ pub struct Cpu {
     pub host_model: Option<String>,
     /// Named models that run on this node.
     pub models: Vec<String>,
-    /// Features of `host-model`.
+    /// Features of the model that `host-model` stands for.
     pub features: Vec<String>,
     /// Number of CPUs of the host.
     pub count: u32,
@@ -81,7 +79,6 @@ pub struct Cpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tsc {
-    /// Frequency in Hz.
     pub frequency: u64,
     /// A guest may have another frequency.
     pub scalable: bool,

@@ -35,7 +35,6 @@ pub struct Client<A> {
 
 pub struct Request<'a, S: ?Sized> {
     pub method: Method,
-    /// The URL.
     pub to: Location,
     /// Headers of the request itself, sent to every server on the way.
     pub headers: HeaderMap,
@@ -99,7 +98,7 @@ pub struct Rejected<'a> {
     /// True if the request carried credentials.
     pub authorized: bool,
     pub status: StatusCode,
-    /// The server's `Retry-After`.
+    /// Pause that the server asks for in `Retry-After`.
     pub retry_after: Option<Duration>,
     /// The beginning of the body.
     pub excerpt: &'a [u8],

@@ -47,7 +47,7 @@ impl Concurrency {
         }
     }
 
-    /// The present limit.
+    /// The number of requests that may run at the same time now.
     pub fn limit(&self) -> usize {
         self.limit.load(Relaxed)
     }
@@ -63,7 +63,7 @@ impl Concurrency {
         (Permit { of: self, slot }, since.elapsed())
     }
 
-    /// Counts received bytes.
+    /// Counts received bytes, and adapts the limit at the end of a measuring window.
     pub fn received(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let now = self.began.elapsed().as_nanos() as u64;

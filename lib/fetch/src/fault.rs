@@ -73,9 +73,8 @@ impl FaultKind {
 #[derive(Debug)]
 pub struct Fault {
     pub kind: FaultKind,
-    /// The message.
     pub error: Error,
-    /// The server's `Retry-After`.
+    /// Pause that the server asks for in `Retry-After`.
     pub retry_after: Option<Duration>,
     /// The HTTP status, if there was an answer.
     pub status: Option<u16>,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// A rate, and the time over which it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeastRate {
-    /// Bytes per second.
+    /// Bytes per second, at least.
     pub bytes: u64,
     /// Waiting time after which the rate is checked; then the next period begins.
     pub over: Duration,
@@ -32,7 +32,7 @@ pub const WORKER_RATE: LeastRate = LeastRate { bytes: 4 << 10, over: OVER };
 pub struct Decoded(Arc<AtomicU64>);
 
 impl Decoded {
-    /// Bytes so far.
+    /// Bytes that decoders have made so far.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -42,7 +42,7 @@ impl Decoded {
         self.0.fetch_add(bytes, Relaxed);
     }
 
-    /// Replaces the count.
+    /// Sets the count to this number of bytes.
     pub fn set(&self, bytes: u64) {
         self.0.store(bytes, Relaxed);
     }

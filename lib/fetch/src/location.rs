@@ -34,7 +34,7 @@ impl Location {
         Ok((location, user_info))
     }
 
-    /// The URL `scheme://address/`.
+    /// The root of a server: `scheme://address/`. `None` if the text is not a URL of http or https.
     pub fn base(scheme: &str, address: &str) -> Option<Location> {
         Location::new(Url::parse(&format!("{scheme}://{address}/")).ok()?).ok()
     }
@@ -83,7 +83,7 @@ impl Location {
         &self.shown
     }
 
-    /// True for `https`.
+    /// True if the scheme is `https`.
     pub fn is_tls(&self) -> bool {
         self.url.scheme() == "https"
     }

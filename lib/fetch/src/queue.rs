@@ -60,7 +60,7 @@ impl Queue {
         (next, since.map_or(Duration::ZERO, |since| since.elapsed()))
     }
 
-    /// Ends the queue.
+    /// Ends the queue with this result. The reader still gets the pieces before it.
     pub fn close(&self, end: Result<()>) {
         self.lock().end.get_or_insert(end);
         self.filled.notify_one();
@@ -96,7 +96,6 @@ impl State {
 /// The task's end of the queue. Dropped without `close` (the task panicked or was stopped), it leaves an
 /// error, so that no reader waits for ever.
 pub struct Filler(
-    /// The queue.
     pub Arc<Queue>,
 );
 

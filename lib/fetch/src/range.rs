@@ -7,7 +7,7 @@ use reqwest::header::{self, HeaderMap};
 pub struct ContentRange {
     /// Offset of the first byte.
     pub start: u64,
-    /// One past the last byte.
+    /// Offset behind the last byte.
     pub end: u64,
     /// The size of the whole file, if the header has it.
     pub total: Option<u64>,

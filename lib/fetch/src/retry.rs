@@ -50,9 +50,7 @@ pub fn jitter(pause: Duration) -> Duration {
 /// Exponential backoff: each pause is twice as long as the one before, up to a bound. Callers add [`jitter`].
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
-    /// The first pause.
     pub first: Duration,
-    /// The longest pause.
     pub longest: Duration,
 }
 

@@ -44,7 +44,7 @@ impl Silence {
         Silence { rate, ..self }
     }
 
-    /// The idle time.
+    /// Time without a byte after which the timeout expires.
     pub fn idle(&self) -> Duration {
         self.idle
     }

@@ -10,7 +10,7 @@ use crate::duration::Duration;
 /// Times of recurring work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Fixed times.
+    /// Fixed times of the day, by the fields of the schedule.
     At(Times),
     /// A fixed span after the previous time.
     Every(Duration),

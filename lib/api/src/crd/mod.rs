@@ -53,7 +53,7 @@ pub struct CustomResource {
 pub enum Subresources {
     /// None: a client that may write the object may write its status. A webhook validates both.
     None,
-    /// `status` alone.
+    /// Only `status`, as a subresource.
     Status,
     /// `status`, and `scale` for the number of replicas.
     StatusAndScale,

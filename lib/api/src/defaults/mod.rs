@@ -35,7 +35,7 @@ pub struct DefaultsContext {
     pub cpu_model: Option<String>,
     /// Binding of the interface on the pod network.
     pub binding: Binding,
-    /// Default eviction strategy.
+    /// Default eviction strategy of the cluster. Unset: none.
     pub eviction_strategy: Option<EvictionStrategy>,
     /// Ratio of the maximum number of sockets to the sockets at the start. Unset: no more sockets than at the
     /// start. (Memory hotplug is not supported yet, so no maximum is set for memory.)

@@ -19,7 +19,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// One of the four kinds of instance types and preferences.
+/// A kind of instance types or preferences, one of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MatcherKind {
     pub role: Role,
@@ -70,7 +70,6 @@ impl Role {
 }
 
 impl MatcherKind {
-    /// All four kinds.
     pub const ALL: [MatcherKind; 4] = [
         MatcherKind { role: Role::Instancetype, scope: Scope::Namespace },
         MatcherKind { role: Role::Instancetype, scope: Scope::Cluster },

@@ -82,7 +82,6 @@ pub enum Compression {
     Zstd,
     /// gzip, for clients older than 2021.
     Gzip,
-    /// No compression.
     None,
 }
 
@@ -93,7 +92,7 @@ pub struct Request {
     pub target: String,
     /// Secret with the login.
     pub secret: Option<String>,
-    /// ConfigMap with certificates.
+    /// ConfigMap with the certificates of the registry.
     pub certificates: Option<String>,
     /// Format of the disk in the image.
     pub format: Option<Format>,

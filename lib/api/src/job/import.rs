@@ -167,7 +167,7 @@ pub struct SecretFiles {
     pub files: Files,
 }
 
-/// Files by name.
+/// Files of a Secret, by their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Files {

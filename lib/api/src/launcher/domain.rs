@@ -11,7 +11,7 @@ pub struct Domain {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
     pub uuid: String,
-    /// OS type: `hvm`.
+    /// OS type of libvirt, always `hvm`.
     pub os_type: String,
     /// State, as `virDomainState` counts: 1 is running, 3 paused, 5 shut off.
     pub state: u32,
@@ -36,7 +36,6 @@ pub struct Domain {
     /// Notes of libvirt: deprecated features, reasons why the domain is tainted.
     #[serde(default)]
     pub messages: Vec<String>,
-    /// Version of QEMU.
     pub qemu: String,
     /// XML of the domain as it runs, without secrets.
     pub xml: String,

@@ -14,7 +14,7 @@ const WORD: usize = 64;
 /// End of a VMI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
-    /// [`Life::Succeeded`] or [`Life::Failed`].
+    /// Final phase of the life: [`Life::Succeeded`] or [`Life::Failed`].
     pub life: Life,
     /// CamelCase reason of the last state.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -52,7 +52,6 @@ pub struct GuestCommand {
 pub struct GuestInterface {
     /// Name in the guest.
     pub name: String,
-    /// MAC address.
     #[serde(default)]
     pub mac: Option<String>,
     #[serde(default)]
@@ -79,7 +78,7 @@ pub struct GuestFilesystem {
     /// Device in the guest.
     pub name: String,
     pub mountpoint: String,
-    /// File system type.
+    /// Type of the file system in the guest's words, such as `ext4`.
     #[serde(rename = "type")]
     pub kind: String,
     #[serde(default)]
@@ -111,7 +110,7 @@ pub struct Exec {
     /// Standard input of the program.
     #[serde(default)]
     pub input: Option<String>,
-    /// Timeout in seconds.
+    /// Timeout in seconds. Unset: 60.
     #[serde(default)]
     pub timeout: Option<u64>,
 }

@@ -13,7 +13,7 @@ pub struct Stats {
     pub cpu_user_ns: Option<u64>,
     /// … in system mode; `None` if libvirt does not report them separately.
     pub cpu_system_ns: Option<u64>,
-    /// vCPUs, by number.
+    /// vCPUs by their numbers.
     pub vcpus: BTreeMap<u32, VcpuStats>,
     /// Memory. Values that only a driver in the guest knows are `None` without that driver.
     pub memory: MemoryStats,
@@ -30,7 +30,6 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VcpuStats {
-    /// Current state.
     pub state: VcpuState,
     /// CPU time in nanoseconds.
     pub ns: u64,
@@ -54,7 +53,7 @@ pub enum VcpuState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryStats {
-    /// Maximum memory.
+    /// Maximum memory of the domain.
     pub domain: u64,
     /// Memory that the balloon leaves to the guest.
     pub balloon: Option<u64>,

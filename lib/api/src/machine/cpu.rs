@@ -59,7 +59,7 @@ impl Cpu {
     }
 }
 
-/// CPU model.
+/// CPU model that the guest sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Model {
     /// The model of the host, restricted to features that other hosts of the kind have.
@@ -70,7 +70,7 @@ pub enum Model {
     Named(String),
 }
 
-/// A CPU feature.
+/// A feature of the CPU model that is set explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feature {
     /// libvirt's name of the feature.
@@ -103,7 +103,7 @@ pub struct Memory {
 /// Features of the platform; `None` leaves the default to libvirt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// ACPI. Default: on.
+    /// True if the guest has ACPI tables. Default: on.
     pub acpi: bool,
     /// The APIC, with its end-of-interrupt feature.
     pub apic: Option<Apic>,
@@ -116,7 +116,7 @@ pub struct Features {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apic {
-    /// `endOfInterrupt`.
+    /// Value of `endOfInterrupt` in the spec.
     pub eoi: Option<bool>,
 }
 

@@ -24,7 +24,7 @@ pub enum WatchdogAction {
     Shutdown,
 }
 
-/// A TPM 2.0.
+/// A TPM of version 2.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tpm {
     /// The state outlives the VMI.

@@ -74,9 +74,7 @@ pub enum Io {
 /// Action when the host cannot read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorPolicy {
-    /// Pause the VMI.
     Stop,
-    /// Ignore the error.
     Ignore,
     /// Report the error to the guest.
     Report,
@@ -92,7 +90,7 @@ pub enum BlockSize {
         logical: u32,
         /// Physical block size, the unit of writes.
         physical: u32,
-        /// Unit of discards.
+        /// Unit of discards, in bytes.
         discard_granularity: Option<u32>,
     },
     /// Block sizes of the volume.

@@ -14,12 +14,12 @@ pub struct Firmware {
 /// Firmware that boots the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
-    /// SeaBIOS.
+    /// BIOS boot by SeaBIOS.
     Bios {
         /// SeaBIOS writes to the serial console too.
         use_serial: bool,
     },
-    /// OVMF.
+    /// UEFI boot by OVMF.
     Efi {
         /// Secure boot: only signed loaders start; needs `smm`.
         secure: bool,
@@ -46,9 +46,9 @@ pub struct KernelBoot {
 pub struct Image {
     /// Reference of the image.
     pub name: String,
-    /// `imagePullPolicy`.
+    /// Value of `imagePullPolicy` in the spec.
     pub pull_policy: Option<String>,
-    /// `imagePullSecret`.
+    /// Value of `imagePullSecret` in the spec.
     pub pull_secret: Option<String>,
 }
 

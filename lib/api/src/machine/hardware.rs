@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Default of [`Hardware::balloon_stats_period`].
+/// Default of [`Hardware::balloon_stats_period`], in seconds.
 const PERIOD: u32 = 10;
 /// Longest text of the SMBIOS, in bytes: firmware bounds the size of its tables.
 pub const LONGEST: usize = 1024;

@@ -3,12 +3,11 @@
 /// The enlightenments of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Hyperv {
-    /// No enlightenments.
     #[default]
     None,
     /// All enlightenments that the node supports.
     Passthrough,
-    /// These enlightenments, with those that they require.
+    /// Named enlightenments, with those that they require.
     These(Box<Enlightenments>),
 }
 
@@ -48,7 +47,7 @@ pub struct TlbFlush {
     pub extended: bool,
 }
 
-/// Default of [`Enlightenments::spinlocks`].
+/// Default of [`Enlightenments::spinlocks`], in attempts.
 pub const SPINLOCKS: u32 = 4096;
 /// The CPU feature that the enlightened VMCS requires: nested virtualization on CPUs of Intel.
 pub const VMX: &str = "vmx";

@@ -27,7 +27,7 @@ impl MediatedTypes {
         (configuration(object)["enabled"] != false).then(|| read(object).0)
     }
 
-    /// Entries without effect.
+    /// Entries without effect in the mediated devices of a KubeVirt object, each with its reason.
     pub fn ineffective_entries(object: &Value) -> Vec<IneffectiveEntry> {
         read(object).1
     }

@@ -57,7 +57,7 @@ pub struct Machine {
     pub uid: Option<String>,
     /// `spec.hostname`, or the name up to its first dot.
     pub hostname: String,
-    /// `spec.subdomain`.
+    /// Value of `spec.subdomain`, the Service for the DNS name of the guest.
     pub subdomain: Option<String>,
     /// CPU architecture of the guest.
     pub arch: Arch,
@@ -92,7 +92,7 @@ pub struct Machine {
     pub downward_metrics: bool,
     /// A VSOCK device. The node chooses its context ID.
     pub vsock: bool,
-    /// Random number generator.
+    /// True if the guest has a virtio random number generator.
     pub rng: bool,
     pub watchdog: Option<Watchdog>,
     pub tpm: Option<Tpm>,
@@ -115,9 +115,9 @@ pub struct Machine {
     pub network_multi_queue: bool,
     /// Istio redirects the pod's traffic.
     pub mesh: bool,
-    /// `ioThreadsPolicy`.
+    /// Assignment of disks to I/O threads (`ioThreadsPolicy`).
     pub io_threads: IoThreads,
-    /// `startStrategy: Paused`.
+    /// True if the vCPUs stay stopped at the start (`startStrategy: Paused`).
     pub start_paused: bool,
     /// Effect of a reboot of the guest.
     pub reboot: Reboot,
@@ -132,7 +132,6 @@ pub struct Machine {
 /// CPU architecture of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arch {
-    /// 64-bit x86.
     Amd64,
 }
 
@@ -154,7 +153,7 @@ pub struct Serial {
 pub enum IoThreads {
     /// Only disks with a dedicated I/O thread have one.
     Default,
-    /// One thread for all disks without a dedicated I/O thread.
+    /// A single thread for all disks without a dedicated I/O thread.
     Shared,
     /// A pool bounded by the number of vCPUs.
     Auto,
@@ -167,7 +166,6 @@ pub enum IoThreads {
 pub enum Reboot {
     /// The same VMI runs on.
     Reboot,
-    /// The VMI ends.
     Terminate,
 }
 

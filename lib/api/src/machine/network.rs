@@ -24,7 +24,6 @@ pub struct Interface {
     pub ports: Vec<Port>,
     /// The cable is plugged in.
     pub up: bool,
-    /// Additional DHCP options.
     pub dhcp: Option<Dhcp>,
 }
 
@@ -79,9 +78,9 @@ pub struct Plugin {
 pub enum Network {
     /// The pod network, with the guest's network behind a masquerade.
     Pod {
-        /// `vmNetworkCIDR`.
+        /// Value of `vmNetworkCIDR` in the spec.
         cidr: Option<String>,
-        /// `vmIPv6NetworkCIDR`.
+        /// Value of `vmIPv6NetworkCIDR` in the spec.
         cidr6: Option<String>,
     },
     /// A network of Multus.
@@ -125,20 +124,19 @@ pub enum Protocol {
     Udp,
 }
 
-/// Additional DHCP options.
+/// DHCP options that the spec adds for the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dhcp {
-    /// `bootFileName`.
+    /// Value of `bootFileName` in the spec.
     pub boot_file: Option<String>,
-    /// `tftpServerName`.
+    /// Value of `tftpServerName` in the spec.
     pub tftp_server: Option<String>,
-    /// IPv4 addresses.
+    /// IPv4 addresses of NTP servers.
     pub ntp_servers: Vec<String>,
     /// Options 224 to 254.
     pub private: Vec<(u8, String)>,
 }
 
-/// A PCI address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PciAddress {
     pub domain: u16,

@@ -69,7 +69,7 @@ impl Permitted {
         read(object).0
     }
 
-    /// Entries without effect.
+    /// Entries without effect in the permitted devices of a KubeVirt object, each with its reason.
     pub fn ineffective_entries(object: &Value) -> Vec<IneffectiveEntry> {
         read(object).1
     }

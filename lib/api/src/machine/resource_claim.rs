@@ -13,7 +13,7 @@ pub struct ResourceClaim {
 pub enum Source {
     /// An existing one, by its name in the namespace of the VMI (`resourceClaimName`).
     Existing(String),
-    /// One that Kubernetes creates for the pod, from a template of this name (`resourceClaimTemplateName`).
+    /// A claim that Kubernetes creates for the pod from this template (`resourceClaimTemplateName`).
     Template(String),
 }
 

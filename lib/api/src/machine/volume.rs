@@ -17,7 +17,7 @@ pub enum Volume {
         /// The guest cannot write to it.
         readonly: bool,
     },
-    /// A DataVolume's PVC.
+    /// The PVC of a DataVolume.
     DataVolume {
         /// Name of the DataVolume, the same as that of its PVC.
         name: String,

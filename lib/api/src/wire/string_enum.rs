@@ -32,7 +32,7 @@ macro_rules! string_enum {
         }
 
         impl $name {
-            /// The known texts.
+            /// The texts that this version knows, in the order of the variants.
             pub const KNOWN: &'static [&'static str] = &[$($text),*];
 
             /// The text on the wire.

@@ -34,7 +34,7 @@ const FAULTS: usize = 100;
 /// Characters of a value that a fault shows.
 const SHOWN: usize = 60;
 
-/// A parsed document.
+/// A parsed document, with the lines of its fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     pub value: Value,

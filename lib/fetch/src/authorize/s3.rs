@@ -188,7 +188,7 @@ fn reescape(part: &str, set: &'static AsciiSet) -> String {
 
 /// The scope of a signature: a day, a region, the service.
 struct Scope<'a> {
-    /// As `20260102T030405Z`.
+    /// Time of the signature, as `20260102T030405Z`.
     time: &'a str,
     region: &'a str,
 }

@@ -86,7 +86,7 @@ impl ServiceAccount {
         Ok(ServiceAccount { email, key, key_id, token_server, token })
     }
 
-    /// The signed JWT.
+    /// The request for a token: a JWT, signed with the key of the service account.
     fn jwt(&self, now: Timestamp) -> Result<String> {
         let mut head = serde_json::json!({"alg": "RS256", "typ": "JWT"});
         if let Some(id) = &self.key_id {

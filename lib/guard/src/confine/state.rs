@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Confined {
     /// Landlock: files, TCP ports, signals.
     pub landlock: InForce,
-    /// seccomp: system calls.
+    /// State of seccomp, which restricts system calls.
     pub seccomp: InForce,
 }
 

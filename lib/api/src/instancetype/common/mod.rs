@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 struct Common {
     role: Role,
     name: String,
-    /// Display name.
+    /// Display name for user interfaces.
     title: String,
     /// Labels for label selectors, without their prefix.
     labels: Vec<(&'static str, String)>,

@@ -8,7 +8,7 @@ use crate::vmi;
 use crate::wire::Path;
 use serde_json::Value;
 
-/// Default of `terminationGracePeriodSeconds`.
+/// Default of `terminationGracePeriodSeconds`, in seconds.
 const GRACE: u64 = 30;
 /// Longest name of a libvirt domain.
 const DOMAIN: usize = 224;

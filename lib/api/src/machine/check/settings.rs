@@ -33,7 +33,7 @@ pub const OPEN_BY_DEFAULT: [&str; 7] = [
     "PasstBinding",
     "RebootPolicy",
 ];
-/// Supported machine types.
+/// Patterns of the machine types that this version supports.
 const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
 
 /// Site on which a VMI will run. Sites differ in unsupported features.
@@ -108,7 +108,7 @@ impl Files {
     }
 }
 
-/// Enabled feature gates.
+/// Feature gates that are enabled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gates {
     All,

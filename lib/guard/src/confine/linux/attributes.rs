@@ -90,7 +90,7 @@ pub(super) fn start(replaced: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// This user, and the present owners of these files.
+/// The user of this process, and the present owners of these files.
 fn owners(replaced: &[PathBuf]) -> Vec<Owner> {
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let of = |path: &PathBuf| {
