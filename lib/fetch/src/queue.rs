@@ -95,9 +95,7 @@ impl State {
 
 /// The task's end of the queue. Dropped without `close` (the task panicked or was stopped), it leaves an
 /// error, so that no reader waits for ever.
-pub struct Filler(
-    pub Arc<Queue>,
-);
+pub struct Filler(pub Arc<Queue>);
 
 impl PartSink for Filler {
     const READER_WAITS: bool = false;

@@ -18,12 +18,15 @@ use jiff::Timestamp;
 /// Next action for the VMI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
+    /// Create the VMI; with `paused`, its vCPUs stay stopped.
     Start { paused: bool },
     /// Create the VMI later.
     Wait { until: Timestamp },
+    /// Delete the VMI; its guest is shut down.
     Stop,
     /// Set the run strategy to Always.
     Run,
+    /// Leave the VMI as it is.
     Leave,
 }
 
