@@ -143,7 +143,7 @@ pub struct Plan<S = (), T = ()> {
     pub gap: u64,
     /// Memory by purpose, and how much at most.
     pub memory: Vec<(&'static str, u64)>,
-    /// The most a spool beside the target can hold; `None`: there is no spool.
+    /// The most a spool beside the target can hold; `None` without a spool.
     pub spool: Option<u64>,
     /// The way to continue a run that is cut short, or why that is impossible.
     pub resume: std::result::Result<ResumeCommand, &'static str>,

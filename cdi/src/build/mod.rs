@@ -249,7 +249,7 @@ fn disk_layer(
     Ok((layer.ok_or_else(|| Error::failed("the disk is written and has no layer"))?, report))
 }
 
-/// The index of that name with the image in it; a new one if there is none.
+/// The index of that name with the image added. A missing index is created.
 fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) -> Result<Document> {
     let (arch, variant) = (recipe.architecture.as_str(), recipe.variant.as_deref());
     let there =

@@ -30,9 +30,9 @@ enum LeftFiles {
 enum State {
     /// An earlier run, if the file exists at all; or another run in progress.
     Foreign,
-    /// This run, which created it.
+    /// Created by this run.
     Created,
-    /// This run, which continues an earlier one.
+    /// Continued by this run from an earlier one.
     Resumed,
 }
 

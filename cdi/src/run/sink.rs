@@ -31,9 +31,9 @@ pub(crate) trait Packer {
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     pub(crate) guest: u64,
-    /// Its length for the guest.
+    /// Length for the guest.
     pub(crate) len: u64,
-    /// Its parts in order; together they are `len` long. Empty: all zeros.
+    /// Parts in order; together they are `len` long. Empty: all zeros.
     pub(crate) parts: Vec<Part>,
     /// The parts' bytes, one after another.
     pub(crate) bytes: Vec<u8>,

@@ -232,9 +232,9 @@ pub struct SourceFacts {
     pub remote: bool,
     /// A file beside the disk (a kernel, an initrd), whose size is not rounded to sectors.
     pub plain: bool,
-    /// It cannot seek, and reports positions where its stream can be entered again.
+    /// True if the source cannot seek, and reports positions where its stream can be entered again.
     pub reentry: bool,
-    /// Evidence by which a later run can tell that the bytes are the same; `None` if there is none.
+    /// Evidence by which a later run can tell that the bytes are the same, if the source has any.
     pub identity: Option<Identity>,
 }
 
@@ -261,7 +261,7 @@ pub enum EvidenceStrength {
     /// Their bytes are equal if their names and sizes are: a strong ETag tells versions of one name apart,
     /// and two servers, or one server for two files, may give the same one.
     Version,
-    /// They are likely equal if their names and sizes are: a weak ETag, Last-Modified.
+    /// Bytes are likely equal if names and sizes are equal: a weak ETag, Last-Modified.
     Likely,
 }
 

@@ -70,7 +70,7 @@ pub enum Store {
     },
     /// A service account (Google Cloud Storage).
     Account {
-        /// Its key file, JSON.
+        /// Key file of the account, in JSON.
         key_file: Vec<u8>,
     },
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct StdinSource(FileSource);
 
 impl StdinSource {
-    /// This process's standard input; refused if it is a terminal.
+    /// Standard input of this process; refused if it is a terminal.
     pub fn open() -> Result<Self> {
         let stdin = io::stdin();
         if stdin.is_terminal() {

@@ -103,7 +103,7 @@ pub fn write(sink: &dyn Sink, recipe: &Recipe, tags: &[&str]) -> Result<Document
     Ok(document)
 }
 
-/// Stores a document under each of the tags, or without a tag if there is none.
+/// Stores a document under each of the tags, or without a tag if the list is empty.
 pub fn put(sink: &dyn Sink, document: &Document, tags: &[&str]) -> Result<()> {
     if tags.is_empty() {
         return sink.put(document, None);

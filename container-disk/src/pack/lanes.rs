@@ -45,7 +45,7 @@ impl Lanes {
         lane.to.send(plain).map_err(|_| ended())
     }
 
-    /// The next compressed piece. `None` when there is no more.
+    /// The next compressed piece; `None` after the last one.
     pub(super) fn take(&mut self) -> Result<Option<Vec<u8>>> {
         if self.taken == self.brought {
             return Ok(None);

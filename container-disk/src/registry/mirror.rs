@@ -24,7 +24,7 @@ const ROUNDS: u32 = 5;
 
 /// Longest Retry-After that is waited for while other mirrors are available.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
-/// Longest Retry-After that is waited for if there is no other mirror.
+/// Longest Retry-After that is waited for without another mirror.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Time that a failed server is not used after its first failure. It doubles with each further one.

@@ -19,7 +19,7 @@ impl Bucket {
         Bucket { left: most, most, every, since: now }
     }
 
-    /// Takes a token. If there is none, the error is the time of the next one.
+    /// Takes a token. The error of an empty bucket is the time of the next token.
     pub fn take(&mut self, now: Instant) -> Result<(), Instant> {
         let came = now.saturating_duration_since(self.since).as_nanos() / self.every.as_nanos().max(1);
         let came = u32::try_from(came).unwrap_or(u32::MAX);

@@ -51,7 +51,7 @@ fn begin() -> Result<()> {
     };
     // The first call sets it, and there is only one.
     let _ = LOG.set(Box::new(change));
-    // The first call sets it; a second call would fail, but there is none.
+    // The first call sets it. No program makes a second call, which would fail.
     rustls::crypto::ring::default_provider().install_default().map_err(|_| {
         Error::new(cluster_client::error::ErrorKind::Setup, "a TLS provider is installed already")
     })?;

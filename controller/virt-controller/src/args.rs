@@ -40,7 +40,7 @@ pub struct Controller {
     /// Poll images of DataImportCrons at the addresses of the node and of metadata services, too
     #[arg(long)]
     poll_any_address: bool,
-    /// Where /healthz, /readyz and /metrics answer, by HTTPS
+    /// Address of /healthz, /readyz and /metrics, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
 }

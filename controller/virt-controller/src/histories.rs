@@ -25,7 +25,7 @@ const A_FAULT: usize = 20;
 /// Faults to inject, each after this many ticks.
 type Faults = Vec<(usize, Fault)>;
 
-/// Passes if there is no failure message.
+/// Passes without a failure message.
 fn none(said: Option<String>) -> Result<(), TestCaseError> {
     said.map_or(Ok(()), |said| Err(TestCaseError::fail(said)))
 }

@@ -64,7 +64,7 @@ impl Log {
         with(&self.path, ".old")
     }
 
-    /// Creates an empty log for its owner if there is none, so that it can be followed before QEMU starts.
+    /// Creates a missing log, empty, for its owner, so that it can be followed before QEMU starts.
     pub fn create(&self) -> Result<()> {
         let open = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path);
         open.map(drop).map_err(|e| Error::io(format!("cannot make the log {}", self.path.display()), e))

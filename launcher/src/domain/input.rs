@@ -20,7 +20,7 @@ impl Domain<'_> {
             });
         }
         let (mut virtio, mut usb) = (0, 0);
-        // The API has only tablets. They have no transitional form, so there is no model to choose.
+        // The API has only tablets. They have no transitional form, so no model is chosen.
         let element = |input: &Input| {
             let element = Element::new("input").at("type", "tablet");
             if input.virtio {

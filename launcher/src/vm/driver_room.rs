@@ -44,7 +44,7 @@ impl Driver {
         self.queue.mode() == Mode::Preparing && self.work.is_none()
     }
 
-    /// Ends a VM that waits for room and is asked to end: there is no guest to be asked.
+    /// Ends a VM that waits for room and is asked to end. It has no guest yet.
     pub(super) fn end_without_start(&mut self) {
         let ends = |request: &Request| matches!(request, Request::Shutdown { .. } | Request::Destroy);
         if self.waits_for_room() && self.queue.outstanding().any(ends) {

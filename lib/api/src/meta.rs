@@ -108,7 +108,7 @@ impl LabelSelector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// True if these labels meet all requirements, or if there is none.
+    /// True if these labels meet all requirements; also without a requirement.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|rule| is_met(rule, labels))

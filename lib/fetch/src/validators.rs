@@ -21,7 +21,7 @@ pub struct Validators {
     /// True if `modified` was a minute old when the answer was made.
     is_over: bool,
     size: Option<u64>,
-    /// `Content-Encoding`, empty when there is none: the same file in another encoding is other bytes.
+    /// `Content-Encoding`, or an empty text. The same file in another encoding has other bytes.
     encoding: Option<String>,
 }
 

@@ -4,7 +4,7 @@
 
 use api::der::Body;
 
-/// The common name in a certificate; `None` if there is none, or more than one.
+/// The common name in a certificate; `None` unless it has exactly one.
 pub(crate) fn common_name(der: &[u8]) -> Option<&str> {
     Body::parse(der)?.common_name()
 }

@@ -64,7 +64,7 @@ impl Connections {
         self.lock().all.len()
     }
 
-    /// A slot for a new connection; if there is none, the oldest connection in its handshake is evicted.
+    /// A slot for a new connection; if all are taken, the oldest connection in its handshake is evicted.
     pub(crate) fn enter(&self) -> (ConnectionSlot, Eviction) {
         let (sender, evicted) = oneshot::channel();
         let key = self.lock().put(Kind::Handshaking, sender);
@@ -95,7 +95,7 @@ impl OpenConnections {
 }
 
 impl ConnectionSlot {
-    /// Sets the kind after the handshake. `false`: there is no slot for the connection any more.
+    /// Sets the kind after the handshake. `false`: the slot of the connection was given away.
     pub(crate) fn becomes(&mut self, kind: Kind) -> bool {
         let mut open = self.connections.lock();
         if kind == Kind::Authenticated && open.count(kind) >= kind.most() {

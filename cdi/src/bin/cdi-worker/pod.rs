@@ -78,7 +78,7 @@ pub(crate) fn deadline() -> Result<Option<Timestamp>> {
     })
 }
 
-/// Waits for the deadline; for ever if there is none.
+/// Waits for the deadline; without one, for ever.
 pub(crate) async fn until(deadline: Option<Timestamp>) {
     let Some(deadline) = deadline else { return std::future::pending().await };
     loop {

@@ -213,7 +213,7 @@ impl Shared {
 
 /// Methods of a worker.
 impl Shared {
-    /// Waits until the next unit's codec has room; `None` if there is no more work.
+    /// Waits until the next unit's codec has room; `None` at the end of the work.
     pub(super) fn job(&self) -> Option<LaneJob> {
         let mut state = self.lock();
         state.idle_workers += 1;
@@ -369,7 +369,7 @@ impl State {
         self.sum() + (self.spare.len() * CHUNK) as u64
     }
 
-    /// Takes out the free chunks for which there is no room any more.
+    /// Takes out the free chunks that exceed the room.
     fn trim(&mut self) -> Vec<Box<[u8]>> {
         let over = self.held().saturating_sub(self.limit()).div_ceil(CHUNK as u64);
         let keep = self.spare.len().saturating_sub(usize::try_from(over).unwrap_or(usize::MAX));

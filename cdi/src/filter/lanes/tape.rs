@@ -137,7 +137,7 @@ impl Tape {
         match result {
             Ok(()) => self.shared.finish(Ok(())),
             Err(Stop::Error(e)) => self.shared.finish(Err(e)),
-            // Another thread has reported its error to the reader, or there is no reader.
+            // Another thread has reported its error to the reader, or the reader is gone.
             Err(Stop::Gone) => self.shared.finish(Ok(())),
         }
     }

@@ -5,7 +5,7 @@ use super::tls::TlsPolicy;
 use crate::objects::Program;
 use serde_json::Value;
 
-/// Maximum rate. A higher one is no limit in practice.
+/// Maximum rate. A higher one would not limit anything in practice.
 const MOST: f64 = 1e6;
 
 /// Settings of one program.

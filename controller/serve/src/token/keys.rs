@@ -135,12 +135,12 @@ impl Signer {
         Ok(())
     }
 
-    /// Token for an upload to a PVC; `None` while there is no key.
+    /// Token for an upload to a PVC; `None` without a key.
     pub fn upload(&self, namespace: &str, pvc: &str, now: Timestamp) -> Result<Option<String>> {
         self.signed(&Claims::upload(namespace, pvc, now))
     }
 
-    /// Token for a clone into a DataVolume that is created now; `None` while there is no key.
+    /// Token for a clone into a DataVolume that is created now; `None` without a key.
     pub fn cloning(&self, named: Named, clone: Cloned<'_>, now: Timestamp) -> Result<Option<String>> {
         self.signed(&Claims::cloning_of(named, clone, now))
     }

@@ -59,7 +59,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Begins a request whose head has this size; `None` if there is no memory for it.
+    /// Begins a request whose head has this size; `None` without memory for it.
     pub(super) fn begin(
         shared: &Arc<Shared>,
         admitted: &Admitted,

@@ -133,7 +133,7 @@ impl Connections {
         }
     }
 
-    /// Closes the connection that is least needed. Returns false if there is none.
+    /// Closes the connection that is least needed. Returns false if all of them are needed.
     pub(super) fn close_one(&mut self, now: Instant) -> bool {
         let Some(id) = self.spare(now) else { return false };
         if let Some(connection) = self.connections.get(&id) {

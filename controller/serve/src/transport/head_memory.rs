@@ -58,7 +58,7 @@ impl Heads {
         coming.requests = coming.requests.saturating_sub(1);
     }
 
-    /// Charges bytes that have arrived. If there is no memory for them, the connection is closed.
+    /// Charges bytes that have arrived. Without memory for them, the connection is closed.
     fn came(&self, size: usize) {
         let mut coming = self.coming();
         if coming.requests > 0 {

@@ -15,7 +15,7 @@ const SERVICE: &str = "cdi-api";
 /// The finalizer of upstream's operator.
 const FINALIZER: &str = "operator.cdi.kubevirt.io";
 
-/// The sign of another CDI operator in the cluster, as the beginning of a message; `None` if there is none.
+/// The sign of another CDI operator in the cluster, if any, as the beginning of a message.
 pub(crate) fn other_operator(world: &World) -> Option<String> {
     let service = world.api_services.get("", UPLOADS).map(|object| &object.object["spec"]["service"]);
     if let Some(service) = service.filter(|service| service["name"] == SERVICE) {

@@ -67,7 +67,7 @@ pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
     })
 }
 
-/// Creates the CDI object if there is none and none was removed.
+/// Creates the CDI object, unless one exists or was removed.
 pub(crate) fn missing(world: &World) -> Plan {
     let mut plan = Plan::default();
     if world.cdis.all().next().is_none() && removal::note(world).is_none() && other_operator(world).is_none()

@@ -1,7 +1,7 @@
 //! CDIConfig `config`: the address of cdi-uploadproxy and the authorities of its certificate (`virtctl
 //! image-upload` and other clients read it), and the share of a file system that is kept free beside a disk.
 //!
-//! The object is created if there is none. Its spec is the administrator's, or comes from the CDI object
+//! A missing object is created. Its spec is the administrator's, or comes from the CDI object
 //! ([`crate::cdi::config`]). Of its status, only the fields named above are written.
 
 use api::cdi::CONFIG;

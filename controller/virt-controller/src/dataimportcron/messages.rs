@@ -22,7 +22,7 @@ pub(super) fn with_trouble(sentence: &str, trouble: Option<&str>) -> String {
     trouble.map_or_else(|| sentence.to_owned(), |trouble| format!("{sentence}{FAILED}{trouble}"))
 }
 
-/// The failure of the last poll in a message. After a restart of virt-controller there is no other record of it.
+/// The failure of the last poll in a message. After a restart of virt-controller it is the only record.
 pub(super) fn trouble_of(message: &str) -> Option<&str> {
     message.split_once(FAILED).map(|(_, trouble)| trouble)
 }

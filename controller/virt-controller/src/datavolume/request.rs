@@ -25,7 +25,7 @@ pub(super) struct Request<'a> {
     pub(super) now: Timestamp,
     /// The DataVolume. Of a PVC without one, the DataVolume that would have made the PVC.
     pub(super) volume: Cow<'a, DataVolume>,
-    /// The kind of the object that asks: DataVolume, or PersistentVolumeClaim where there is no DataVolume.
+    /// The kind of the object that asks: DataVolume, or PersistentVolumeClaim without a DataVolume.
     pub(super) asked_by: Kind,
     /// The object that gets the events.
     pub(super) events_on: (Kind, &'a ObjectMeta),

@@ -1,4 +1,4 @@
-//! The state of an export in the annotations of the PVC. There is no other record of it.
+//! The state of an export in the annotations of the PVC, which are its only record.
 
 use api::cdi::annotations::{
     EXPORT_ANSWERS, EXPORT_DIGEST, EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_PROGRESS, EXPORT_REASON,

@@ -7,7 +7,7 @@
 //!   VMs go (or delay the removal) ─► webhooks, APIServices go ─► the removal is recorded ─► our finalizer goes            removal
 //! ```
 //!
-//! **Flow.** If there is no KubeVirt object, `kubevirt` is created in our namespace ([`missing`]): the
+//! **Flow.** A missing KubeVirt object, `kubevirt`, is created in our namespace ([`missing`]): the
 //! manifests contain none.
 //! **Guarantees.** No part of the installation that a VM needs is removed before the last VM. An object that
 //! was removed is not created again: that would undo a user's decision, and block the deletion of its
@@ -46,7 +46,7 @@ const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];
 /// The same of those that run on each node.
 const DAEMONS: [&str; 1] = ["virt-handler"];
 
-/// Creates the KubeVirt object if there is none and none was removed.
+/// Creates the KubeVirt object, unless one exists or was removed.
 pub(crate) fn missing(world: &World) -> Plan {
     let mut plan = Plan::default();
     if world.kubevirts.all().next().is_none() && removal::note(world).is_none() {

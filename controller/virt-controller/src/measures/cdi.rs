@@ -68,7 +68,7 @@ fn is_clone(volume: &DataVolume) -> bool {
     phase(volume) == Some(&Phase::CloneInProgress)
 }
 
-/// True if the DataVolume waits, names no StorageClass, and there is no default one.
+/// True if the DataVolume waits for a default StorageClass: it names none, and the cluster has none.
 fn waits_for_class(world: &World, volume: &DataVolume) -> bool {
     let spec = &volume.spec;
     let of_pvc = spec.pvc.as_ref().and_then(|pvc| pvc.storage_class_name.as_deref());

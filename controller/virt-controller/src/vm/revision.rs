@@ -31,7 +31,7 @@ pub(crate) fn of_template(vm: &VirtualMachine) -> String {
     if let Some(metadata) = &mut template.metadata {
         metadata.labels.remove(api::pool::REVISION);
     }
-    // The defaults add a uuid if there is none, which is not a change.
+    // The defaults add a missing uuid, which is not a change.
     let firmware = template.spec.domain.firmware.get_or_insert_default();
     if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
         firmware.uuid = Some(api::uuid::of_vm(vm.metadata.name.as_deref().unwrap_or_default()));

@@ -10,7 +10,7 @@ use api::vmi::{self, VirtualMachineInstance};
 use cluster_model::conditions::stamp;
 use jiff::Timestamp;
 
-/// Conditions of the VMI that a VM has itself, or that say nothing once there is no VMI.
+/// Conditions of the VMI that a VM has itself, or that mean nothing without a VMI.
 const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 
 /// Bound of conditions that are copied from a VMI, and of the characters of their texts: a compromised node

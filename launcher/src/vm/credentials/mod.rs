@@ -99,7 +99,7 @@ fn wanted(root: &Root) -> Option<AgentCredentials> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Agent {
     Offline,
-    /// It would answer, but the vCPUs are stopped: nothing is requested, and the last report stays.
+    /// The agent would answer, but the vCPUs are stopped. Nothing is requested, and the last report stays.
     Still,
     There,
 }

@@ -47,7 +47,7 @@ pub struct Document {
 pub struct Lines(BTreeMap<String, usize>);
 
 impl Lines {
-    /// The line of a field, or of the nearest enclosing field that is written; 0 if there is none.
+    /// The line of a field, or of the nearest enclosing field that is written, or 0.
     pub fn line(&self, path: &str) -> usize {
         let mut path = path;
         loop {

@@ -49,7 +49,7 @@ use peek::Peek;
 pub struct DiskFacts {
     /// The partition table. Hybrid ISO images have one too.
     pub table: Option<PartitionTable>,
-    /// Content of the disk itself, if there is no partition table.
+    /// Content of the disk itself, without a partition table.
     pub whole: Content,
     /// Facts about an optical disc image.
     pub optical: Option<Optical>,

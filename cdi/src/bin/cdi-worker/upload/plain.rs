@@ -89,7 +89,7 @@ async fn receive(
     body
 }
 
-/// The answer if there is no turn.
+/// The answer to an upload that cannot use the slot.
 pub(super) fn refusal(taken: &Unavailable) -> Answer {
     match taken {
         Unavailable::Busy => {

@@ -25,7 +25,7 @@ pub(crate) const ABOUT: About = About {
     ..About::named("cdi.kubevirt.io/v1beta1", "CDI", "cdis")
 };
 
-/// The keys of all CDI objects, or of the one to create if there is none.
+/// The keys of all CDI objects, or of the one to create.
 pub(super) fn all(world: &World) -> Vec<Key> {
     let all: Vec<Key> = world.cdis.all().map(|object| key(Kind::CDI, &object.meta)).collect();
     if all.is_empty() { vec![Key::new(Kind::CDI, "", NAME)] } else { all }

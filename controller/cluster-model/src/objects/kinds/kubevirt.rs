@@ -30,7 +30,7 @@ pub(crate) const ABOUT: About = About {
         let more = more.chain(super::workload::all(world));
         first.chain(waiting.cloned()).chain(more).chain(expanded(world)).collect()
     },
-    // One is created if there is none.
+    // A missing KubeVirt object is created.
     listed: |world| vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],
     ..About::named("kubevirt.io/v1", "KubeVirt", "kubevirts")
 };
@@ -47,7 +47,7 @@ fn expanded(world: &World) -> Vec<Key> {
     named.map(|vm| key(Kind::VirtualMachine, &vm.metadata)).collect()
 }
 
-/// The keys of all KubeVirt objects, or of the one to create if there is none.
+/// The keys of all KubeVirt objects, or of the one to create.
 pub(super) fn all(world: &World) -> Vec<Key> {
     let all: Vec<Key> = world.kubevirts.all().map(|object| key(Kind::KubeVirt, object.meta())).collect();
     match all.is_empty() {

@@ -107,8 +107,8 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
             with_waiting(Key::new(Kind::VirtualMachineInstance, namespace, &owner.name))
         }
-        // The PVC is decided under the name of its DataVolume, even if there is none. A PVC that is filled in
-        // place of another is handed over after its last pod has ended.
+        // The PVC is decided under the name of its DataVolume, even without a DataVolume. A PVC that is
+        // filled in place of another is handed over after its last pod has ended.
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
             // A VMI waits until no worker pod uses its disk.
             let disk = Key::new(Kind::DataVolume, namespace, &owner.name);

@@ -34,7 +34,7 @@ pub enum CloneSource {
 /// Result of the permission check of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloneResult {
-    /// No token is needed: the source is in the same namespace, or there is none yet.
+    /// No token is needed: the source is in the same namespace, or is not known yet.
     Own,
     /// The PVC of this namespace and name may be cloned.
     Permitted(String, String),

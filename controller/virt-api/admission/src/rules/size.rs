@@ -23,7 +23,7 @@ pub(super) fn fault(request: &Request) -> Option<Fault> {
     (!fits).then(|| Fault::new("spec", Reason::Invalid, message))
 }
 
-/// Subtracts a value and its content from the number left; false if there is none left. JSON is nested 128
+/// Subtracts a value and its content from the number left; false if it is exceeded. JSON is nested 128
 /// levels at most after parsing.
 fn fits(value: &Value, left: &mut usize) -> bool {
     let Some(less) = left.checked_sub(1) else { return false };
