@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A VMI is paused if its disks have grown by more than its allowance since the node became short of disk.
-//! The allowances of all VMIs together are a quarter of the slack. So a guest that writes a log runs on where
-//! another one fills the disk, and all of them together do not come to the threshold.
+//! The allowances of all VMIs together, paused ones included, are a quarter of the slack. So a guest that writes
+//! a log runs on where another one fills the disk, and all of them together do not come to the threshold,
+//! whatever the order in which they write.
 
 use crate::growing_disks::Vcpus;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use std::time::Duration;
 const SLACK: u64 = 1 << 30;
 /// Divisor of the size of a small file system: the quotient is its slack.
 const PART: u64 = 20;
-/// Divisor of the slack: the quotient is what running VMIs together may still write.
+/// Divisor of the slack: the quotient is what all VMIs together may still write.
 const SHARE: u64 = 4;
 /// Bytes per second that guests of a node write at most. The interval of looks follows from it.
 const FASTEST: u64 = 2 << 30;
@@ -91,8 +92,6 @@ impl Pressure {
     pub(super) fn step(&mut self, room: DiskSpace, vmis: &[Growing]) -> Decision {
         self.is_short = room.distance() <= 0 || self.is_short && room.available < room.enough();
         let running: Vec<&Growing> = vmis.iter().filter(|vmi| vmi.vcpus == Vcpus::Running).collect();
-        let count = u64::try_from(running.len()).unwrap_or(u64::MAX).max(1);
-        let allowance = room.slack() / SHARE / count;
         let uids = |all: Vec<&Growing>| all.into_iter().map(|vmi| vmi.uid.clone()).collect();
         if !self.is_short {
             self.before = vmis.iter().filter_map(|vmi| Some((vmi.uid.clone(), vmi.taken?))).collect();
@@ -105,6 +104,9 @@ impl Pressure {
                 self.before.entry(vmi.uid.clone()).or_insert(taken);
             }
         }
+        // A paused VMI has used its allowance: another one does not get it.
+        let count = u64::try_from(vmis.len()).unwrap_or(u64::MAX).max(1);
+        let allowance = room.slack() / SHARE / count;
         let grown = |vmi: &&Growing| {
             let before = self.before.get(&vmi.uid).copied();
             let grown = before.zip(vmi.taken).map(|(before, now)| now.saturating_sub(before));

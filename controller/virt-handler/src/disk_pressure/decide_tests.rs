@@ -40,11 +40,28 @@ fn a_guest_that_fills_the_disk_is_paused_before_the_threshold_and_its_neighbour_
     assert_eq!(step(&mut pressure, 16 * GIB, &both(2000, 20)), pauses("hog"));
     let paused = [vmi("hog", Vcpus::PausedForDisk, 2000 * MIB), running("log", 100 * MIB)];
     assert_eq!(step(&mut pressure, 16 * GIB - 80 * MIB, &paused), nothing());
-    // A neighbour that goes on writing may use its allowance, and no more: 256 MiB, since it is the only one
-    // that runs.
+    // A neighbour that goes on writing may use its allowance, and no more: half of 256 MiB.
     let wrote = |log: u64| [vmi("hog", Vcpus::PausedForDisk, 2000 * MIB), running("log", log * MIB)];
-    assert_eq!(step(&mut pressure, 16 * GIB - 246 * MIB, &wrote(266)), nothing());
-    assert_eq!(step(&mut pressure, 16 * GIB - 247 * MIB, &wrote(267)), pauses("log"));
+    assert_eq!(step(&mut pressure, 16 * GIB - 118 * MIB, &wrote(138)), nothing());
+    assert_eq!(step(&mut pressure, 16 * GIB - 119 * MIB, &wrote(139)), pauses("log"));
+}
+
+#[test]
+fn guests_that_write_one_after_another_do_not_come_to_the_threshold() {
+    let count = 100;
+    let (mut pressure, mut available) = (Pressure::default(), 16 * GIB);
+    let mut all: Vec<Growing> = (0..count).map(|n| running(&format!("vmi{n}"), 0)).collect();
+    assert_eq!(step(&mut pressure, available, &all), nothing());
+    for at in 0..count {
+        while all[at].vcpus == Vcpus::Running {
+            (available, all[at].taken) = (available - MIB, all[at].taken.map(|taken| taken + MIB));
+            assert!(available > 15 * GIB, "{at} VMIs are paused, and the kubelet evicts");
+            for paused in step(&mut pressure, available, &all).0 {
+                let vmi = all.iter_mut().find(|vmi| vmi.uid == paused).unwrap();
+                vmi.vcpus = Vcpus::PausedForDisk;
+            }
+        }
+    }
 }
 
 #[test]
