@@ -25,8 +25,12 @@ pub(crate) struct GrowingDisks {
 }
 
 impl GrowingDisks {
-    /// Growing disks of a VMI; `None` if it has none.
+    /// Growing disks of a VMI; `None` if it has none. Also `None` for a VMI with a liveness probe, which must not be paused: the probe
+    /// of a paused guest fails, and the kubelet then ends the launcher and the guest with it.
     pub(crate) fn of(vmi: &VirtualMachineInstance, place: &Arc<PodFolder>) -> Option<GrowingDisks> {
+        if vmi.spec.liveness_probe.is_some() {
+            return None;
+        }
         let grows = |volume: &&Volume| {
             volume.container_disk.is_some() || volume.ephemeral.is_some() || volume.empty_disk.is_some()
         };

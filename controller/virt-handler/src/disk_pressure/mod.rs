@@ -13,9 +13,9 @@
 //! The launcher reports the pause in its state, and the keeper of the VMI writes it as the condition
 //! `Paused`.
 //!
-//! **Guarantees.** A VMI whose disks do not grow is never paused here, and a VMI that a user paused is never
-//! resumed. No state is kept that a new virt-handler would miss: a VMI that is paused for its node reports
-//! that itself. **Costs** one `statfs`, and a look at each disk, every two seconds while VMIs have such
+//! **Guarantees.** A VMI whose disks do not grow is never paused here, nor one with a liveness probe, and a VMI
+//! that a user paused is never resumed. No state is kept that a new virt-handler would miss: a VMI that is
+//! paused for its node reports that itself. **Costs** one `statfs`, and a look at each disk, every two seconds while VMIs have such
 //! disks, and more often as the room shrinks. A tenant's folder that does not answer delays its own VMI only.
 //!
 //! **Assumes** that a guest writes at most 2 GiB/s. Images that are pulled, logs and emptyDirs of other pods,
@@ -28,7 +28,7 @@ mod thresholds;
 
 use super::blocking::Blocking;
 use super::error::Result;
-use super::growing_disks::GrowingDisks;
+use super::growing_disks::{GrowingDisks, Vcpus};
 use super::launchers::{Entry, Launchers};
 use super::pod::Folder;
 use api::launcher::{Answer, Request};
@@ -70,6 +70,28 @@ pub(crate) struct DiskPressure {
 struct Vmi {
     entry: Entry,
     disks: GrowingDisks,
+}
+
+/// Requests that launchers have not carried out yet, by UIDs of their VMIs: the awaited state, and the time.
+#[derive(Debug, Default)]
+struct Unanswered(BTreeMap<String, (Vcpus, Instant)>);
+
+impl Unanswered {
+    /// Forgets requests that are carried out, or were sent long ago.
+    fn forget(&mut self, vmis: &[Growing], now: Instant) {
+        let is_there =
+            |uid: &String, awaited: Vcpus| vmis.iter().any(|vmi| vmi.uid == *uid && vmi.vcpus == awaited);
+        self.0.retain(|uid, (awaited, at)| now.duration_since(*at) < AGAIN && !is_there(uid, *awaited));
+    }
+
+    /// Notes a request; false if one is not carried out yet.
+    fn add(&mut self, uid: &str, awaited: Vcpus, now: Instant) -> bool {
+        if self.0.contains_key(uid) {
+            return false;
+        }
+        self.0.insert(uid.to_owned(), (awaited, now));
+        true
+    }
 }
 
 impl DiskPressure {
@@ -119,11 +141,11 @@ impl DiskPressure {
 
     async fn watch(&self, kubelet: &Mutex<Kubelet>) {
         let blocking = Blocking::new("the node's disk", 1);
-        let (mut pressure, mut asked) = (Pressure::default(), BTreeMap::new());
+        let (mut pressure, mut asked) = (Pressure::default(), Unanswered::default());
         loop {
             let vmis = self.vmis();
             let after = if vmis.is_empty() {
-                (pressure, asked) = (Pressure::default(), BTreeMap::new());
+                (pressure, asked) = (Pressure::default(), Unanswered::default());
                 IDLE
             } else {
                 let kubelet = kubelet.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -165,7 +187,7 @@ impl DiskPressure {
         room: DiskSpace,
         vmis: &[Vmi],
         pressure: &mut Pressure,
-        asked: &mut BTreeMap<String, Instant>,
+        asked: &mut Unanswered,
     ) -> Duration {
         let measured = vmis.iter().map(|vmi| async move {
             let taken = vmi.disks.place.disks(Arc::clone(&vmi.disks.names), MEASURE).await;
@@ -175,20 +197,19 @@ impl DiskPressure {
         let measured = futures_util::future::join_all(measured).await;
         let Decision { pause, resume, after } = pressure.step(room, &measured);
         let now = Instant::now();
-        asked.retain(|_, at: &mut Instant| now.duration_since(*at) < AGAIN);
+        asked.forget(&measured, now);
         for vmi in vmis {
             let Entry { uid, namespace, name, client, .. } = &vmi.entry;
-            let request = if pause.contains(uid) {
-                Request::PauseForDiskPressure { message: self.message() }
+            let (request, awaited) = if pause.contains(uid) {
+                (Request::PauseForDiskPressure { message: self.message() }, Vcpus::PausedForDisk)
             } else if resume.contains(uid) {
-                Request::ResumeAfterDiskPressure
+                (Request::ResumeAfterDiskPressure, Vcpus::Running)
             } else {
                 continue;
             };
-            if asked.contains_key(uid) {
+            if !asked.add(uid, awaited, now) {
                 continue;
             }
-            asked.insert(uid.clone(), now);
             tracing::warn!("sending {request:?} to the launcher of {namespace}/{name}: {room:?}");
             let (client, who) = (client.clone(), format!("{namespace}/{name}"));
             tokio::spawn(async move {

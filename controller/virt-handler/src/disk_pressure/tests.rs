@@ -149,6 +149,33 @@ fn volumes_that_are_not_on_the_disk_of_the_node_are_left_out() {
     assert_eq!(names(all).as_deref(), Some("b c d"));
 }
 
+/// Its kubelet would end the launcher of a paused guest, which does not answer.
+#[test]
+fn a_vmi_with_a_liveness_probe_is_not_paused() {
+    let place = place("uid", Path::new("/"));
+    let grows = |probe: &str| {
+        let disk = json!([{"name": "root", "containerDisk": {"image": "a"}}]);
+        let spec = json!({"domain": {}, "volumes": disk, probe: {"tcpSocket": {"port": 22}}});
+        let vmi = json!({"metadata": {"name": "a"}, "spec": spec});
+        GrowingDisks::of(&api::wire::read(vmi).unwrap(), &place).is_some()
+    };
+    assert_eq!((grows("livenessProbe"), grows("readinessProbe")), (false, true));
+}
+
+#[test]
+fn a_vmi_that_a_user_resumes_is_paused_at_the_next_look() {
+    let (mut asked, now) = (Unanswered::default(), Instant::now());
+    let vmi = |vcpus: Vcpus| [Growing { uid: "hog".into(), vcpus, taken: None }];
+    assert!(asked.add("hog", Vcpus::PausedForDisk, now));
+    // The launcher has not reported the pause yet.
+    asked.forget(&vmi(Vcpus::Running), now + AGAIN / 2);
+    assert!(!asked.add("hog", Vcpus::PausedForDisk, now + AGAIN / 2));
+    asked.forget(&vmi(Vcpus::PausedForDisk), now + AGAIN / 2);
+    assert!(asked.add("hog", Vcpus::PausedForDisk, now + AGAIN / 2), "it is paused, and was resumed since");
+    asked.forget(&vmi(Vcpus::Running), now + AGAIN * 2);
+    assert!(asked.add("hog", Vcpus::PausedForDisk, now + AGAIN * 2), "the launcher did nothing");
+}
+
 #[tokio::test]
 async fn a_vmi_that_fills_the_disk_of_its_node_is_paused_until_there_is_room_and_its_neighbour_runs() {
     let Some(disk) = Disk::new() else { return };
