@@ -10,6 +10,7 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::UnixListener;
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
@@ -25,6 +26,8 @@ struct Fake {
     guest: Arc<Mutex<Value>>,
     /// Refusals of the next hand-overs.
     refuses: Arc<Mutex<Vec<(u16, Value)>>>,
+    /// False: a VMI that was handed over does not start.
+    starts: Arc<AtomicBool>,
 }
 
 impl Fake {
@@ -37,6 +40,7 @@ impl Fake {
             told: Arc::default(),
             guest: Arc::default(),
             refuses: Arc::default(),
+            starts: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -48,9 +52,21 @@ impl Fake {
         self.told.lock().unwrap().clone()
     }
 
+    /// Waits for this number of requests.
+    async fn until_told(&self, number: usize) {
+        let mut state = self.state.subscribe();
+        let told = state.wait_for(|_| self.told().len() >= number);
+        timeout(Duration::from_secs(60), told).await.expect("never told").unwrap();
+    }
+
     /// Listens in the kubelet's folder of the pod's sockets.
     fn listen(&self, pods: &Path) -> tokio::task::JoinHandle<()> {
-        let empty = pods.join("pod-uid/volumes/kubernetes.io~empty-dir");
+        self.listen_in(pods, "pod-uid")
+    }
+
+    /// Listens in the folder of the pod with this UID.
+    fn listen_in(&self, pods: &Path, uid: &str) -> tokio::task::JoinHandle<()> {
+        let empty = pods.join(uid).join("volumes/kubernetes.io~empty-dir");
         std::fs::create_dir_all(empty.join("private/root")).unwrap();
         std::fs::create_dir_all(empty.join("sockets")).unwrap();
         let listener = UnixListener::bind(empty.join("sockets/launcher-sock")).unwrap();
@@ -101,7 +117,9 @@ impl Fake {
             return hyper::Response::builder().status(status).body(refusal).unwrap();
         }
         match path.as_str() {
-            "/v1/vm" => self.is(api::launcher::Life::Running),
+            "/v1/vm" if self.starts.load(Ordering::Relaxed) => self.is(api::launcher::Life::Running),
+            // Readers see that there is a request.
+            "/v1/vm" => self.is(api::launcher::Life::Empty),
             _ if asked["request"] == "shutdown" => self.is(api::launcher::Life::Stopping),
             _ if asked["request"] == "link" => {
                 self.state.send_modify(|state| {
@@ -457,5 +475,7 @@ async fn without_settings_nothing_is_begun_and_it_is_said_why() {
 
 #[path = "ending_tests.rs"]
 mod ending;
+#[path = "exchange_tests.rs"]
+mod exchange;
 #[path = "hostile_tests.rs"]
 mod hostile;

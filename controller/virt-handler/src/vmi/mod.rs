@@ -23,6 +23,7 @@ pub mod apply;
 pub mod decide;
 mod interfaces;
 pub(crate) mod keeper;
+mod keepers;
 mod pace;
 pub mod patch;
 pub(crate) mod permitted;

@@ -1,4 +1,4 @@
-//! Watches the VMIs and pods of this node and the settings of the cluster, and runs one keeper per VMI.
+//! Watches the VMIs and pods of this node and the settings of the cluster, and tells the keepers.
 //!
 //! ```text
 //!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
@@ -11,7 +11,8 @@
 //! are ignored, whatever their labels, and their deletion changes nothing.
 
 use super::apply::Cluster;
-use super::keeper::{self, KeeperInput, Node};
+use super::keeper::{KeeperInput, Node};
+use super::keepers::Keepers;
 use super::permitted::Permitted;
 use crate::pod::Pod;
 use api::machine::Settings;
@@ -26,7 +27,6 @@ use serve::settings::{Dials, installation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 
 /// Most events that wait to be handled.
 const WAITING: usize = 32;
@@ -78,7 +78,7 @@ pub(crate) fn which(home: &Home) -> Vec<WatchTarget> {
     FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
 }
 
-/// Runs one keeper per VMI.
+/// Tells the keepers of each change.
 async fn keep<C: Cluster>(
     mut seen: mpsc::Receiver<WatchMessage>,
     home: Home,
@@ -86,7 +86,7 @@ async fn keep<C: Cluster>(
     health: Health,
     itself: SettingsSenders,
 ) {
-    let mut keepers = Keepers { node, running: BTreeMap::new() };
+    let mut keepers = Keepers::new(node);
     let mut vmis = NodeVmis::at(home);
     while let Some(seen) = seen.recv().await {
         itself.see(&vmis.home.namespace, &seen);
@@ -225,36 +225,6 @@ impl NodeVmis {
             None if self.listed.contains(&Kind::KubeVirt) => Permitted::Nothing(self.home.namespace.clone()),
             None => Permitted::NotKnown,
         }
-    }
-}
-
-/// Running keepers.
-struct Keepers<C> {
-    node: Arc<Node<C>>,
-    running: BTreeMap<String, (watch::Sender<KeeperInput>, JoinHandle<()>)>,
-}
-
-impl<C: Cluster> Keepers<C> {
-    fn want(&mut self, uid: &str, wanted: Option<KeeperInput>) {
-        let Some(wanted) = wanted else {
-            // Its keeper sees that the channel is closed, and ends.
-            self.running.remove(uid);
-            return;
-        };
-        if let Some((tell, task)) = self.running.get(uid)
-            && !task.is_finished()
-        {
-            // A keeper that ends at this moment has nothing more to do.
-            drop(tell.send(wanted));
-            return;
-        }
-        if keeper::is_final(&wanted.object) {
-            self.running.remove(uid);
-            return;
-        }
-        let (tell, told) = watch::channel(wanted);
-        let task = tokio::spawn(keeper::keep(self.node.clone(), told));
-        self.running.insert(uid.to_owned(), (tell, task));
     }
 }
 
