@@ -7,10 +7,13 @@
 //!     └── exit code ────┘ the program's own; 1 if the guest agent did not answer
 //! ```
 //!
+//! The probe of a paused guest succeeds: nothing in it can answer, and a liveness probe that fails would end it. The readiness gate of
+//! the pod keeps clients from it.
+//!
 //! The error becomes the text of an event. It has no times in it, so that equal events are counted as one.
 
 use crate::args;
-use api::launcher::{Exec, Executed};
+use api::launcher::{Exec, Executed, Life};
 use launcher_client::{Client, Error, wait};
 use std::io::{Write as _, stderr, stdout};
 use std::time::Duration;
@@ -37,14 +40,22 @@ pub(crate) fn run(args: &args::Probe) -> u8 {
 fn ask(args: &args::Probe) -> Result<Executed, String> {
     let client = Client::at(format!("the launcher on {}", args.socket.display()), &args.socket);
     let within = Duration::from_secs(args.timeout).saturating_add(BEYOND);
-    let done = wait(async {
+    let success = || Executed { exit_code: 0, stdout: String::new(), stderr: String::new() };
+    let is_paused = async || client.state().await.is_ok_and(|state| state.life == Life::Paused);
+    let guest = async || {
         let Some((command, words)) = args.command.split_first() else {
-            client.ping(within).await?;
-            return Ok(Executed { exit_code: 0, stdout: String::new(), stderr: String::new() });
+            return client.ping(within).await.map(|()| success());
         };
         let exec =
             Exec { command: command.clone(), args: words.to_vec(), input: None, timeout: Some(args.timeout) };
         client.exec(&exec, within).await
+    };
+    // At the same time: the kubelet waits little longer than the guest may take.
+    let done = wait(async {
+        tokio::select! {
+            true = is_paused() => Ok(success()),
+            done = guest() => done,
+        }
     });
     done.map_err(|e: Error| e.chain())
 }
@@ -56,30 +67,71 @@ fn start(text: &str) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::launcher::State;
     use std::io::Read as _;
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::path::PathBuf;
 
-    /// The request that a launcher with this answer received, and the result.
+    fn question(stream: &mut UnixStream) -> String {
+        let mut question = String::new();
+        while !question.ends_with('}') && !(question.starts_with("GET ") && question.ends_with("\r\n\r\n")) {
+            let mut more = [0; 512];
+            let count = stream.read(&mut more).unwrap();
+            question.push_str(std::str::from_utf8(&more[..count]).unwrap());
+        }
+        question
+    }
+
+    fn tell_state(stream: &mut UnixStream, life: Life) {
+        let state = serde_json::to_string(&State { life, ..State::default() }).unwrap();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{state}", state.len()).unwrap();
+    }
+
+    fn probe(socket: PathBuf, command: &[&str]) -> Result<Executed, String> {
+        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+        ask(&args::Probe { socket, timeout: 20, ping: command.is_empty(), command })
+    }
+
+    /// The request that a launcher with this answer received, and the result. Its guest runs.
     fn asked(answer: &str, command: &[&str]) -> (String, Result<Executed, String>) {
         let place = tempfile::tempdir().unwrap();
         let socket: PathBuf = place.path().join("sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let answer = answer.to_owned();
         let launcher = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut question = Vec::new();
-            while !question.ends_with(b"}") {
-                let mut more = [0; 512];
-                let count = stream.read(&mut more).unwrap();
-                question.extend_from_slice(&more[..count]);
+            loop {
+                let (mut stream, _) = listener.accept().unwrap();
+                let question = question(&mut stream);
+                if question.starts_with("GET /v1/state ") {
+                    tell_state(&mut stream, Life::Running);
+                    continue;
+                }
+                stream.write_all(answer.as_bytes()).unwrap();
+                return question;
             }
-            stream.write_all(answer.as_bytes()).unwrap();
-            String::from_utf8(question).unwrap()
         });
-        let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
-        let done = ask(&args::Probe { socket, timeout: 20, ping: command.is_empty(), command });
+        let done = probe(socket, command);
         (launcher.join().unwrap(), done)
+    }
+
+    #[test]
+    fn a_paused_guest_is_alive_though_it_does_not_answer() {
+        let place = tempfile::tempdir().unwrap();
+        let socket: PathBuf = place.path().join("sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        std::thread::spawn(move || {
+            let mut unanswered = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                match question(&mut stream).starts_with("GET /v1/state ") {
+                    true => tell_state(&mut stream, Life::Paused),
+                    false => unanswered.push(stream),
+                }
+            }
+        });
+        for command in [&[][..], &["cat", "/tmp/alive"]] {
+            assert_eq!(probe(socket.clone(), command).unwrap().exit_code, 0, "{command:?}");
+        }
     }
 
     #[test]
@@ -101,14 +153,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let socket = place.path().join("sock");
         let listener = UnixListener::bind(&socket).unwrap();
-        let launcher = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            stream.write_all(b"HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"not yet\"}").unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let refusal = b"HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"not yet\"}";
+                stream.unwrap().write_all(refusal).unwrap();
+            }
         });
         // More than fits into the socket's buffers, so that it cannot all be sent.
-        let command = vec!["echo".to_owned(), "x".repeat(1 << 20)];
-        let done = ask(&args::Probe { socket, timeout: 20, ping: false, command });
-        launcher.join().unwrap();
+        let done = probe(socket, &["echo", &"x".repeat(1 << 20)]);
         assert_eq!(done.unwrap_err(), "not yet");
     }
 
