@@ -245,7 +245,7 @@ impl Vm {
                 tracing::info!("{}: {reason}", self.name());
                 Ok(false)
             }
-            Answer::Denied { reason } => Err(Error::failed(format!("{}: {reason}", self.name()))),
+            Answer::Denied(denial) => Err(Error::failed(format!("{}: {denial}", self.name()))),
         }
     }
 

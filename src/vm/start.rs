@@ -205,7 +205,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
         Answer::Queued => {}
         // The launcher knows this VM, which has ended, and starts it on request alone.
         Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),
-        Answer::Denied { reason } => return Err(Error::failed(format!("{}: {reason}", vm.name()))),
+        Answer::Denied(denial) => return Err(Error::failed(format!("{}: {denial}", vm.name()))),
     }
     // The first state may still be that of an earlier run.
     let is_old = |state: &State| state.life.is_final() && state.since == before.since;

@@ -101,7 +101,8 @@ async fn a_launchers_words_are_one_short_line() {
     let mut said = Vec::new();
     for _ in 0..4 {
         said.push(match client.request(&Request::Pause).await {
-            Ok(Answer::Ignored { reason } | Answer::Denied { reason }) => reason,
+            Ok(Answer::Ignored { reason }) => reason,
+            Ok(Answer::Denied(denial)) => denial.to_string(),
             Ok(other) => panic!("{other:?}"),
             Err(e) => e.chain(),
         });

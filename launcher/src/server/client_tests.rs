@@ -3,7 +3,7 @@
 use super::*;
 use crate::hypervisor::fake::Fake;
 use crate::vm::{Parts, drive};
-use api::launcher::{Answer, Exec, Freeze, Life, Request, Sync};
+use api::launcher::{Answer, DenialReason, Exec, Freeze, Life, Request, Sync};
 use launcher_client::{Access, Client, ErrorKind};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -76,8 +76,9 @@ async fn every_request_of_the_client_is_answered() {
     let (mut states, ()) = client.watch().await.unwrap();
     while states.next_within(LONG).await.unwrap().unwrap().life != Life::Running {}
     let older = client.sync(&sync(1)).await.unwrap();
-    let reason = "generation 1 is older than 2, which this launcher has already".to_owned();
-    assert_eq!(older, Answer::Denied { reason });
+    let Answer::Denied(denial) = older else { panic!("{older:?}") };
+    assert_eq!(denial.reason(), DenialReason::OlderGeneration);
+    assert_eq!(denial.message(), "generation 1 is older than 2, which this launcher has already");
     assert_eq!(client.stats().await.unwrap().cpu_ns, 1);
     assert!(client.screenshot().await.unwrap().starts_with(b"\x89PNG"));
 

@@ -7,7 +7,7 @@ use crate::hypervisor::Hypervisor;
 use crate::root::Root;
 use crate::threads::Slots;
 use api::fault::Fault;
-use api::launcher::{Answer, Credentials, Refusal, Request, State, Sync};
+use api::launcher::{Answer, Credentials, Denial, DenialReason, Refusal, Request, State, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(super) fn places() -> Slots {
 
 /// A command to the loop.
 pub enum Command {
-    /// Run this VM.
+    /// Run this VM, or change the running one to it.
     Sync(Box<Sync>, oneshot::Sender<Result<Answer, SyncError>>),
     /// A request to the VM.
     Request(Request, oneshot::Sender<Answer>),
@@ -55,7 +55,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Runs this VM.
+    /// Runs this VM, or changes the running one to it.
     pub async fn sync(&self, sync: Sync) -> Result<Answer, SyncError> {
         let (tell, told) = oneshot::channel();
         // A loop that has ended returns the command, with the sender of the answer, which is dropped.
@@ -75,7 +75,7 @@ impl Handle {
                 Err(e) => Some(e.to_string()),
             };
             if let Some(reason) = denied {
-                return Ok(Answer::Denied { reason });
+                return Ok(Answer::Denied(Denial::new(DenialReason::Media, &[&reason])));
             }
         }
         let (tell, told) = oneshot::channel();
@@ -95,7 +95,7 @@ impl Handle {
         let _ = self.commands.blocking_send(Command::Frozen(frozen));
     }
 
-    /// Ends the launcher.
+    /// Ends the launcher, and with it the VM.
     pub async fn end(&self) {
         // A loop that is gone has ended already.
         let _ = self.commands.send(Command::End).await;

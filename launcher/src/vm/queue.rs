@@ -8,13 +8,13 @@
 //!
 //! Every request is named in every mode. A new one compiles only when each mode has answered it.
 
-use api::launcher::{Answer, Request};
+use api::launcher::{Answer, Denial, DenialReason, Request};
 use std::collections::VecDeque;
 
 /// Mode of a VM, as far as requests depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// There is no VM yet.
+    /// No VM was given yet.
     Empty,
     /// The VM is being prepared and started.
     Preparing,
@@ -57,13 +57,13 @@ impl Queue {
         }
         match verdict {
             Answer::Queued if self.waiting.len() >= MOST => {
-                Answer::Denied { reason: format!("{MOST} requests wait already; try again later") }
+                Answer::Denied(Denial::new(DenialReason::TooManyRequests, &[&MOST]))
             }
             Answer::Queued => {
                 self.waiting.push_back(request);
                 Answer::Queued
             }
-            Answer::Ignored { .. } | Answer::Denied { .. } => verdict,
+            Answer::Ignored { .. } | Answer::Denied(_) => verdict,
         }
     }
 
@@ -83,7 +83,8 @@ impl Queue {
                 self.doing = Some(request.clone());
                 Some(Next::Do(request))
             }
-            Answer::Ignored { reason } | Answer::Denied { reason } => Some(Next::Drop(request, reason)),
+            Answer::Ignored { reason } => Some(Next::Drop(request, reason)),
+            Answer::Denied(denial) => Some(Next::Drop(request, denial.to_string())),
         }
     }
 
@@ -143,8 +144,8 @@ fn ignored(reason: &str) -> Answer {
     Answer::Ignored { reason: reason.into() }
 }
 
-fn denied(reason: &str) -> Answer {
-    Answer::Denied { reason: reason.into() }
+fn denied(reason: DenialReason) -> Answer {
+    Answer::Denied(Denial::new(reason, &[]))
 }
 
 /// The answer to a request in a mode.
@@ -161,11 +162,11 @@ pub fn judge(mode: Mode, request: &Request) -> Answer {
 
 /// The answer to requests that are not supported yet, in any mode.
 fn not_yet(what: &str) -> Answer {
-    Answer::Denied { reason: format!("{what}: not supported yet") }
+    Answer::Denied(Denial::new(DenialReason::NotSupported, &[&what]))
 }
 
 fn when_empty(request: &Request) -> Answer {
-    let nothing = || denied("there is no VM yet");
+    let nothing = || denied(DenialReason::NoVm);
     match request {
         Request::Start => nothing(),
         Request::Shutdown { .. } => nothing(),
@@ -184,7 +185,7 @@ fn when_empty(request: &Request) -> Answer {
 }
 
 fn when_preparing(request: &Request) -> Answer {
-    let early = || denied("the VM is being started");
+    let early = || denied(DenialReason::Starting);
     match request {
         Request::Start => ignored("the VM is being started"),
         Request::Shutdown { .. } => Answer::Queued,
@@ -226,9 +227,7 @@ fn when_paused(request: &Request) -> Answer {
         // The driver resumes the VM first, so that the guest can react.
         Request::Shutdown { .. } => Answer::Queued,
         Request::Destroy => Answer::Queued,
-        Request::Reboot => {
-            denied("the VM is paused, so its guest cannot reboot; unpause it first, or reset it")
-        }
+        Request::Reboot => denied(DenialReason::Paused),
         Request::Reset => Answer::Queued,
         Request::Pause => ignored("the VM is paused already"),
         Request::Unpause => Answer::Queued,
@@ -242,7 +241,7 @@ fn when_paused(request: &Request) -> Answer {
 }
 
 fn when_stopping(request: &Request) -> Answer {
-    let late = || denied("the VM is stopping");
+    let late = || denied(DenialReason::Stopping);
     match request {
         // The VM starts again after it has ended.
         Request::Start => Answer::Queued,
@@ -264,7 +263,7 @@ fn when_stopping(request: &Request) -> Answer {
 }
 
 fn when_ended(request: &Request) -> Answer {
-    let over = || denied("the VM has ended; start it first");
+    let over = || denied(DenialReason::Ended);
     match request {
         Request::Start => Answer::Queued,
         Request::Shutdown { .. } => ignored("the VM has ended already"),

@@ -228,10 +228,8 @@ fn media_are_changed_only_in_a_cdrom() {
         let scene = Scene::running().await;
         let eject = |disk: &str| Request::Eject { disk: disk.into() };
         for (disk, why) in [("root", "is not a CD-ROM"), ("other", "has no disk")] {
-            let Answer::Denied { reason } = scene.ask(eject(disk)).await else {
-                panic!("{disk} was ejected")
-            };
-            assert!(reason.contains(why), "{reason}");
+            let Answer::Denied(denial) = scene.ask(eject(disk)).await else { panic!("{disk} was ejected") };
+            assert!(denial.message().contains(why), "{denial}");
         }
         assert_eq!(scene.ask(eject("cd")).await, Answer::Queued);
         let media = scene.folder.path().join("new.iso");
@@ -267,8 +265,8 @@ fn links_go_down_and_up_where_there_are_taps() {
         let link = |interface: &str, up| Request::Link { interface: interface.into(), up };
         for (interface, why) in [("user", "user-mode network"), ("other", "has no interface")] {
             let answer = scene.ask(link(interface, false)).await;
-            let Answer::Denied { reason } = answer else { panic!("{answer:?}") };
-            assert!(reason.contains(why), "{reason}");
+            let Answer::Denied(denial) = answer else { panic!("{answer:?}") };
+            assert!(denial.message().contains(why), "{denial}");
         }
         for up in [false, true] {
             assert_eq!(scene.ask(link("tap", up)).await, Answer::Queued);
@@ -289,7 +287,7 @@ fn links_go_down_and_up_where_there_are_taps() {
 fn an_older_generation_another_vm_and_an_invalid_vm_are_refused() {
     play(async {
         let scene = Scene::running().await;
-        let denied = |answer| matches!(answer, Ok(Answer::Denied { .. }));
+        let denied = |answer| matches!(answer, Ok(Answer::Denied(_)));
         assert!(matches!(scene.handle.sync(sync(vmi(|_| {}), 3)).await, Ok(Answer::Ignored { .. })));
         assert!(denied(scene.handle.sync(sync(vmi(|_| {}), 2)).await));
         let other = vmi(|vmi| vmi["metadata"]["name"] = "other".into());
@@ -488,7 +486,7 @@ fn media_that_cannot_be_read_keep_nothing_else_waiting() {
         assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
         scene.until(|state| state.life == Life::Paused).await;
         assert!(!late.is_finished(), "the pause has waited for the media");
-        let Ok(Ok(Answer::Denied { reason })) = inserted.await else { panic!("a pipe is not media") };
-        assert!(reason.contains("no answer for"), "{reason}");
+        let Ok(Ok(Answer::Denied(denial))) = inserted.await else { panic!("a pipe is not media") };
+        assert!(denial.message().contains("no answer for"), "{denial}");
     });
 }

@@ -7,7 +7,7 @@ pub(crate) fn answer(answer: Answer) -> Answer {
     match answer {
         Answer::Queued => Answer::Queued,
         Answer::Ignored { reason } => Answer::Ignored { reason: line(&reason) },
-        Answer::Denied { reason } => Answer::Denied { reason: line(&reason) },
+        Answer::Denied(denial) => Answer::Denied(denial.map_message(line)),
     }
 }
 

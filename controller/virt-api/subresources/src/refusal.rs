@@ -1,5 +1,6 @@
 //! Refusals of requests: a `Status`, or a line of text where upstream's clients expect one.
 
+use api::launcher::Denial;
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
@@ -87,6 +88,17 @@ impl Refusal {
             subject.kind, subject.name
         );
         Refusal::new(StatusCode::CONFLICT, "Conflict", message).about(subject)
+    }
+
+    /// The launcher denied the request. The status is that of its reason, the message that of a conflict.
+    pub(crate) fn denied(subject: Subject<'_>, denial: &Denial) -> Refusal {
+        let (status, reason) = match denial.reason().facts().status {
+            404 => (StatusCode::NOT_FOUND, "NotFound"),
+            429 => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests"),
+            501 => (StatusCode::NOT_IMPLEMENTED, "NotImplemented"),
+            _ => (StatusCode::CONFLICT, "Conflict"),
+        };
+        Refusal { status, reason, ..Refusal::conflict(subject, denial.message()) }
     }
 
     /// 429: the client has reached a limit.

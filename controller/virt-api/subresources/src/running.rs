@@ -24,7 +24,7 @@ pub(crate) async fn request(
     match answer {
         // A request for the present state counts as success.
         Answer::Queued | Answer::Ignored { .. } => Ok(Response::new(Bytes::new())),
-        Answer::Denied { reason } => Err(Refusal::conflict(subject(vmi), &reason)),
+        Answer::Denied(denial) => Err(Refusal::denied(subject(vmi), &denial)),
     }
 }
 
@@ -161,7 +161,7 @@ fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::UnixListener;
 
@@ -200,8 +200,13 @@ mod tests {
         assert_eq!(farewell(Action::UsbRedir, None), Farewell::Frame);
     }
 
-    /// A launcher that gives the same response to all requests.
+    /// A launcher that refuses all requests with this status.
     fn answers(status: &'static str) -> (Client, tempfile::TempDir) {
+        responds(status, json!({"error": "taken"}))
+    }
+
+    /// A launcher that gives the same response to all requests.
+    fn responds(status: &'static str, body: Value) -> (Client, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("launcher");
         let listener = UnixListener::bind(&path).unwrap();
@@ -211,7 +216,7 @@ mod tests {
                 while !head.ends_with(b"\r\n\r\n") {
                     head.push(stream.read_u8().await.unwrap());
                 }
-                let body = json!({"error": "taken"}).to_string();
+                let body = body.to_string();
                 let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
@@ -237,6 +242,31 @@ mod tests {
             let retry = answer.headers().get(header::RETRY_AFTER);
             assert_eq!((answer.status().as_u16(), retry.is_some()), (429, true), "{body}");
             assert!(body.contains("taken"), "{body}");
+        }
+    }
+
+    /// The status follows from the code of the launcher; one without a known code is a conflict. The message does
+    /// not change.
+    #[tokio::test]
+    async fn a_request_that_the_launcher_denies_has_the_status_of_its_reason() {
+        let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();
+        for (code, status, reason) in [
+            (Value::Null, 409, "Conflict"),
+            (json!("Stopping"), 409, "Conflict"),
+            (json!("NotInvented"), 409, "Conflict"),
+            (json!("TooManyRequests"), 429, "TooManyRequests"),
+        ] {
+            let mut body = json!({"answer": "denied", "reason": "no"});
+            if !code.is_null() {
+                body["code"] = code.clone();
+            }
+            let (launcher, _folder) = responds("200 OK", body);
+            let answer = request(&launcher, &vmi, Request::Pause).await.unwrap_err().answer();
+            let body: Value = serde_json::from_slice(answer.body()).unwrap();
+            assert_eq!((answer.status().as_u16(), body["reason"].as_str()), (status, Some(reason)), "{code}");
+            assert_eq!(answer.headers().contains_key(header::RETRY_AFTER), status == 429);
+            let message = "Operation cannot be fulfilled on virtualmachineinstance.kubevirt.io \"web\": no";
+            assert_eq!(body["message"], message);
         }
     }
 

@@ -550,7 +550,7 @@ impl<C: Cluster> Keeper<C> {
             Answer::Queued => measures::synced(),
             Answer::Ignored { reason } => tracing::info!("{}: {reason}", self.name()),
             // The refusal is about the state of the launcher, not about the VMI.
-            Answer::Denied { reason } => return Err(Error::failed(reason)),
+            Answer::Denied(denial) => return Err(Error::failed(denial.to_string())),
         }
         let mut events: Vec<Event> =
             ready.notes.into_iter().map(|(reason, message)| Event::warning(reason, message)).collect();

@@ -29,11 +29,13 @@
 //! Each error is a status of 4xx or 5xx and a [`Refusal`]. Of `PUT /v1/vm` only a 422 with faults is final:
 //! the VMI cannot run as it is. Other errors may pass: 507 without space, 503 of a launcher that ends, 500.
 
+mod denial;
 mod domain;
 mod ending;
 mod guest;
 mod stats;
 
+pub use denial::{Denial, DenialFacts, DenialReason};
 pub use domain::{Domain, MonitorCommand};
 pub use ending::Ending;
 pub use guest::{
@@ -132,9 +134,9 @@ pub struct StatePlace {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// Hardware virtualization (KVM).
+    /// Hardware virtualization by KVM.
     Kvm,
-    /// Software emulation (TCG).
+    /// Software emulation by QEMU (TCG).
     #[default]
     Emulation,
 }
@@ -189,7 +191,7 @@ pub enum Link {
     },
     /// A virtual function of a network card of this host, passed through to the guest.
     Device {
-        /// PCI address: `0000:65:00.2`.
+        /// PCI address of the device, such as `0000:65:00.2`.
         address: String,
         /// MAC address of the guest, if one is set.
         #[serde(default)]
@@ -253,10 +255,10 @@ pub struct Kernel {
 pub enum Answer {
     /// Accepted; the state shows when it is done.
     Queued,
-    /// There is nothing to do, for this reason.
+    /// Without effect, for this reason.
     Ignored { reason: String },
-    /// Refused, for this reason.
-    Denied { reason: String },
+    /// Refused.
+    Denied(Denial),
 }
 
 /// A request about the VMI.
@@ -279,9 +281,7 @@ pub enum Request {
     Reboot,
     /// Press the reset button.
     Reset,
-    /// Stop the vCPUs.
     Pause,
-    /// Resume the vCPUs.
     Unpause,
     /// Stop the vCPUs, because the disk of the node is nearly full and the VMI's disks on it grow. State and
     /// condition have a reason of their own ([`PAUSED_BY_DISK_PRESSURE`]). A VMI that is paused already stays
@@ -419,7 +419,6 @@ pub enum Life {
     Empty,
     /// Disks and seeds are being prepared.
     Preparing,
-    /// The vCPUs run.
     Running,
     /// The vCPUs are stopped, and can be resumed.
     Paused,
@@ -454,7 +453,6 @@ pub struct Info {
     pub version: String,
     /// Process ID of the launcher.
     pub pid: u32,
-    /// Version of libvirt.
     pub libvirt: String,
     /// URI of the libvirt connection.
     pub uri: String,
@@ -465,7 +463,7 @@ pub struct Info {
 /// Refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Human-readable message.
+    /// Text of the error, for users.
     pub error: String,
     /// Faults of the VMI, where they are the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
