@@ -27,9 +27,19 @@ struct Inner {
     agent: BTreeMap<String, String>,
     commands: Vec<String>,
     deaf: bool,
+    /// Events that are not sent yet, while they are held.
+    held: Option<Vec<(String, Event)>>,
     /// Verbs that hang, and the number of their calls.
     hanging: BTreeSet<String>,
     hung: BTreeMap<String, usize>,
+}
+
+impl Inner {
+    fn tell(&self, name: &str, event: &Event) {
+        for (_, tell) in self.listeners.iter().filter(|(of, _)| of == name) {
+            tell(event.clone());
+        }
+    }
 }
 
 impl Fake {
@@ -79,6 +89,19 @@ impl Fake {
         self.lock().agent.insert(command.to_owned(), answer.to_owned());
     }
 
+    /// Holds events back: libvirt reports them later than the results of the calls that cause them.
+    pub fn hold_events(&self) {
+        self.lock().held = Some(Vec::new());
+    }
+
+    /// Sends the events that were held back, in their order.
+    pub fn send_events(&self) {
+        let mut inner = self.lock();
+        for (name, event) in inner.held.take().unwrap_or_default() {
+            inner.tell(&name, &event);
+        }
+    }
+
     /// Changes the domain's condition and sends the event.
     pub fn happen(&self, name: &str, event: &Event) {
         let mut inner = self.lock();
@@ -92,8 +115,9 @@ impl Fake {
         if let Some(condition) = condition {
             inner.domains.insert(name.to_owned(), condition);
         }
-        for (_, tell) in inner.listeners.iter().filter(|(of, _)| of == name) {
-            tell(event.clone());
+        match &mut inner.held {
+            Some(held) => held.push((name.to_owned(), event.clone())),
+            None => inner.tell(name, event),
         }
     }
 

@@ -23,17 +23,22 @@ const UNKNOWN: &str =
 #[derive(Debug, Default)]
 pub(super) struct DiskPressure {
     message: Option<String>,
+    /// True from the admission of the request until the hypervisor reports the pause: a resumption that is
+    /// reported in between belongs to an earlier request.
+    is_coming: bool,
 }
 
 impl DiskPressure {
     /// The pause that the last state of an earlier launcher tells of.
     pub(super) fn of_last(state: &State) -> DiskPressure {
         let message = match (state.reason.as_deref(), state.doing.as_deref()) {
-            (Some(PAUSED_BY_DISK_PRESSURE), _) => state.message.clone(),
+            (Some(PAUSED_BY_DISK_PRESSURE), _) => {
+                Some(state.message.clone().unwrap_or_else(|| UNKNOWN.to_owned()))
+            }
             (_, Some(DISK_PRESSURE)) => Some(UNKNOWN.to_owned()),
             _ => None,
         };
-        DiskPressure { message }
+        DiskPressure { message, is_coming: false }
     }
 
     /// Queues a request, or refuses it with a reason.
@@ -42,13 +47,24 @@ impl DiskPressure {
             Request::ResumeAfterDiskPressure if self.message.is_none() => {
                 Answer::Ignored { reason: "the VM is not paused for disk pressure".into() }
             }
-            // The pause is the user's from now on, and lasts until the user ends it.
-            Request::Pause if self.message.take().is_some() => Answer::Queued,
+            // The pause is the user's from now on, and lasts until the user ends it. A VM that is being resumed
+            // is paused once more.
+            Request::Pause => match queue.admit(request) {
+                Answer::Ignored { .. } if self.is_there() => {
+                    self.end();
+                    Answer::Queued
+                }
+                Answer::Queued => {
+                    self.end();
+                    Answer::Queued
+                }
+                answer => answer,
+            },
             Request::PauseForDiskPressure { message } => {
                 let message = message.clone();
                 let answer = queue.admit(request);
                 if answer == Answer::Queued {
-                    self.message = Some(message);
+                    (self.message, self.is_coming) = (Some(message), true);
                 }
                 answer
             }
@@ -61,13 +77,28 @@ impl DiskPressure {
         self.message.is_some()
     }
 
-    /// Forgets the pause: the VM runs, or could not be paused.
+    /// Forgets the pause: the VM starts, or could not be paused.
     pub(super) fn end(&mut self) {
-        self.message = None;
+        *self = DiskPressure::default();
+    }
+
+    /// Forgets a pause that does not come: its request failed, or was dropped.
+    pub(super) fn failed(&mut self) {
+        if self.is_coming {
+            self.end();
+        }
+    }
+
+    /// Forgets a pause that is in effect: the VM runs.
+    pub(super) fn resumed(&mut self) {
+        if !self.is_coming {
+            self.end();
+        }
     }
 
     /// State of a VM that is paused for disk pressure. Another cause of the pause takes its place.
     pub(super) fn standing(&mut self, pause: Pause) -> Option<Standing> {
+        self.is_coming = false;
         if pause != Pause::Asked {
             self.end();
         }

@@ -123,3 +123,48 @@ fn a_disk_that_fails_meanwhile_is_told() {
         is_not_resumed(&scene).await;
     });
 }
+
+/// How often the hypervisor was asked for this.
+fn count(scene: &Scene, verb: &str) -> usize {
+    scene.said().lines().filter(|line| line.starts_with(&format!("{verb} "))).count()
+}
+
+async fn hangs(scene: &Scene, verb: &str) {
+    while scene.fake.hung(verb) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_pause_of_a_user_during_a_resumption_follows_it() {
+    play(async {
+        let scene = paused().await;
+        scene.fake.hang("resume");
+        assert_eq!(scene.ask(Request::ResumeAfterDiskPressure).await, Answer::Queued);
+        hangs(&scene, "resume").await;
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        scene.fake.release("resume");
+        scene.until(|state| state.doing.is_none()).await;
+        assert_eq!(count(&scene, "pause"), 2, "{}", scene.said());
+        scene.until(is_of_user).await;
+        is_not_resumed(&scene).await;
+    });
+}
+
+#[test]
+fn a_pause_behind_a_resumption_of_a_user_is_for_disk_pressure() {
+    play(async {
+        let scene = paused().await;
+        scene.fake.hang("resume");
+        assert_eq!(scene.ask(Request::Unpause).await, Answer::Queued);
+        hangs(&scene, "resume").await;
+        assert_eq!(scene.ask(full()).await, Answer::Queued);
+        scene.fake.release("resume");
+        scene.until(|state| state.doing.is_none()).await;
+        assert_eq!(count(&scene, "pause"), 2, "{}", scene.said());
+        let state = scene.until(|state| state.life == Life::Paused).await;
+        assert_eq!(state.reason.as_deref(), Some(PAUSED_BY_DISK_PRESSURE));
+        assert_eq!(scene.ask(Request::ResumeAfterDiskPressure).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Running).await;
+    });
+}

@@ -31,7 +31,7 @@ use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
-use api::launcher::{Answer, Denial, DenialReason, Life, Request, START_FAILED, State, Sync};
+use api::launcher::{Answer, Life, Request, START_FAILED, State, Sync};
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -82,6 +82,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         before: Before::default(),
         disk_error: None,
         disk_pressure: DiskPressure::default(),
+        heard: pause::Heard::default(),
         grace: None,
         tick: None,
         ending: false,
@@ -109,6 +110,8 @@ struct Driver {
     before: Before,
     disk_error: Option<DiskError>,
     disk_pressure: DiskPressure,
+    /// Events since the begin of the work.
+    heard: pause::Heard,
     /// Grace period of the guest, after it was asked to shut down.
     grace: Option<Grace>,
     tick: Option<Instant>,
@@ -172,18 +175,19 @@ impl Driver {
     }
 
     fn sync(&mut self, sync: Sync) -> std::result::Result<Answer, SyncError> {
+        let denied = |reason: String| Ok(Answer::Denied { reason });
         if let Some(known) = &self.known
             && sync.generation < known.sync.generation
         {
             let (old, new) = (sync.generation, known.sync.generation);
-            return Ok(Answer::Denied(Denial::new(DenialReason::OlderGeneration, &[&old, &new])));
+            return denied(format!("generation {old} is older than {new}, which this launcher has already"));
         }
         let machine = judge(&sync.vmi).map_err(SyncError::of_faults)?;
         let name = machine.domain_name();
         if let Some(known) = &self.known
             && known.name != name
         {
-            return Ok(Answer::Denied(Denial::new(DenialReason::OtherVm, &[&known.name, &name])));
+            return denied(format!("this launcher runs {}, not {name}", known.name));
         }
         keep::sync(&self.parts.root, &sync)?;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
@@ -220,19 +224,6 @@ impl Driver {
         Ok(())
     }
 
-    fn request(&mut self, request: Request) -> Answer {
-        if let Some(Err(denial)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
-            return Answer::Denied(denial);
-        }
-        let was_under_pressure = self.disk_pressure.is_there();
-        let answer = self.disk_pressure.admit(&mut self.queue, request);
-        // A user has made the pause theirs.
-        if was_under_pressure && !self.disk_pressure.is_there() && self.queue.mode() == Mode::Paused {
-            self.saw_paused(Pause::Asked);
-        }
-        answer
-    }
-
     // ---- Work ----
 
     /// Starts the next request, and publishes the work in progress.
@@ -249,7 +240,10 @@ impl Driver {
                 }
                 Some(Next::Do(request)) => self.begin(request),
                 Some(Next::Drop(request, reason)) => {
-                    tracing::info!("{} is dropped: {reason}", word(&request))
+                    tracing::info!("{} is dropped: {reason}", word(&request));
+                    if matches!(request, Request::PauseForDiskPressure { .. }) {
+                        self.disk_pressure.failed();
+                    }
                 }
                 None => break,
             }
@@ -303,6 +297,7 @@ impl Driver {
                 self.before.grace_over = Some(0);
             }
         }
+        self.heard = pause::Heard::default();
         let hypervisor = self.parts.hypervisor.clone();
         let doing = word(&request);
         self.work = Some(Work::begin(doing, move || effort::request(&*hypervisor, known, paused, request)));
@@ -358,6 +353,9 @@ impl Driver {
     fn done(&mut self, request: &Request, result: crate::hypervisor::Result<()>) {
         self.queue.done();
         self.passing &= result.is_ok();
+        if let (Request::PauseForDiskPressure { .. }, Err(_)) = (request, &result) {
+            self.disk_pressure.failed();
+        }
         match (request, result) {
             (Request::Shutdown { .. }, Ok(())) if self.queue.mode() != Mode::Ended => {
                 self.mode(Mode::Stopping);
@@ -371,6 +369,8 @@ impl Driver {
             }
             // The event of the VM's end will follow; waiting requests must not be judged as if it ran.
             (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
+            (Request::Pause | Request::PauseForDiskPressure { .. }, Ok(())) => self.is_paused(),
+            (Request::Unpause | Request::ResumeAfterDiskPressure, Ok(())) => self.is_resumed(),
             (Request::Link { interface, up }, Ok(())) => {
                 self.publisher.change(|state| {
                     state.links.insert(interface.clone(), *up);
@@ -381,10 +381,8 @@ impl Driver {
             (_, Err(e)) if e.kind() == crate::hypervisor::ErrorKind::NotNow => tracing::info!("{e}"),
             (request, Err(e)) => {
                 tracing::warn!("{e}");
-                match request {
-                    Request::Shutdown { .. } => self.grace = self.grace.and_then(Grace::failed),
-                    Request::PauseForDiskPressure { .. } => self.disk_pressure.end(),
-                    _ => {}
+                if let Request::Shutdown { .. } = request {
+                    self.grace = self.grace.and_then(Grace::failed);
                 }
                 self.publisher.change(|state| state.message = Some(e.to_string()));
             }
@@ -496,38 +494,6 @@ impl Driver {
         }
     }
 
-    fn saw_running(&mut self) {
-        self.disk_pressure.end();
-        // The guest runs on while it shuts down.
-        if self.queue.mode() == Mode::Stopping {
-            return;
-        }
-        (self.disk_error, self.tick) = (None, None);
-        // A full disk paused the guest during its shutdown.
-        if self.grace.is_some() {
-            self.mode(Mode::Stopping);
-            self.tick = Some(Instant::now() + TICK);
-            return self
-                .publisher
-                .change(|state| (state.life, state.reason, state.message) = (Life::Stopping, None, None));
-        }
-        self.mode(Mode::Running);
-        self.publisher
-            .change(|state| (state.life, state.reason, state.message) = (Life::Running, None, None));
-    }
-
-    fn saw_paused(&mut self, pause: Pause) {
-        if self.queue.mode() == Mode::Stopping && pause != Pause::IoError {
-            return;
-        }
-        if pause == Pause::IoError && self.disk_error.as_ref().is_some_and(|error| error.no_space) {
-            self.tick = Some(Instant::now() + TICK);
-        }
-        self.mode(Mode::Paused);
-        let standing = self.disk_pressure.standing(pause);
-        self.stands(&standing.unwrap_or_else(|| life::paused(pause, self.disk_error.as_ref())));
-    }
-
     fn ended(&mut self, end: End) {
         if matches!(end, End::Crashed | End::Failed | End::Unknown)
             && let Some(known) = &self.known
@@ -595,5 +561,7 @@ impl Driver {
     }
 }
 
+#[path = "driver_pause.rs"]
+mod pause;
 #[path = "driver_room.rs"]
 mod room;

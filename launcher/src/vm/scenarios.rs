@@ -13,6 +13,8 @@ use std::time::Duration;
 
 #[path = "disk_pressure_scenarios.rs"]
 mod disk_pressure;
+#[path = "late_event_scenarios.rs"]
+mod late_events;
 
 const NAME: &str = "default_vm";
 

@@ -1,0 +1,87 @@
+//! Pauses and resumptions: of a user, for disk pressure, by the hypervisor.
+//!
+//! ```text
+//!  request done ──► mode, for the requests that wait      event ──► mode, and the published state
+//! ```
+//!
+//! The hypervisor reports an event later or earlier than the result of the request that caused it. A waiting
+//! request must be judged by what was done before it: a guest that was just paused has to be resumed for its
+//! shutdown.
+
+use super::{Driver, TICK};
+use crate::hypervisor::Pause;
+use crate::vm::changeable;
+use crate::vm::life;
+use crate::vm::queue::Mode;
+use api::launcher::{Answer, Life, Request};
+use tokio::time::Instant;
+
+/// Events since the begin of the work, as far as they tell its effect.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    pub(super) paused: bool,
+    pub(super) resumed: bool,
+}
+
+impl Driver {
+    pub(super) fn request(&mut self, request: Request) -> Answer {
+        if let Some(Err(reason)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
+            return Answer::Denied { reason };
+        }
+        let was_under_pressure = self.disk_pressure.is_there();
+        let answer = self.disk_pressure.admit(&mut self.queue, request);
+        // A user has made the pause theirs.
+        if was_under_pressure && !self.disk_pressure.is_there() && self.queue.mode() == Mode::Paused {
+            self.saw_paused(Pause::Asked);
+        }
+        answer
+    }
+
+    /// A pause was carried out. An event that came already is newer than this result.
+    pub(super) fn is_paused(&mut self) {
+        if self.queue.mode() == Mode::Running && !self.heard.paused {
+            self.mode(Mode::Paused);
+        }
+    }
+
+    /// A resumption was carried out.
+    pub(super) fn is_resumed(&mut self) {
+        if self.queue.mode() == Mode::Paused && !self.heard.resumed {
+            self.mode(Mode::Running);
+        }
+    }
+
+    pub(super) fn saw_running(&mut self) {
+        self.heard.resumed = true;
+        self.disk_pressure.resumed();
+        // The guest runs on while it shuts down.
+        if self.queue.mode() == Mode::Stopping {
+            return;
+        }
+        (self.disk_error, self.tick) = (None, None);
+        // A full disk paused the guest during its shutdown.
+        if self.grace.is_some() {
+            self.mode(Mode::Stopping);
+            self.tick = Some(Instant::now() + TICK);
+            return self
+                .publisher
+                .change(|state| (state.life, state.reason, state.message) = (Life::Stopping, None, None));
+        }
+        self.mode(Mode::Running);
+        self.publisher
+            .change(|state| (state.life, state.reason, state.message) = (Life::Running, None, None));
+    }
+
+    pub(super) fn saw_paused(&mut self, pause: Pause) {
+        if self.queue.mode() == Mode::Stopping && pause != Pause::IoError {
+            return;
+        }
+        if pause == Pause::IoError && self.disk_error.as_ref().is_some_and(|error| error.no_space) {
+            self.tick = Some(Instant::now() + TICK);
+        }
+        self.heard.paused = true;
+        self.mode(Mode::Paused);
+        let standing = self.disk_pressure.standing(pause);
+        self.stands(&standing.unwrap_or_else(|| life::paused(pause, self.disk_error.as_ref())));
+    }
+}
