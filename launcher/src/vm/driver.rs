@@ -31,7 +31,7 @@ use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
-use api::launcher::{Answer, Life, Request, START_FAILED, State, Sync};
+use api::launcher::{Answer, Denial, DenialReason, Life, Request, START_FAILED, State, Sync};
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -175,19 +175,18 @@ impl Driver {
     }
 
     fn sync(&mut self, sync: Sync) -> std::result::Result<Answer, SyncError> {
-        let denied = |reason: String| Ok(Answer::Denied { reason });
         if let Some(known) = &self.known
             && sync.generation < known.sync.generation
         {
             let (old, new) = (sync.generation, known.sync.generation);
-            return denied(format!("generation {old} is older than {new}, which this launcher has already"));
+            return Ok(Answer::Denied(Denial::new(DenialReason::OlderGeneration, &[&old, &new])));
         }
         let machine = judge(&sync.vmi).map_err(SyncError::of_faults)?;
         let name = machine.domain_name();
         if let Some(known) = &self.known
             && known.name != name
         {
-            return denied(format!("this launcher runs {}, not {name}", known.name));
+            return Ok(Answer::Denied(Denial::new(DenialReason::OtherVm, &[&known.name, &name])));
         }
         keep::sync(&self.parts.root, &sync)?;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);

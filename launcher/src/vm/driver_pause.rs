@@ -25,8 +25,8 @@ pub(super) struct Heard {
 
 impl Driver {
     pub(super) fn request(&mut self, request: Request) -> Answer {
-        if let Some(Err(reason)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
-            return Answer::Denied { reason };
+        if let Some(Err(denial)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
+            return Answer::Denied(denial);
         }
         let was_under_pressure = self.disk_pressure.is_there();
         let answer = self.disk_pressure.admit(&mut self.queue, request);
