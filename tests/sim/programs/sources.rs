@@ -48,11 +48,7 @@ fn a_cluster_judges_by_its_own_settings_alone() {
     assert!(that(|text| text.contains("of_laptop(")).is_empty(), "that is for a person's own computer");
     let handed = that(|text| text.contains("Machine::check_again("));
     // These write the status of VMIs that run already, and tell their guests of a router.
-    let of_running = [
-        "virt-handler/src/vmi/keeper.rs",
-        "virt-handler/src/vmi/keeper_router.rs",
-        "virt-handler/src/vmi/status.rs",
-    ];
+    let of_running = ["virt-handler/src/vmi/keeper/facts.rs", "virt-handler/src/vmi/status.rs"];
     assert_eq!(handed, of_running.map(str::to_owned).into());
     let judged = that(|text| text.contains("Machine::check("));
     let judges = [

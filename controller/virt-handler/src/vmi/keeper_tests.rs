@@ -1,5 +1,6 @@
 use super::*;
-use api::launcher::Request;
+use crate::vmi::decide::Event;
+use api::launcher::{Request, State};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -11,7 +12,9 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::net::UnixListener;
+use tokio::time::timeout;
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
@@ -144,11 +147,14 @@ struct Server {
     object: watch::Sender<Value>,
     events: Arc<Mutex<Vec<String>>>,
     writes: Arc<Mutex<usize>>,
+    /// Number of writes that came too late.
+    conflicts: Arc<Mutex<usize>>,
 }
 
 impl Server {
     fn new(object: Value) -> Server {
-        Server { object: watch::channel(object).0, events: Arc::default(), writes: Arc::default() }
+        let object = watch::channel(object).0;
+        Server { object, events: Arc::default(), writes: Arc::default(), conflicts: Arc::default() }
     }
 
     fn status(&self, field: &str) -> Value {
@@ -165,7 +171,10 @@ impl Server {
 impl Cluster for Server {
     async fn change(&self, vmi: &api::meta::ObjectMeta, change: &Value) -> Result<Option<Value>> {
         let (object, version) = (self.object.borrow().clone(), vmi.resource_version.as_deref());
-        let Some(mut object) = patched(object, change, version) else { return Ok(None) };
+        let Some(mut object) = patched(object, change, version) else {
+            *self.conflicts.lock().unwrap() += 1;
+            return Ok(None);
+        };
         let version: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         object["metadata"]["resourceVersion"] = json!((version + 1).to_string());
         *self.writes.lock().unwrap() += 1;
@@ -178,7 +187,7 @@ impl Cluster for Server {
     }
 }
 
-fn vmi() -> Value {
+pub(super) fn vmi() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
         "metadata": {"name": "a", "namespace": "test", "uid": "u", "resourceVersion": "1", "generation": 1},
@@ -195,7 +204,7 @@ fn vmi() -> Value {
     })
 }
 
-fn pod() -> Arc<Pod> {
+pub(super) fn pod() -> Arc<Pod> {
     Arc::new(Pod::read(&json!({
         "metadata": {"name": "virt-launcher-a", "uid": "pod-uid"},
         "spec": {
@@ -471,6 +480,37 @@ async fn without_settings_nothing_is_begun_and_it_is_said_why() {
     assert_eq!(scene.server.status("phase"), "Scheduled", "it may come");
     scene.wanted.send_modify(|wanted| wanted.permitted = permitted);
     scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
+}
+
+/// The watch is behind: a second write would come too late as well.
+#[tokio::test]
+async fn a_write_that_came_too_late_is_tried_again_after_a_pause_only() {
+    let place = tempfile::tempdir().unwrap();
+    let server = Server::new(vmi());
+    let object = Arc::new(vmi());
+    server.object.send_modify(|object| object["metadata"]["resourceVersion"] = json!("2"));
+    let node = Node {
+        cluster: server.clone(),
+        pods: Pods::played(place.path()),
+        findings: place.path().join("none"),
+        launchers: Launchers::default(),
+    };
+    // The keeper has to report that this pod is not a launcher pod.
+    let pod = Arc::new(Pod::read(&json!({"metadata": {"uid": "pod-uid"}})).unwrap());
+    let input = KeeperInput { object, pod: None, permitted: Permitted::NotKnown };
+    let facts = Facts::new(&node.pods, input, pod).unwrap();
+    let mut keeper = Keeper { facts, state: LiveState::default(), effects: Effects::new(Arc::new(node)) };
+    keeper.handle(KeeperEvent::Changed).await;
+    assert_eq!((*server.conflicts.lock().unwrap(), *server.writes.lock().unwrap()), (1, 0));
+    assert!(keeper.effects.retry.at.is_some());
+    keeper.facts.take(KeeperInput {
+        object: Arc::new(server.object.borrow().clone()),
+        pod: None,
+        permitted: Permitted::NotKnown,
+    });
+    keeper.handle(KeeperEvent::Changed).await;
+    assert_eq!((*server.conflicts.lock().unwrap(), *server.writes.lock().unwrap()), (1, 1));
+    assert!(server.status("conditions").to_string().contains("is not a launcher pod"));
 }
 
 #[path = "ending_tests.rs"]

@@ -63,12 +63,14 @@ impl<C: Cluster> Keepers<C> {
             self.running.remove(&attempt);
             return;
         }
+        for keeper in &former {
+            keeper.task.abort();
+        }
         let node = self.node.clone();
         let (sender, receiver) = watch::channel(input);
         let task = tokio::spawn(async move {
             // Two keepers of one VMI would write its status in turn.
             for keeper in former {
-                keeper.task.abort();
                 drop(keeper.task.await);
             }
             keeper::keep(node, receiver).await;

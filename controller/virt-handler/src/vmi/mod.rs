@@ -1,15 +1,17 @@
-//! VMIs of this node: one keeper each, from the hand-over to the end.
+//! VMIs of this node: one keeper for each attempt at a VMI, from the hand-over to the end.
 //!
 //! ```text
 //!   watch: VMIs, pods of this node; the settings of the cluster
-//!        │ one KeeperInput per VMI
-//!        ▼
-//!   keeper ── DecisionInput ──► decide (pure) ──► Actions ──► apply: status (guarded merge patch), events
-//!     ▲ │                                  └────► begin: volumes, devices, network, capability ─► launcher: sync; shutdown
-//!     │ └─ launcher_client ──watch──┐
-//!     └──────── State ◄─────────────┘
+//!     │ one KeeperInput per VMI
+//!     ▼
+//!   keepers: a keeper by UID of the VMI and UID of its launcher pod
+//!     │
+//!     ▼
+//!   keeper ── event ─► step, decide (pure) ─► actions ─► effects ─┬─► apply: status (guarded merge patch), events
+//!     ▲                                                           ├─► volumes, devices, networks, capability
+//!     └── states of the launcher, results of actions ◄────────────┴─► launcher_client: sync, requests, guest agent
 //!
-//!   Scheduled ─► (begin) ─► Running ─► Succeeded | Failed
+//!   Scheduled ─► (hand-over) ─► Running ─► Succeeded | Failed
 //! ```
 //!
 //! **Guarantees.** A VMI is started once: the launcher itself refuses a second start and an older generation.

@@ -7,16 +7,16 @@ use tokio::time::Instant;
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 
 /// Time of the next retry; each pause is longer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Retry {
     pub(super) at: Option<Instant>,
     pause: Option<Duration>,
 }
 
 impl Retry {
-    pub(super) fn later(&mut self) {
+    pub(super) fn later(&mut self, now: Instant) {
         let pause = self.pause.map_or(AGAIN.0, |pause| (pause * 2).min(AGAIN.1));
-        (self.at, self.pause) = (Some(Instant::now() + pause), Some(pause));
+        (self.at, self.pause) = (Some(now + pause), Some(pause));
     }
 
     pub(super) fn forget(&mut self) {
@@ -33,7 +33,7 @@ mod tests {
         let mut retry = Retry::default();
         let pauses = |retry: &mut Retry| {
             let before = Instant::now();
-            retry.later();
+            retry.later(before);
             let pause = retry.pause.unwrap();
             assert!(retry.at.unwrap() >= before + pause);
             pause.as_millis()

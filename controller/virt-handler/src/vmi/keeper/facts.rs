@@ -1,0 +1,135 @@
+//! Facts of the cluster about one attempt at a VMI: the VMI, its pod, the settings. Pure.
+
+use super::KeeperInput;
+use super::state::Links;
+use crate::error::Result;
+use crate::network;
+use crate::pod::{Layout, Pod, PodFolder, Pods};
+use crate::vmi::apply;
+use crate::vmi::decide::HandOverFailure;
+use crate::vmi::permitted::Permitted;
+use api::launcher;
+use api::machine::Machine;
+use api::vmi::{InterfaceStatus, Phase, VirtualMachineInstance};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Facts about one attempt at a VMI.
+#[derive(Debug)]
+pub(super) struct Facts {
+    /// Object that `vmi` was read from.
+    pub(super) object: Arc<Value>,
+    pub(super) vmi: VirtualMachineInstance,
+    pub(super) permitted: Permitted,
+    /// Newest object of the pod: container IDs are known later than the pod.
+    pub(super) pod: Arc<Pod>,
+    /// Folder of the pod, or the reason why the pod has none that can be used.
+    pub(super) place: Result<Arc<PodFolder>, HandOverFailure>,
+}
+
+impl Facts {
+    /// Facts from the first input; an error if the VMI cannot be read.
+    pub(super) fn new(pods: &Pods, input: KeeperInput, pod: Arc<Pod>) -> Result<Facts> {
+        let vmi = apply::read((*input.object).clone())?;
+        let place = match Layout::of(&pod) {
+            Ok(layout) => Ok(Arc::new(PodFolder::new(pods, layout))),
+            Err(e) => Err(HandOverFailure { message: e.chain(), hopeless: false }),
+        };
+        Ok(Facts { object: input.object, vmi, permitted: input.permitted, pod, place })
+    }
+
+    /// Takes a newer input. Returns true if the settings changed.
+    pub(super) fn take(&mut self, input: KeeperInput) -> bool {
+        if is_newer(&input.object, &self.object) {
+            match apply::read((*input.object).clone()) {
+                Ok(vmi) => (self.object, self.vmi) = (input.object, vmi),
+                Err(e) => tracing::error!("{}", e.chain()),
+            }
+        }
+        // A launcher may run longer than the object of its pod. Another pod is another attempt.
+        if let Some(pod) = input.pod
+            && pod.metadata.uid == self.pod.metadata.uid
+        {
+            self.pod = pod;
+        }
+        let is_other = self.permitted != input.permitted;
+        self.permitted = input.permitted;
+        is_other
+    }
+
+    /// Namespace and name of the VMI.
+    pub(super) fn name(&self) -> String {
+        let meta = &self.vmi.metadata;
+        let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        format!("{}/{}", said(&meta.namespace), said(&meta.name))
+    }
+
+    /// True if the VMI has ended.
+    pub(super) fn is_final(&self) -> bool {
+        is_final(&self.object)
+    }
+
+    /// True if the VMI runs, according to its status.
+    pub(super) fn is_running(&self) -> bool {
+        self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
+    }
+
+    /// True if the guest runs on emulated processors.
+    pub(super) fn is_emulated(&self) -> bool {
+        self.place.as_ref().is_ok_and(|place| !place.layout().kvm)
+    }
+
+    /// Checked description of a VMI that was handed over. Faults are reported at the hand-over.
+    pub(super) fn machine(&self) -> Option<Machine> {
+        Machine::check_again(&self.vmi).ok()
+    }
+
+    /// Interfaces of the spec, as this node made them and as the launcher reports them.
+    pub(super) fn interfaces(
+        &self,
+        links: &Links,
+        launcher: Option<&launcher::State>,
+    ) -> Vec<InterfaceStatus> {
+        if self.vmi.spec.domain.devices.interfaces.is_empty() {
+            return Vec::new();
+        }
+        let ips: Vec<String> = self.pod.status.pod_ips.iter().map(|ip| ip.ip.clone()).collect();
+        let mut all =
+            self.machine().map(|machine| network::status(&machine, links, &ips)).unwrap_or_default();
+        // The launcher's report counts, not the wanted state.
+        if let Some(launcher) = launcher {
+            for one in &mut all {
+                if let Some(up) = one.name.as_ref().and_then(|name| launcher.links.get(name)) {
+                    one.link_state = Some(if *up { "up" } else { "down" }.into());
+                }
+            }
+        }
+        all
+    }
+
+    /// MAC addresses of the interfaces of the spec.
+    pub(super) fn macs(&self, links: &Links, launcher: Option<&launcher::State>) -> BTreeSet<String> {
+        let known = self.vmi.status.iter().flat_map(|status| &status.interfaces);
+        let known = known.filter(|one| one.name.is_some()).cloned();
+        let all = self.interfaces(links, launcher).into_iter().chain(known);
+        all.filter_map(|one| Some(one.mac?.to_ascii_lowercase())).collect()
+    }
+}
+
+/// True if `this` has a higher version, or if the versions are not numbers.
+fn is_newer(this: &Value, than: &Value) -> bool {
+    let version = |object: &Value| -> Option<u128> {
+        object.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
+    };
+    match (version(this), version(than)) {
+        (Some(this), Some(than)) => this > than,
+        _ => true,
+    }
+}
+
+/// True if the VMI has ended.
+pub(crate) fn is_final(object: &Value) -> bool {
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    phase.is_some_and(|phase| Phase::from(phase).is_final())
+}

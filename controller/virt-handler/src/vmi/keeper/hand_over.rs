@@ -1,0 +1,95 @@
+//! Hand-over of a VMI to its launcher: volumes, devices and networks are prepared, then the launcher is told.
+
+use super::effects::{Effects, LiveEvent, LiveState, PREPARING};
+use super::event::KeeperEvent;
+use super::facts::Facts;
+use super::state::Links;
+use crate::capability;
+use crate::devices;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::measures;
+use crate::network;
+use crate::pod::folder::NOT_SEEN;
+use crate::vmi::apply::Cluster;
+use crate::vmi::decide::{Event, HandOverFailure};
+use crate::volumes::{self, Parts};
+use api::launcher::{Answer, Sync};
+
+impl<C: Cluster> Effects<C> {
+    /// Hands the VMI to its launcher.
+    pub(super) async fn hand_over(&self, state: &LiveState, facts: &Facts) -> LiveEvent {
+        let ready = match self.prepare(state, facts).await {
+            Ok(ready) => ready,
+            Err(e) => return failed(facts, None, &e),
+        };
+        let links = ready.resolved.interfaces.clone();
+        let warnings = ready.notes.into_iter().map(|(reason, message)| Event::warning(reason, message));
+        let mut events: Vec<Event> = warnings.collect();
+        let generation = u64::try_from(facts.vmi.metadata.generation.unwrap_or_default()).unwrap_or_default();
+        let sync = Sync { vmi: (*facts.object).clone(), generation, resolved: ready.resolved };
+        match self.sync(state, facts, &sync).await {
+            Ok(()) => {
+                events.push(Event::normal("Created", "VirtualMachineInstance defined."));
+                KeeperEvent::HandedOver { links, events }
+            }
+            Err(e) => failed(facts, Some(links), &e),
+        }
+    }
+
+    /// Prepares the volumes, devices and networks of the VMI in its pod.
+    async fn prepare(&self, state: &LiveState, facts: &Facts) -> Result<volumes::Ready> {
+        let (Some(connection), Ok(place)) = (state.connection(), &facts.place) else {
+            return Err(not_listening(facts));
+        };
+        let machine = facts.permitted.machine(&facts.vmi)?;
+        let settings = facts.permitted.settings();
+        let (files, hardware) =
+            settings.map(|settings| (settings.files, settings.hardware.clone())).unwrap_or_default();
+        let process = connection.process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
+        let (vmi, place, findings) = (facts.vmi.clone(), place.clone(), self.node.findings.clone());
+        let pod = facts.pod.clone();
+        let prepare = move || -> Result<volumes::Ready> {
+            place.owns(&process)?;
+            let root = process.root()?;
+            let (vmi, place, process, root) = (&vmi, &place, &process, &root);
+            let parts = Parts { vmi, machine: &machine, place, process, root, files };
+            let mut ready = volumes::ready(&parts)?;
+            ready.resolved.hardware = hardware.clone();
+            devices::own(root, &machine)?;
+            limits::raise(&machine, process, &pod, &place.kubelet())?;
+            ready.resolved.interfaces = network::ready(&machine, process)?;
+            let said = pod.metadata.annotations.get(cluster_model::networks::ATTACHED).map(String::as_str);
+            ready.resolved.interfaces.extend(network::devices(&machine, said)?);
+            ready.resolved.network_info = network::info(&machine, said);
+            ready.resolved.vsock = devices::vsock::cid(&machine, vmi)?;
+            // Without the cache the VMI starts some seconds later, but correctly.
+            if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
+                tracing::warn!("{}", e.chain());
+            }
+            Ok(ready)
+        };
+        self.preparing.run("preparing the volumes and the network", PREPARING, prepare).await
+    }
+
+    async fn sync(&self, state: &LiveState, facts: &Facts, sync: &Sync) -> Result<()> {
+        let connection = state.connection().ok_or_else(|| not_listening(facts))?;
+        match connection.client.sync(sync).await? {
+            Answer::Queued => measures::synced(),
+            Answer::Ignored { reason } => tracing::info!("{}: {reason}", facts.name()),
+            // The refusal is about the state of the launcher, not about the VMI.
+            Answer::Denied(denial) => return Err(Error::failed(denial.to_string())),
+        }
+        Ok(())
+    }
+}
+
+fn not_listening(facts: &Facts) -> Error {
+    Error::failed(format!("the launcher of {} does not listen", facts.name()))
+}
+
+fn failed(facts: &Facts, links: Option<Links>, error: &Error) -> LiveEvent {
+    tracing::warn!("{}: {}", facts.name(), error.chain());
+    let failure = HandOverFailure { message: error.chain(), hopeless: error.kind() == ErrorKind::Refused };
+    KeeperEvent::NotHandedOver { links, failure }
+}
