@@ -83,6 +83,24 @@ impl FailingDisk {
         std::mem::forget(mount_device(file, self.path()).expect("a second mount"));
     }
 
+    /// Makes the file system read-only, as ext4 does after an error of its device (`errors=remount-ro`, the
+    /// default of several distributions). What was not written back by then is lost.
+    pub fn give_up(&self) {
+        let path = self.path().to_str().expect("a path in text");
+        assert!(run("mount", &["-o", "remount,errors=remount-ro", path]), "ext4 has this option");
+        // The third word of a mount is the number of its device, the fifth its place.
+        let mounts = fs::read_to_string("/proc/self/mountinfo").expect("the list of mounts");
+        let words = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let number = words
+            .filter(|words| words.get(4) == Some(&path))
+            .find_map(|words| Some(words.get(2)?.to_string()));
+        let device = Path::new("/sys/dev/block").join(number.expect("the mount"));
+        let device = fs::canonicalize(device).expect("a loop device");
+        let trigger =
+            Path::new("/sys/fs/ext4").join(device.file_name().expect("its name")).join("trigger_fs_error");
+        fs::write(&trigger, "a test").unwrap_or_else(|e| panic!("{}: {e}", trigger.display()));
+    }
+
     /// Makes writes succeed again.
     pub fn heal(&self) {
         fs::remove_file(self.balloon()).expect("the balloon");

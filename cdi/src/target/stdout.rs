@@ -24,7 +24,7 @@ struct Pipe {
 }
 
 impl StdoutTarget {
-    /// This process's standard output; refused if it is a terminal.
+    /// Standard output of this process; refused if it is a terminal.
     pub fn new() -> Result<Self> {
         let stdout = io::stdout();
         if stdout.is_terminal() {
@@ -105,10 +105,10 @@ impl Target for StdoutTarget {
 
     fn sync(&self) -> Result<()> {
         match rustix::fs::fdatasync(&self.pipe().file) {
-            // A pipe, a socket: the sent bytes belong to the reader.
-            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::ROFS | rustix::io::Errno::NOTSUP) => {
-                Ok(())
-            }
+            // A pipe, a socket: the sent bytes belong to the reader. EROFS is not among these errors: ext4
+            // returns it for a file whose file system became read-only after an error of the device, when
+            // bytes are lost.
+            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => Ok(()),
             Err(e) => Err(Error::io("cannot sync standard output", e)),
         }
     }
@@ -122,6 +122,7 @@ impl Target for StdoutTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::tests::failing_disk::FailingDisk;
     use std::io::Read;
 
     fn pipe() -> (io::PipeReader, StdoutTarget) {
@@ -160,6 +161,18 @@ mod tests {
         let e = target.write(0, &[1; 100]).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Failed);
         assert!(e.to_string().contains("went away"), "{e}");
+    }
+
+    /// The shell opened the file, and its bytes were in the page cache when the file system gave up.
+    #[test]
+    fn a_file_whose_file_system_became_read_only_is_not_whole() {
+        let Some(disk) = FailingDisk::new() else { return };
+        let path = disk.path().join("disk.img");
+        let target = StdoutTarget::of(File::create(&path).unwrap().into());
+        target.write(0, &[1; 1 << 20]).unwrap();
+        disk.give_up();
+        let e = (Box::new(target) as Box<dyn Target>).finish().unwrap_err();
+        assert_eq!((e.kind(), e.to_string().as_str()), (ErrorKind::Failed, "cannot sync standard output"));
     }
 
     #[test]
