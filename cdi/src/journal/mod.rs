@@ -251,6 +251,12 @@ impl Journal {
     }
 }
 
+/// Removes a journal durably, if there is one. Its marks are not true once other bytes are written, and must
+/// not come back with the power.
+pub(crate) fn forget(folder: &dyn Folder, name: &OsStr) -> std::io::Result<()> {
+    if remove(folder, name)? { folder.sync() } else { Ok(()) }
+}
+
 /// Removes a journal, if there is one. True if there was.
 pub(crate) fn remove(folder: &dyn Folder, name: &OsStr) -> std::io::Result<bool> {
     folder.remove(&scratch_name(name))?;

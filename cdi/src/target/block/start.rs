@@ -70,8 +70,7 @@ pub fn forget(device: &Path, folder: &Path) -> Result<()> {
 }
 
 fn remove(folder: &dyn Folder, name: &OsString) -> Result<()> {
-    let removed = journal::remove(folder, name);
-    removed.map(drop).map_err(|e| {
+    journal::forget(folder, name).map_err(|e| {
         let path = folder.path(name);
         Error::io(format!("cannot remove {}, which is in the way", path.display()), e)
     })
@@ -79,4 +78,24 @@ fn remove(folder: &dyn Folder, name: &OsString) -> Result<()> {
 
 fn name(rdev: u64) -> OsString {
     format!("device-{}-{}.journal", major(rdev), minor(rdev)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::sim::{Rng, SimFolder};
+
+    /// A run without a journal writes other bytes behind it.
+    #[test]
+    fn a_journal_that_was_removed_does_not_come_back_with_the_power() {
+        let name = name(rustix::fs::makedev(7, 0));
+        for luck in 0..16 {
+            let folder = SimFolder::new();
+            folder.create(&name).unwrap();
+            folder.sync().unwrap();
+            remove(&folder, &name).unwrap();
+            let left = folder.after_power_cut(&mut Rng(luck)).names();
+            assert!(left.is_empty(), "luck {luck}: {left:?}");
+        }
+    }
 }

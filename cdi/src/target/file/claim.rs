@@ -112,13 +112,10 @@ impl Claim {
     /// Starts anew, without a journal.
     pub fn start_anew(mut self, options: FileOptions) -> Result<FileTarget> {
         // The old marks must be gone durably before their data is dropped.
-        let removed = journal::remove(&*self.folder, &self.names.journal);
-        let was_there = removed.map_err(|e| {
+        journal::forget(&*self.folder, &self.names.journal).map_err(|e| {
             let journal = self.folder.path(&self.names.journal);
             Error::io(format!("cannot remove {}, which is in the way", journal.display()), e)
         })?;
-        let cleared = if was_there { self.folder.sync() } else { Ok(()) };
-        cleared.map_err(|e| self.failed("cannot sync the folder of", e))?;
         if !self.created {
             self.renew()?;
         }
@@ -213,9 +210,9 @@ pub fn discard(path: &Path) -> Result<()> {
     discard_in(Arc::new(folder), name)
 }
 
-fn discard_in(folder: Arc<dyn Folder>, name: &OsStr) -> Result<()> {
+pub(super) fn discard_in(folder: Arc<dyn Folder>, name: &OsStr) -> Result<()> {
     let claim = Claim::of(folder, name, None, ForeignFile::Replace)?;
-    journal::remove(&*claim.folder, &claim.names.journal)
+    journal::forget(&*claim.folder, &claim.names.journal)
         .map_err(|e| claim.failed("cannot remove the journal of", e))?;
     claim.folder.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;
     Ok(())

@@ -217,6 +217,24 @@ fn a_run_that_was_cut_does_not_begin_again_from_zero() {
     );
 }
 
+/// Bytes that a comparison found to be wrong are discarded, and a mark before them would still be believed.
+#[test]
+fn a_run_that_was_discarded_is_not_gone_on_with_after_a_power_cut() {
+    let how = manners(1)[0];
+    let whole = SimFolder::new();
+    run(&whole, how).unwrap();
+    let folder = SimFolder::new();
+    folder.stop_after(whole.steps() * 3 / 4);
+    run(&folder, how).unwrap_err();
+    assert!(start(&folder.after_kill(), how).unwrap().mark.is_some());
+    for luck in 0..32 {
+        let folder = folder.after_kill();
+        claim::discard_in(Arc::new(folder.clone()), OsStr::new(NAME)).unwrap();
+        let folder = folder.after_power_cut(&mut Rng(luck));
+        assert_eq!(start(&folder, how).unwrap().mark, None, "luck {luck}");
+    }
+}
+
 /// An append to the journal, and its rewriting, leave the marks in front as they are.
 #[test]
 fn a_mark_that_was_made_is_found_after_a_cut_at_any_later_step() {
