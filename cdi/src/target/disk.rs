@@ -27,7 +27,7 @@ pub(crate) trait Folder: Send + Sync {
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
 
     /// Renames a complete disk to its final name, and replaces `over` only: `AlreadyExists` if another file
-    /// has that name.
+    /// has that name, `ResourceBusy` if another process uses `over` by now.
     fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()>;
 
     /// Removes a name. True if it existed.

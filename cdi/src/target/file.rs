@@ -14,8 +14,8 @@
 //! as data or as zeros.
 //!
 //! A complete disk replaces the file that had its name when the name was claimed, and no other file
-//! (`container_disk::publish`). If another program has taken the name in the meantime, the disk stays in its
-//! `.partial`. A disk that is begun anew is written into a new file, since another program may have the old
+//! (`container_disk::publish`). If another program has taken the name in the meantime, or has begun to use the
+//! file (a VM), the disk stays in its `.partial`. A disk that is begun anew is written into a new file, since another program may have the old
 //! one open.
 //!
 //! The new disk takes over the mode of the file it replaces and, if permitted, the owner, but only if no
@@ -119,6 +119,14 @@ impl FileTarget {
                 "{target} was {how} by another program while this run was going on, and is left as it is; the disk is \
                  whole in {partial}: rename that, or give the same command again, which replaces {target}"
             ))
+            .of_a_whole_disk();
+        }
+        if e.kind() == io::ErrorKind::ResourceBusy {
+            return Error::failed(format!(
+                "{target} came into use while this run was going on, and is left as it is; the disk is whole in {partial}: \
+                 rename that, or give the same command again when {target} is free"
+            ))
+            .because(e)
             .of_a_whole_disk();
         }
         Error::io(format!("the disk is whole, but cannot be renamed from {partial} to {target}"), e)

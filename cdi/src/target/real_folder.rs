@@ -76,6 +76,23 @@ impl RealFolder {
         }
     }
 
+    /// Fails if the file of this name came into use since its name was claimed. A VM that was started with it
+    /// would go on to write into a file without a name.
+    fn is_unused(&self, name: &OsStr) -> io::Result<()> {
+        let file = match self.openat(name, OFlags::RDWR, NEW) {
+            Ok(file) => file,
+            Err(e @ Errno::TXTBSY) => {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, io::Error::from(e)));
+            }
+            // The rename tells what is there instead.
+            Err(_) => return Ok(()),
+        };
+        match in_use::file_in_use(&file, &self.path(name))? {
+            Some(how) => Err(io::Error::new(io::ErrorKind::ResourceBusy, how)),
+            None => Ok(()),
+        }
+    }
+
     /// One attempt at [`Folder::claim`]; `None` if the name changed in the meantime.
     fn try_claim(&self, name: &OsStr, foreign: ForeignFile) -> Result<Option<Claimed>> {
         let path = self.path(name);
@@ -172,6 +189,9 @@ impl Folder for RealFolder {
     }
 
     fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
+        if over.is_some() {
+            self.is_unused(to)?;
+        }
         publish(&self.fd, from, to, over)
     }
 

@@ -147,6 +147,33 @@ fn a_disk_that_another_program_made_meanwhile_is_not_replaced() {
     assert!(fs::read(&path).unwrap().starts_with(b"ours"));
 }
 
+/// A VM that was started with the old disk would write into a file that has no name any more.
+#[test]
+fn a_disk_that_came_into_use_meanwhile_is_not_replaced() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    fs::write(&path, "old").unwrap();
+    let target = FileTarget::create(&path, sized(4096)).unwrap();
+    let partial = target.partial();
+    target.write(0, b"ours").unwrap();
+    let user = File::options().read(true).write(true).open(&path).unwrap();
+    user.lock_shared().unwrap();
+    let e = (Box::new(target) as Box<dyn Target>).finish().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Failed);
+    assert!(
+        e.is_of_a_whole_disk() && e.to_string().contains("came into use while this run was going on"),
+        "{e}"
+    );
+    assert!(e.chain().contains("locked by another process"), "{}", e.chain());
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    assert!(fs::read(&partial).unwrap().starts_with(b"ours"), "the whole disk stays");
+    drop(user);
+    let target = FileTarget::create(&path, sized(4096)).unwrap();
+    target.write(0, b"ours").unwrap();
+    finish(target);
+    assert!(fs::read(&path).unwrap().starts_with(b"ours"));
+}
+
 #[test]
 fn what_is_begun_anew_is_written_into_a_new_file() {
     let folder = folder();
