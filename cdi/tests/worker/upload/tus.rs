@@ -81,6 +81,26 @@ fn an_upload_goes_on_at_the_byte_after_a_broken_connection() {
     }
 }
 
+/// A client of tus that is told its own length as the offset has nothing left to send, and tells its user so.
+#[test]
+fn an_upload_that_breaks_behind_its_last_byte_is_complete() {
+    let raw = pattern(1 << 20);
+    let mut server = Server::start_with(None, &["--linger", "600"], &[]);
+    let place = server.create(raw.len());
+    let mut connection = server.connect();
+    let chunked = ("Transfer-Encoding", "chunked");
+    connection.head(&format!("PATCH {place}"), &[VERSION, BYTES, ("Upload-Offset", "0"), chunked]);
+    let before = format!("{:x}\r\n", raw.len());
+    // The end of the chunks never comes.
+    connection.send(&[before.as_bytes(), &raw, b"\r\n"].concat()).unwrap();
+    server.pod.reports(|report| report.done == raw.len() as u64);
+    assert_eq!(server.offset(&place), raw.len());
+    assert!(server.disk() == raw);
+    assert_eq!(server.pod.reports(|report| report.stage != Stage::Moving).stage, Stage::Done);
+    connection.breaks();
+    assert_eq!(server.names(), ["disk.img"]);
+}
+
 #[test]
 fn a_new_pod_has_nothing_of_an_upload_and_says_so() {
     let raw = pattern(1 << 20);

@@ -248,6 +248,12 @@ async fn receive(
             answer(text(StatusCode::BAD_REQUEST, format!("Saving stream failed: {why}")));
             return body;
         }
+        // All bytes are here. A client that asks for the offset then takes the disk for complete, and sends no
+        // further PATCH.
+        BodyResult::Broken(why) if offset == id.length => {
+            tracing::info!("{}; all bytes of the upload are here", printable::line(&why));
+            conversion.finish(false).await
+        }
         BodyResult::Broken(why) => {
             hold(site, id, offset, conversion, &why);
             answer(text(StatusCode::BAD_REQUEST, format!("{why}\n")));
