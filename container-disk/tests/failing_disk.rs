@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use tests::failing_disk::{FailingDisk, evict};
+use tests::full_disk::{FullDisk, PAGE};
 
 const SIZE: usize = 4 << 20;
 
@@ -153,4 +154,28 @@ fn a_blob_that_waited_beside_an_archive_and_was_lost_there_is_not_written_into_i
     let e = growing.finish().expect_err("the bytes of the second blob are lost");
     assert!(e.to_string().contains("was damaged"), "{e}");
     sink.close().expect_err("the archive lacks a blob");
+}
+
+/// A build asks a second sink again for what that has not got, when there is room again.
+#[test]
+fn an_archive_whose_blob_met_no_room_at_its_end_gets_no_name() {
+    // Two folders, and a blob that ends with the page.
+    let Some(disk) = FullDisk::of_bytes(PAGE) else { return };
+    let path = disk.path().join("image.tar");
+    let sink = OciArchiveSink::create(&path).unwrap();
+    let put = |bytes: &[u8]| {
+        let mut blob = sink.begin(Some(&promised(bytes))).unwrap();
+        blob.write_all(bytes).unwrap();
+        blob.finish().map(drop)
+    };
+    put(&[1; PAGE as usize - 3 * 512]).unwrap();
+    let e = put(b"").expect_err("its header has no room");
+    assert!(e.to_string().contains("cannot write"), "{e}");
+    disk.grow();
+    if !sink.has(&promised(b"")).unwrap() {
+        put(b"").unwrap();
+    }
+    sink.close().expect_err("the archive lacks a blob");
+    drop(sink);
+    assert!(!path.exists());
 }

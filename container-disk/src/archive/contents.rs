@@ -37,6 +37,12 @@ impl Contents {
         let name = format!("{scheme}:{}", path.display());
         let cannot = |e| Error::io(format!("cannot open {}", path.display()), e);
         let file = File::open(path).map_err(cannot)?;
+        // An archive that is written under this name and `.partial` takes the place of that file at its
+        // beginning, and must not take the place of the one that is read for it. A file system without locks
+        // answers with an error.
+        if let Err(e) = file.try_lock_shared() {
+            tracing::debug!("{} is not locked while it is read: {e}", path.display());
+        }
         let facts = file.metadata().map_err(cannot)?;
         if !facts.is_file() {
             return Err(Error::usage(format!("{} is not a file", path.display())));

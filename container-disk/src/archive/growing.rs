@@ -260,17 +260,19 @@ impl Growth<'_> {
     /// Completes the member under its name. `digest` guards the copy of a buffered member.
     pub(super) fn finish(mut self, name: &str, digest: Digest) -> Result<()> {
         let mut state = self.archive.state();
-        match std::mem::replace(&mut self.at, Ok(0)) {
+        self.done = true;
+        let ended = match std::mem::replace(&mut self.at, Ok(0)) {
             Ok(_) => {
-                self.archive.seal(&mut state, name, self.size)?;
                 state.busy = false;
+                self.archive.seal(&mut state, name, self.size)
             }
             Err(file) => {
                 state.waiting.push(Waiting { name: name.to_owned(), file, size: self.size, digest });
+                Ok(())
             }
-        }
-        self.done = true;
-        self.archive.settle(&mut state).inspect_err(|_| state.broken = true)
+        };
+        // The sinks list a member before it is complete, so the archive must not get its name without it.
+        ended.and_then(|()| self.archive.settle(&mut state)).inspect_err(|_| state.broken = true)
     }
 }
 
@@ -286,7 +288,10 @@ impl Drop for Growth<'_> {
 /// The empty `.partial` file, locked for this process.
 fn begun(folder: &Folder, partial: &str) -> Result<Locked> {
     folder.fresh_file(partial)?.ok_or_else(|| {
-        Error::failed(format!("another process is writing {}; wait for it to end", folder.shown(partial)))
+        let partial = folder.shown(partial);
+        Error::failed(format!(
+            "another process is writing {partial}, or it is what is read; wait for its end, or write to another name"
+        ))
     })
 }
 

@@ -331,3 +331,22 @@ fn an_oci_archive_whose_blob_was_changed_is_refused() {
     let e = disk(&OciArchive::open(&path).unwrap(), &Reference::Tag("1".into())).unwrap_err();
     assert!(e.to_string().contains("has the digest"), "{e}");
 }
+
+/// The new archive would take its place at once, and a write that fails later would leave neither of them.
+#[test]
+fn an_archive_that_is_read_is_not_the_partial_file_of_another() {
+    let (folder, path) = room();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::Zstd, "1");
+    sink.close().unwrap();
+    drop(sink);
+    let partial = folder.path().join("x.tar.partial");
+    fs::rename(&path, &partial).unwrap();
+    let archive = OciArchive::open(&partial).unwrap();
+    let e = OciArchiveSink::create(&path).err().unwrap();
+    assert!(e.to_string().contains("x.tar.partial, or it is what is read"), "{e}");
+    assert_eq!(disk(&archive, &Reference::Tag("1".into())).unwrap(), DISK);
+    assert_eq!(names(&folder), ["x.tar.partial"]);
+    drop(archive);
+    OciArchiveSink::create(&path).unwrap();
+}
