@@ -27,7 +27,7 @@ struct Fake {
     told: Arc<Mutex<Vec<Value>>>,
     /// Report of the guest agent.
     guest: Arc<Mutex<Value>>,
-    /// Refusals of the next hand-overs.
+    /// Refusals of the next hand-overs and requests.
     refuses: Arc<Mutex<Vec<(u16, Value)>>>,
     /// False: a VMI that was handed over does not start.
     starts: Arc<AtomicBool>,
@@ -113,9 +113,7 @@ impl Fake {
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let asked: Value = serde_json::from_slice(&body).unwrap();
         self.told.lock().unwrap().push(asked.clone());
-        if path == "/v1/vm"
-            && let Some((status, refusal)) = self.refuses.lock().unwrap().pop()
-        {
+        if let Some((status, refusal)) = self.refuses.lock().unwrap().pop() {
             let refusal = Full::new(Bytes::from(refusal.to_string())).boxed_unsync();
             return hyper::Response::builder().status(status).body(refusal).unwrap();
         }
@@ -482,40 +480,11 @@ async fn without_settings_nothing_is_begun_and_it_is_said_why() {
     scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
 }
 
-/// The watch is behind: a second write would come too late as well.
-#[tokio::test]
-async fn a_write_that_came_too_late_is_tried_again_after_a_pause_only() {
-    let place = tempfile::tempdir().unwrap();
-    let server = Server::new(vmi());
-    let object = Arc::new(vmi());
-    server.object.send_modify(|object| object["metadata"]["resourceVersion"] = json!("2"));
-    let node = Node {
-        cluster: server.clone(),
-        pods: Pods::played(place.path()),
-        findings: place.path().join("none"),
-        launchers: Launchers::default(),
-    };
-    // The keeper has to report that this pod is not a launcher pod.
-    let pod = Arc::new(Pod::read(&json!({"metadata": {"uid": "pod-uid"}})).unwrap());
-    let input = KeeperInput { object, pod: None, permitted: Permitted::NotKnown };
-    let facts = Facts::new(&node.pods, input, pod).unwrap();
-    let mut keeper = Keeper { facts, state: LiveState::default(), effects: Effects::new(Arc::new(node)) };
-    keeper.handle(KeeperEvent::Changed).await;
-    assert_eq!((*server.conflicts.lock().unwrap(), *server.writes.lock().unwrap()), (1, 0));
-    assert!(keeper.effects.retry.at.is_some());
-    keeper.facts.take(KeeperInput {
-        object: Arc::new(server.object.borrow().clone()),
-        pod: None,
-        permitted: Permitted::NotKnown,
-    });
-    keeper.handle(KeeperEvent::Changed).await;
-    assert_eq!((*server.conflicts.lock().unwrap(), *server.writes.lock().unwrap()), (1, 1));
-    assert!(server.status("conditions").to_string().contains("is not a launcher pod"));
-}
-
 #[path = "ending_tests.rs"]
 mod ending;
 #[path = "exchange_tests.rs"]
 mod exchange;
+#[path = "failure_tests.rs"]
+mod failure;
 #[path = "hostile_tests.rs"]
 mod hostile;

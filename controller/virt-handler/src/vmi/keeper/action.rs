@@ -12,7 +12,7 @@ pub(super) enum KeeperAction {
     RetryLater,
     /// Begin with the shortest pause again.
     ForgetRetry,
-    /// Record events.
+    /// Record these events, within the rate limits.
     Record(Vec<Event>),
 
     // ---- Actions with a result ----

@@ -43,7 +43,7 @@ pub(super) type LiveEvent = KeeperEvent<Connection, Advertisers>;
 /// Performs the actions of a keeper.
 pub(super) struct Effects<C> {
     pub(super) node: Arc<Node<C>>,
-    /// One task at a time: work that hangs is not started a second time.
+    /// Preparation of the VMI, one task at a time: work that hangs is not started a second time.
     pub(super) preparing: Blocking,
     /// Names under which file systems are exported, kept over reconnects of the launcher.
     pub(super) filesystems: Filesystems,

@@ -14,7 +14,7 @@ pub(super) enum KeeperEvent<C, R> {
     SettingsChanged,
     /// States from the launcher.
     Heard {
-        /// The newest one.
+        /// Newest state; earlier ones are skipped.
         newest: Option<Box<launcher::State>>,
         /// False: the connection broke off after it.
         is_open: bool,

@@ -58,7 +58,7 @@ const WRITES: u32 = 8;
 pub(crate) struct KeeperInput {
     /// Current object of the VMI.
     pub(crate) object: Arc<Value>,
-    /// Its pod on this node.
+    /// Launcher pod of the VMI on this node.
     pub(crate) pod: Option<Arc<Pod>>,
     /// Settings of the cluster.
     pub(crate) permitted: Permitted,
@@ -76,10 +76,10 @@ pub(crate) struct Node<C> {
     pub(crate) launchers: Launchers,
 }
 
-/// Manages one attempt at a VMI, until it has ended or is no longer wanted.
+/// Manages one attempt at a VMI, until the VMI has ended or the input is closed.
 pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut input: watch::Receiver<KeeperInput>) {
     let first = input.borrow_and_update().clone();
-    // Without a pod there is no attempt.
+    // An attempt has a pod.
     let Some(pod) = first.pod.clone() else { return };
     let facts = match Facts::new(&node.pods, first, pod) {
         Ok(facts) => facts,

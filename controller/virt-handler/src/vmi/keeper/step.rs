@@ -23,7 +23,7 @@ const ASK_AGENT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     pub(super) now: Instant,
-    /// Time for readers.
+    /// The same time, for values that readers see.
     pub(super) clock: Now,
     /// The pause after a failure is over.
     pub(super) may_try: bool,

@@ -431,8 +431,12 @@ fn the_router_begins_once_with_the_guest() {
     let (state, done) = after(state, KeeperEvent::NotAdvertised, &facts, &at);
     assert_eq!(done, Vec::<String>::new(), "not before a pause");
     let later = Moment { now: at.now + Duration::from_secs(60), ..at.clone() };
-    let (state, done) = after(state, KeeperEvent::Changed, &facts, &later);
-    assert_eq!(done, ["advertise"]);
+    let (state, _) = after(state, broke(), &facts, &at);
+    let (state, done) =
+        after(state, KeeperEvent::Changed, &facts, &Moment { may_try: false, ..later.clone() });
+    assert_eq!(done, Vec::<String>::new(), "the launcher is not connected");
+    let (state, done) = after(state, first(Life::Running), &facts, &later);
+    assert_eq!(done, ["forget retry", "advertise"]);
     let (state, done) = after(state, KeeperEvent::Advertised("router"), &facts, &later);
     assert_eq!(done, Vec::<String>::new());
     // It outlives a connection.
