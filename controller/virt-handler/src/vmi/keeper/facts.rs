@@ -133,3 +133,43 @@ pub(crate) fn is_final(object: &Value) -> bool {
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
     phase.is_some_and(|phase| Phase::from(phase).is_final())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vmi::keeper::tests::{pod, vmi};
+    use serde_json::json;
+
+    #[test]
+    fn an_older_object_and_the_pod_of_another_attempt_are_not_taken() {
+        let object = |version: &str| {
+            let mut object = vmi();
+            object["metadata"]["resourceVersion"] = json!(version);
+            Arc::new(object)
+        };
+        let input = |version: &str, pod: Option<Arc<Pod>>, permitted: Permitted| KeeperInput {
+            object: object(version),
+            pod,
+            permitted,
+        };
+        let nothing = || Permitted::Nothing("kubevirt".into());
+        let of_pod = |uid: &str, name: &str| {
+            let mut pod = (*pod()).clone();
+            (pod.metadata.uid, pod.metadata.name) = (uid.into(), name.into());
+            Some(Arc::new(pod))
+        };
+        let first = input("10", None, nothing());
+        let mut facts = Facts::new(&Pods::played("/none"), first, pod()).unwrap();
+        let known = |facts: &Facts| {
+            let version = facts.vmi.metadata.resource_version.clone().unwrap();
+            (version, facts.pod.metadata.uid.clone(), facts.pod.metadata.name.clone())
+        };
+        let tuple = |version: &str, name: &str| (version.to_owned(), "pod-uid".to_owned(), name.to_owned());
+        assert!(!facts.take(input("9", of_pod("another", "b"), nothing())));
+        assert_eq!(known(&facts), tuple("10", "virt-launcher-a"));
+        assert!(facts.take(input("11", of_pod("pod-uid", "c"), Permitted::NotKnown)), "other settings");
+        assert_eq!(known(&facts), tuple("11", "c"));
+        assert!(!facts.take(input("12", None, Permitted::NotKnown)));
+        assert_eq!(known(&facts), tuple("12", "c"), "the pod that is gone stays known");
+    }
+}
