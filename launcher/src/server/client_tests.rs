@@ -159,6 +159,26 @@ async fn frozen_file_systems_thaw_by_themselves_when_their_time_is_over() {
     assert!(scene.has_alarm());
 }
 
+/// A guest that is paused for longer than thaws are tried again would stay frozen.
+#[tokio::test]
+async fn a_paused_guest_is_thawed_when_it_goes_on() {
+    let scene = Scene::running().await;
+    let is = |life: Life| scene.handle.state().borrow().life == life;
+    assert_eq!(scene.client.request(&Request::Pause).await.unwrap(), Answer::Queued);
+    until("the pause", || is(Life::Paused)).await;
+    scene.fake.agent_says(FREEZE, r#"{"return":2}"#);
+    scene.fake.agent_says(THAW, r#"{"error":{"desc":"no answer"}}"#);
+    scene.client.freeze(&Freeze { thaw_after_ms: Some(1) }).await.unwrap();
+    for _ in 0..100 {
+        assert_eq!(scene.client.state().await.unwrap().life, Life::Paused);
+    }
+    assert!(scene.has_alarm());
+    scene.fake.agent_says(THAW, r#"{"return":2}"#);
+    assert_eq!(scene.client.request(&Request::Unpause).await.unwrap(), Answer::Queued);
+    until("the alarm to be forgotten", || !scene.has_alarm()).await;
+    assert_eq!(scene.asked(THAW), 1, "not while it was paused");
+}
+
 /// As in KubeVirt: a backup program that tries again, or a second one, hears that it is done.
 #[tokio::test]
 async fn a_freeze_of_a_frozen_guest_and_a_thaw_of_a_thawed_one_are_done_already() {

@@ -15,7 +15,8 @@
 //! The alarm is set on the thread that calls the guest agent, so that a client that leaves cannot prevent it.
 //! Each freeze or thaw is done together with its change of the alarm, one at a time. An alarm that rings
 //! while file systems are frozen again checks its time once more, and leaves them frozen. An alarm outlives
-//! its VM; a guest that has ended, or was restarted, has nothing frozen, and a thaw does no harm.
+//! its VM; a guest that has ended, or was restarted, has nothing frozen, and a thaw does no harm. A paused
+//! guest is thawed when it goes on, since it does not answer before.
 
 use super::guest::{Freezing, Guest};
 use super::handle::Handle;
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::hypervisor::embed::write_whole;
 use crate::hypervisor::{self, ErrorKind};
 use crate::threads;
-use api::launcher::{Freeze, LONGEST_FREEZE, State};
+use api::launcher::{Freeze, LONGEST_FREEZE, Life, State};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -220,15 +221,19 @@ async fn wait(
 ) {
     loop {
         let now = *due.borrow_and_update();
+        let mut awake = state.clone();
         let is_over = async {
             match now {
                 Some(due) => sleep_until(due.at).await,
                 None => pending().await,
             }
+            // A paused guest does not answer, however long it is paused. If the launcher is ending, the alarm rings.
+            let _ = awake.wait_for(|state| state.life != Life::Paused).await;
         };
         let is_frozen = async {
             // The state has no publisher, so the launcher is ending.
-            let is_gone = state.wait_for(|state| state.frozen).await.is_err();
+            let asks = |state: &State| state.frozen && state.life != Life::Paused;
+            let is_gone = state.wait_for(asks).await.is_err();
             if is_gone {
                 return pending().await;
             }
