@@ -157,6 +157,7 @@ impl Run<'_> {
             let what = format!("cannot go on with an earlier run: {why}; leave out --resume");
             return Err(Error::new(ErrorKind::Usage, what));
         }
+        overlap::refuse_partial(self.request, &**flow.source(), path)?;
         let folder = path.parent().unwrap_or(path);
         // A folder that cannot be examined cannot be claimed, and the claim's error names the reason.
         if let Ok(below) = Storage::of_new_file(folder) {

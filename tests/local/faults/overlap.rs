@@ -92,3 +92,17 @@ fn a_file_is_not_made_on_the_disk_that_is_read() {
     other.ok();
     assert!(is_right);
 }
+
+/// A run that begins anew removes the `.partial` first: the only copy of a disk would go with it.
+#[test]
+fn a_source_that_is_the_partial_file_of_its_target_stays_as_it_is() {
+    let place = Place::with_disk(PROGRAM, SIZE, 84);
+    place.shell("cp disk.raw out.img.partial");
+    let refusal = "where the disk for out.img would be written";
+    place.run(&["convert", "out.img.partial", "out.img"]).refused(2, refusal);
+    let mut command = place.command(&["convert", "-", "out.img"]);
+    command.stdin(File::open(place.path("out.img.partial")).unwrap());
+    Ran::of(command.output().unwrap()).refused(2, refusal);
+    assert!(place.same("out.img.partial") && !place.path("out.img").exists());
+    place.run(&["convert", "-q", "out.img.partial", "other.img"]).ok();
+}
