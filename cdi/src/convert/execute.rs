@@ -241,10 +241,15 @@ impl Run<'_> {
     }
 
     fn fingerprint(&self) -> String {
-        match &self.request.convert_options.checksum {
-            Some(checksum) => format!("{} checksum={checksum}", self.plan.fingerprint()),
-            None => self.plan.fingerprint(),
+        let mut text = self.plan.fingerprint();
+        if let Some(checksum) = &self.request.convert_options.checksum {
+            text.push_str(&format!(" checksum={checksum}"));
         }
+        // The marks of a run that does not compare have no sum of the disk before them.
+        if self.request.convert_options.verify {
+            text.push_str(" verify");
+        }
+        text
     }
 
     /// A device target. Beside it are only other devices, so temporary files and the journal have their own
