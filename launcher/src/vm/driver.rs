@@ -546,7 +546,11 @@ impl Driver {
                 // to stop.
                 self.servers = effort::network(&known).unwrap_or_default();
                 self.mode(Mode::Running);
+                let before = self.publisher.state();
                 self.saw(&seen);
+                if seen.condition == Condition::Paused(Pause::IoError) {
+                    self.goes_on_with_room(before);
+                }
                 let root = self.parts.root.clone();
                 self.work = Some(Work::begin("take over".to_owned(), move || effort::locate(&known, &root)));
             }

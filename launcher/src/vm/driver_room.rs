@@ -1,4 +1,5 @@
-//! A start that finds no room on a disk: the VM waits for it, and has not failed.
+//! A start that finds no room on a disk: the VM waits for it, and has not failed. The same of a VM that was
+//! paused by a full disk when its launcher was killed.
 //!
 //! ```text
 //!  Preparing ──start──► Running
@@ -11,7 +12,7 @@
 //! Each file of a start has its name only when it is whole, so that a start may be repeated from its beginning.
 
 use super::{Driver, TICK};
-use crate::vm::life::Standing;
+use crate::vm::life::{DiskError, Standing};
 use crate::vm::publish;
 use crate::vm::queue::Mode;
 use api::launcher::{Life, Request, START_FAILED, State};
@@ -37,6 +38,19 @@ impl Driver {
         if !waits {
             self.mode(Mode::Ended);
         }
+    }
+
+    /// A VM that was taken over is paused by a disk. Only the launcher before knew which disk, and whether it was
+    /// full: the VM is resumed once, and if that was in vain, the hypervisor reports the disk again.
+    pub(super) fn goes_on_with_room(&mut self, before: State) {
+        let path = self.parts.root.folder().display().to_string();
+        self.disk_error = Some(DiskError { disk: None, path, no_space: true });
+        self.tick = Some(Instant::now() + TICK);
+        self.publisher.change(|state| {
+            if state.reason == before.reason {
+                state.message = before.message;
+            }
+        });
     }
 
     /// True while a start waits for room, and nothing is done.

@@ -184,6 +184,25 @@ fn a_paused_vm_is_resumed_for_its_shutdown() {
 }
 
 #[test]
+fn a_vm_that_a_full_disk_paused_goes_on_under_a_new_launcher() {
+    play(async {
+        let scene = Scene::running().await;
+        let full =
+            Event::IoError { disk: Some("root".into()), path: "/disk".into(), no_space: true, paused: true };
+        scene.fake.happen(NAME, &full);
+        scene.fake.happen(NAME, &Event::Paused(Pause::IoError));
+        scene.until(|state| state.life == Life::Paused).await;
+        let Scene { fake, handle, folder } = scene;
+        drop(handle);
+        let scene = Scene { handle: begin(folder.path(), &fake), fake, folder };
+        let state = scene.until(|state| state.doing.is_none()).await;
+        assert_eq!((state.life, state.reason.as_deref()), (Life::Paused, Some("PausedIOError")));
+        assert!(state.message.unwrap().contains("disk 'root' (/disk) has no space left"));
+        scene.until(|state| state.life == Life::Running).await;
+    });
+}
+
+#[test]
 fn events_of_the_guest_have_kubevirts_reasons() {
     play(async {
         let scene = Scene::running().await;
