@@ -343,7 +343,7 @@ impl<P> Client<P> {
         if !answer.status().is_success() {
             return Err(self.refused(path, answer, connection).await);
         }
-        let (bytes, broken) = whole(answer.into_body(), connection, most).await;
+        let (bytes, broken) = read_body(answer.into_body(), connection, most).await;
         match broken {
             None => Ok(bytes),
             Some(BodyError::Broken(e)) => Err(self.broken(path, e)),
@@ -430,7 +430,7 @@ impl<P> Client<P> {
     async fn refused(&self, path: &str, answer: Response<Incoming>, connection: &mut Connection) -> Error {
         let status = answer.status();
         // A refusal whose text cannot be read is still a refusal.
-        let (said, _) = whole(answer.into_body(), connection, LARGEST).await;
+        let (said, _) = read_body(answer.into_body(), connection, LARGEST).await;
         let refusal = serde_json::from_slice::<Refusal>(&said).ok();
         let has_faults = refusal.as_ref().is_some_and(|refusal| !refusal.faults.is_empty());
         let kind = match status {
@@ -456,7 +456,11 @@ enum BodyError {
 }
 
 /// Reads a body of at most `most` bytes.
-async fn whole(mut body: Incoming, connection: &mut Connection, most: usize) -> (Vec<u8>, Option<BodyError>) {
+async fn read_body(
+    mut body: Incoming,
+    connection: &mut Connection,
+    most: usize,
+) -> (Vec<u8>, Option<BodyError>) {
     let mut bytes = Vec::new();
     while let Some(piece) = connection.piece(&mut body).await {
         match piece {

@@ -96,7 +96,7 @@ impl HostFolders {
     }
 
     /// The folders of a namespace, as messages name them.
-    pub fn shown(&self, namespace: &str) -> String {
+    pub fn display_names(&self, namespace: &str) -> String {
         let few: Vec<String> = self.of(namespace).take(4).collect();
         if few.is_empty() { "none is configured".to_owned() } else { few.join(", ") }
     }

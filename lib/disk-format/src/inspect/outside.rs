@@ -62,12 +62,12 @@ fn qcow(head: &[u8]) -> Option<Vec<Reference>> {
 fn name(head: &[u8], at: u64, len: u32) -> Option<String> {
     let from = usize::try_from(at).ok()?;
     let bytes = head.get(from..from.checked_add(len as usize)?)?;
-    shown(bytes)
+    printable_name(bytes)
 }
 
 /// A file name that is safe to print. It may be longer than a label, and keeps its blanks, unlike
 /// `field::text`.
-fn shown(bytes: &[u8]) -> Option<String> {
+fn printable_name(bytes: &[u8]) -> Option<String> {
     let whole = String::from_utf8_lossy(bytes);
     let name = printable::text(whole.trim_end_matches('\0'), LONGEST as usize);
     (!name.is_empty()).then_some(name)
@@ -95,8 +95,8 @@ impl Extensions {
             let data = head.get(from..from.saturating_add(len as usize));
             match (kind, data) {
                 (EXT_END, _) | (_, None) => break,
-                (EXT_BACKING_FORMAT, Some(data)) => found.backing_format = shown(data),
-                (EXT_DATA_FILE, Some(data)) => found.data_file = shown(data),
+                (EXT_BACKING_FORMAT, Some(data)) => found.backing_format = printable_name(data),
+                (EXT_DATA_FILE, Some(data)) => found.data_file = printable_name(data),
                 _ => {}
             }
             at = from.saturating_add((len as usize).next_multiple_of(8));

@@ -29,7 +29,7 @@ impl FeatureNames {
     pub(super) fn incompatible(&self, bit: u32) -> Option<String> {
         let named = |entry: &&[u8]| entry[0] == 0 && u32::from(entry[1]) == bit;
         let entry = self.table.chunks_exact(FEATURE).find(named)?;
-        Some(shown(&entry[2..]))
+        Some(printable_name(&entry[2..]))
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn data_file(head: &[u8], from: usize) -> Option<&[u8]> {
 }
 
 /// A name from the image as printable text, to appear between quotation marks.
-pub(super) fn shown(name: &[u8]) -> String {
+pub(super) fn printable_name(name: &[u8]) -> String {
     let name = name.split(|&b| b == 0).next().unwrap_or_default();
     printable::text(&String::from_utf8_lossy(name), 100).replace('"', "\\\"")
 }
@@ -104,11 +104,11 @@ mod tests {
 
     #[test]
     fn names_are_made_printable() {
-        assert_eq!(shown(b"base.qcow2"), "base.qcow2");
-        assert_eq!(shown(b"a\x1b[31m\"b\n\0hidden"), "a [31m\\\"b ");
-        assert_eq!(shown("a\u{202e}b".as_bytes()), "a b", "what turns the text around");
-        assert_eq!(shown(&[0xff, b'x']), "\u{fffd}x");
-        assert_eq!(shown(&[b'y'; 2000]).chars().count(), 100);
+        assert_eq!(printable_name(b"base.qcow2"), "base.qcow2");
+        assert_eq!(printable_name(b"a\x1b[31m\"b\n\0hidden"), "a [31m\\\"b ");
+        assert_eq!(printable_name("a\u{202e}b".as_bytes()), "a b", "what turns the text around");
+        assert_eq!(printable_name(&[0xff, b'x']), "\u{fffd}x");
+        assert_eq!(printable_name(&[b'y'; 2000]).chars().count(), 100);
     }
 
     #[test]

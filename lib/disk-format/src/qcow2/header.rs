@@ -295,14 +295,14 @@ impl Fields<'_> {
             "it is an overlay over the backing file \"{}\", and files outside of the image are not opened; \
              if you made the overlay yourself, flatten it: qemu-img convert -O qcow2 IN OUT; a disk from another source could \
              copy any file of this host into the result",
-            extensions::shown(name)
+            extensions::printable_name(name)
         );
         Err(refuse(ErrorKind::Outside, 8, what))
     }
 
     fn data_file(&self) -> String {
         extensions::data_file(self.head, self.u32(100) as usize)
-            .map(|name| format!(" (\"{}\")", extensions::shown(name)))
+            .map(|name| format!(" (\"{}\")", extensions::printable_name(name)))
             .unwrap_or_default()
     }
 

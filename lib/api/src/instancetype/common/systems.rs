@@ -32,15 +32,15 @@ const WINDOWS: &[(System, bool)] = &[
 ];
 
 pub(super) fn all() -> impl Iterator<Item = Common> {
-    let linux = LINUX.iter().map(|system| of(system, "", linux()));
+    let linux = LINUX.iter().map(|system| common_object(system, "", linux()));
     let windows = WINDOWS.iter().flat_map(|(system, is_locked)| {
         [("", false), (".virtio", true)]
-            .map(|(end, is_virtio)| of(system, end, windows(*is_locked, is_virtio)))
+            .map(|(end, is_virtio)| common_object(system, end, windows(*is_locked, is_virtio)))
     });
     linux.chain(windows)
 }
 
-fn of((name, title, cpus, memory): &System, end: &str, mut spec: Value) -> Common {
+fn common_object((name, title, cpus, memory): &System, end: &str, mut spec: Value) -> Common {
     spec["requirements"] = json!({"cpu": {"guest": cpus}, "memory": {"guest": memory}});
     let drivers = if end.is_empty() { "" } else { " with virtio drivers" };
     let family = if name.starts_with("windows") { "windows" } else { "linux" };

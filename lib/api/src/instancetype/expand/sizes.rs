@@ -118,7 +118,7 @@ fn of_cpu(
     found.option(&mut cpu.realtime, realtime, "domain.cpu.realtime");
     cpu.max_sockets = cpu.max_sockets.filter(|most| *most > 0);
     found.option(&mut cpu.max_sockets, max_sockets, "domain.cpu.maxSockets");
-    match topology::of(*guest, preference) {
+    match topology::split_vcpus(*guest, preference) {
         Ok((sockets, cores, threads)) => {
             (cpu.sockets, cpu.cores, cpu.threads) = (Some(sockets), Some(cores), Some(threads));
         }

@@ -9,7 +9,10 @@ const THREADS: u32 = 2;
 const GUEST: &str = "instancetype.spec.cpu.guest";
 
 /// Sockets, cores and threads for a number of vCPUs.
-pub(super) fn of(count: u32, preference: Option<&PreferenceSpec>) -> Result<(u32, u32, u32), Conflict> {
+pub(super) fn split_vcpus(
+    count: u32,
+    preference: Option<&PreferenceSpec>,
+) -> Result<(u32, u32, u32), Conflict> {
     let topology = preference.map_or(Topology::Sockets, PreferenceSpec::topology);
     Ok(match (topology, preference) {
         _ if count <= 1 => (1, 1, 1),
@@ -58,7 +61,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn made(count: u32, cpu: &Value) -> Result<(u32, u32, u32), String> {
-        of(count, Some(&wire::read(json!({"cpu": cpu})).unwrap())).map_err(|conflict| conflict.message)
+        split_vcpus(count, Some(&wire::read(json!({"cpu": cpu})).unwrap()))
+            .map_err(|conflict| conflict.message)
     }
 
     #[test]
@@ -73,7 +77,7 @@ mod tests {
             assert_eq!(made(4, &json!({"preferredCPUTopology": word})), Ok(wanted), "{word}");
             assert_eq!(made(1, &json!({"preferredCPUTopology": word})), Ok((1, 1, 1)), "{word}");
         }
-        assert_eq!(of(4, None), Ok((4, 1, 1)));
+        assert_eq!(split_vcpus(4, None), Ok((4, 1, 1)));
         let spread = |options: Value| json!({"preferredCPUTopology": "spread", "spreadOptions": options});
         assert_eq!(made(8, &spread(json!({"across": "SocketsCoresThreads"}))), Ok((2, 2, 2)));
         assert_eq!(made(8, &spread(json!({"across": "CoresThreads"}))), Ok((1, 4, 2)));

@@ -198,7 +198,7 @@ fn host(source: &vmi::HostDisk, volume: &Path, check: &mut Check<'_>) -> Option<
             "{path_at} {path} is not in a folder that the annotation {HOST_DISK_FOLDERS} of the KubeVirt object permits to the \
              namespace {} ({})",
             check.namespace,
-            folders.shown(check.namespace)
+            folders.display_names(check.namespace)
         );
         check.invalid(&path_at, message);
     }

@@ -284,7 +284,7 @@ impl Body {
         let follows = |next: &Extent| next.file_range().is_some_and(|next| next.start <= range.end);
         let neighbour = self.pending.peek().is_some_and(|next| follows(next) && table(next) == table(told));
         let apart = neighbour && self.tables.keeps_apart(nth);
-        self.tables.told(nth, told.guest >> self.header().cluster_bits);
+        self.tables.count_data(nth, told.guest >> self.header().cluster_bits);
         if apart { range.end } else { range.start.max((range.end - 1) / SECTOR * SECTOR) }
     }
 

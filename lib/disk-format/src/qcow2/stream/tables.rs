@@ -74,7 +74,7 @@ impl Tables {
         self.list[nth].left = self.list[nth].left.saturating_add(1);
     }
 
-    pub(super) fn told(&mut self, nth: usize, cluster: u64) {
+    pub(super) fn count_data(&mut self, nth: usize, cluster: u64) {
         let table = &mut self.list[nth];
         table.told = table.told.saturating_add(1);
         table.left = table.left.saturating_sub(1);
@@ -133,7 +133,7 @@ mod tests {
             if tables.keeps_apart(1) {
                 apart.push(i);
             }
-            tables.told(1, i);
+            tables.count_data(1, i);
         }
         let expected: Vec<u64> = (512..=4000 - 64).collect();
         assert!(apart == expected, "far from both ends; less is far when order was seen");
@@ -142,7 +142,7 @@ mod tests {
         assert!(tables.keeps_apart(1), "nothing is unknown behind it");
         assert!(tables.keeps_apart(2), "enough was told of the table before it");
         assert!(!tables.keeps_apart(0), "it is unknown itself");
-        tables.told(2, 1);
+        tables.count_data(2, 1);
         assert!(!tables.keeps_apart(2), "data is {} clusters out of order", tables.disorder);
     }
 }

@@ -48,7 +48,7 @@ impl<D: Sparse> View<D> {
         Computed::tables(self)
     }
 
-    fn whole(&self, mut table: Vec<u8>) -> Vec<u8> {
+    fn padded_table(&self, mut table: Vec<u8>) -> Vec<u8> {
         table.resize(self.geometry.cluster() as usize, 0);
         table
     }
@@ -84,7 +84,7 @@ impl<D: Sparse> View<D> {
     ) -> Vec<u8> {
         let each = self.geometry.cluster() / ENTRY;
         let first = nth * each;
-        let mut table = self.whole(vec![]);
+        let mut table = self.padded_table(vec![]);
         for (found, base) in named(first..first + each) {
             for entry in found {
                 put(&mut table, entry - first, &(base + self.at(entry)).to_be_bytes());
@@ -97,7 +97,7 @@ impl<D: Sparse> View<D> {
     fn refcount_block(&self, nth: u64) -> Vec<u8> {
         let each = self.geometry.counts_per_block();
         let here = nth * each..(nth + 1) * each;
-        let mut block = self.whole(vec![]);
+        let mut block = self.padded_table(vec![]);
         let mut count = |from: u64, used: Range<u64>| {
             for cluster in (from + used.start).max(here.start)..(from + used.end).min(here.end) {
                 put(&mut block, cluster - here.start, &1_u16.to_be_bytes());
@@ -142,7 +142,7 @@ impl<D: Sparse> Computed for View<D> {
     fn table(&self, cluster: u64) -> Vec<u8> {
         let places = &self.places;
         match cluster {
-            0 => self.whole(self.header.clone()),
+            0 => self.padded_table(self.header.clone()),
             _ if cluster < places.l1 => self.refcount_table(cluster - places.refcount_table),
             _ if cluster < places.blocks => self.l1(cluster - places.l1),
             _ if cluster < places.l2 => self.refcount_block(cluster - places.blocks),
