@@ -231,7 +231,7 @@ impl<S: Server> Work<'_, S> {
                 _ => unserved(error, first),
             })?;
             for slice in page["items"].as_array().into_iter().flatten() {
-                searches.iter_mut().for_each(|search| search.look(slice));
+                searches.iter_mut().for_each(|search| search.read_slice(slice));
             }
             more = page["metadata"]["continue"].as_str().filter(|next| !next.is_empty()).map(str::to_owned);
             if more.is_none() {

@@ -83,7 +83,7 @@ pub async fn follow_history(
     loop {
         let result = match &version {
             None => follower.list().await,
-            Some(from) if follower.is_doubted => follower.look(from.clone()).await,
+            Some(from) if follower.is_doubted => follower.check_version(from.clone()).await,
             Some(from) => follower.watch(from.clone()).await,
         };
         match result {
@@ -151,7 +151,7 @@ impl Follower {
     }
 
     /// Checks that the server has reached the version that a watch is to start at. If not, lists all objects.
-    async fn look(&mut self, from: String) -> Result<Option<String>> {
+    async fn check_version(&mut self, from: String) -> Result<Option<String>> {
         let known = self.history.newest(self.which.kind).max(self.trail.newest());
         let path = self.which.path("limit=1");
         let all = Key::new(self.which.kind, self.which.namespace.clone(), "(all)");
@@ -236,7 +236,7 @@ impl Follower {
         let began = Instant::now();
         let events = Events::of(&self.client, get(&path)?).await;
         crate::metrics::request("GET", began, Some(events.as_ref()));
-        let mut events = events.map_err(|error| wrong("watch", which, error))?;
+        let mut events = events.map_err(|error| watch_error("watch", which, error))?;
         let mut version = from;
         let (opened, mut is_silent) = (tokio::time::Instant::now(), true);
         loop {
@@ -244,8 +244,9 @@ impl Follower {
                 event = tokio::time::timeout(SILENT, events.next()) => event,
                 () = self.to.closed() => return Ok(None),
             };
-            let event =
-                event.map_err(|_| silent("watch", which))?.map_err(|error| wrong("watch", which, error))?;
+            let event = event
+                .map_err(|_| silent("watch", which))?
+                .map_err(|error| watch_error("watch", which, error))?;
             let Some(event) = event else {
                 self.is_doubted = is_silent || opened.elapsed() < WHOLE;
                 return Ok(Some(version));
@@ -274,7 +275,9 @@ impl Follower {
                     goes_on = version.parse().map_or(true, |version| self.trail.reached(version));
                     None
                 }
-                WatchEvent::Error(status) => return Err(wrong("watch", which, kube::Error::Api(status))),
+                WatchEvent::Error(status) => {
+                    return Err(watch_error("watch", which, kube::Error::Api(status)));
+                }
             };
             if !goes_on {
                 return Err(disordered(which));
@@ -293,7 +296,7 @@ fn get(path: &str) -> Result<Request<Vec<u8>>> {
     Request::get(path).body(Vec::new()).map_err(|e| Error::setup(format!("{path} is not a valid URL"), e))
 }
 
-fn wrong(doing: &str, which: &WatchTarget, error: kube::Error) -> Error {
+fn watch_error(doing: &str, which: &WatchTarget, error: kube::Error) -> Error {
     Error::of_client(doing, &Key::new(which.kind, which.namespace.clone(), "(all)"), error)
 }
 

@@ -125,7 +125,7 @@ impl<'a> Search<'a> {
     }
 
     /// Reads one slice. A slice of a newer generation of the pool replaces what was found before.
-    pub fn look(&mut self, slice: &Value) {
+    pub fn read_slice(&mut self, slice: &Value) {
         let Some(spec) = slice.get("spec") else { return };
         if spec["driver"] != self.wanted.driver || spec["pool"]["name"] != self.wanted.pool {
             return;
@@ -144,8 +144,8 @@ impl<'a> Search<'a> {
             match attributes(device, &self.wanted.driver) {
                 Ok(attributes) => self.found.push(attributes),
                 Err(why) => {
-                    let slice = shown(slice["metadata"]["name"].as_str().unwrap_or_default());
-                    self.fault = Some(format!("ResourceSlice {slice}: {} {why}", self.what()));
+                    let slice = quoted(slice["metadata"]["name"].as_str().unwrap_or_default());
+                    self.fault = Some(format!("ResourceSlice {slice}: {} {why}", self.description()));
                 }
             }
         }
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
 
     /// The attributes of the device, or the reason why it was not found.
     pub fn end(self) -> Result<DeviceAttribute, String> {
-        let what = self.what();
+        let what = self.description();
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -168,9 +168,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn what(&self) -> String {
+    fn description(&self) -> String {
         let Allocated { driver, pool, device } = self.wanted;
-        format!("device {} of the pool {} of driver {driver}", shown(device), shown(pool))
+        format!("device {} of the pool {} of driver {driver}", quoted(device), quoted(pool))
     }
 }
 
@@ -181,10 +181,10 @@ fn attributes(device: &Value, driver: &str) -> Result<DeviceAttribute, String> {
     let mediated = said(MEDIATED).or_else(|| said(&format!("{driver}/{MEDIATED}")));
     let pci = said(PCI);
     if let Some(text) = pci.filter(|text| PciAddress::parse(text).is_none()) {
-        return Err(format!("has the attribute {PCI} {}, which is not a PCI address", shown(text)));
+        return Err(format!("has the attribute {PCI} {}, which is not a PCI address", quoted(text)));
     }
     if let Some(text) = mediated.filter(|text| uuid(text).is_none()) {
-        return Err(format!("has the attribute {MEDIATED} {}, which is not a UUID", shown(text)));
+        return Err(format!("has the attribute {MEDIATED} {}, which is not a UUID", quoted(text)));
     }
     if pci.is_none() && mediated.is_none() {
         return Err(format!(
@@ -228,7 +228,7 @@ fn list<'a>(object: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 /// Foreign text for a message, shortened and quoted.
-fn shown(text: &str) -> String {
+fn quoted(text: &str) -> String {
     format!("{:?}", text.chars().take(NAME).collect::<String>())
 }
 
@@ -275,7 +275,7 @@ mod tests {
     fn searched(slices: &[Value]) -> Result<DeviceAttribute, String> {
         let wanted = gpu0();
         let mut search = Search::of(&wanted);
-        slices.iter().for_each(|slice| search.look(slice));
+        slices.iter().for_each(|slice| search.read_slice(slice));
         search.end()
     }
 

@@ -12,7 +12,7 @@ pub(super) fn objects(options: &InstallOptions) -> Vec<Value> {
     for program in Program::ALL {
         let account = program.account();
         objects.push(
-            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named(account, Some(options))}),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(account, Some(options))}),
         );
         objects.extend(granted(account, None, rules(program, false), options));
         let own = rules(program, true);
@@ -26,7 +26,7 @@ pub(super) fn objects(options: &InstallOptions) -> Vec<Value> {
 
 /// Rules of a role: on kinds restricted to the namespace of the installation, or on all others.
 fn rules(program: Program, own: bool) -> Vec<Value> {
-    let grants = rights::of(program).into_iter().filter(|grant| grant.kind.is_of_installation() == own);
+    let grants = rights::grants(program).into_iter().filter(|grant| grant.kind.is_of_installation() == own);
     let beyond = rights::beyond(program).filter(|_| !own).flat_map(|grant| rule(&grant, None));
     grants.flat_map(|grant| rule(&grant, rights::names(program, grant.kind))).chain(beyond).collect()
 }
@@ -59,11 +59,11 @@ fn granted(
     let kind = if within.is_some() { "Role" } else { "ClusterRole" };
     let version = "rbac.authorization.k8s.io/v1";
     [
-        json!({"apiVersion": version, "kind": kind, "metadata": named(account, within), "rules": rules}),
+        json!({"apiVersion": version, "kind": kind, "metadata": metadata(account, within), "rules": rules}),
         json!({
             "apiVersion": version,
             "kind": format!("{kind}Binding"),
-            "metadata": named(account, within),
+            "metadata": metadata(account, within),
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": account},
             "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": options.namespace}],
         }),
@@ -86,7 +86,7 @@ fn reader(
     })
 }
 
-fn named(name: &str, within: Option<&InstallOptions>) -> Value {
+fn metadata(name: &str, within: Option<&InstallOptions>) -> Value {
     let mut metadata = json!({"name": name, "labels": {"kubevirt.io": ""}});
     if let Some(options) = within {
         metadata["namespace"] = json!(options.namespace);

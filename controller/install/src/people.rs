@@ -65,15 +65,15 @@ pub(super) fn objects() -> Vec<Value> {
         // namespaces share.
         role(KUBEVIRT, "migrate", false, migrates),
         role(KUBEVIRT, "default", false, vec![settings(), about_us()]),
-        known(KUBEVIRT, "default"),
+        bind_to_authenticated(KUBEVIRT, "default"),
         role(KUBEVIRT, "metrics-reader", false, measures()),
         role(instancetype::GROUP, "view", false, vec![sizes(READ, |kind| kind.is_of_cluster)]),
-        known(instancetype::GROUP, "view"),
+        bind_to_authenticated(instancetype::GROUP, "view"),
         role(cdi::GROUP, "admin", true, disks(WRITE)),
         role(cdi::GROUP, "edit", true, disks(WRITE)),
         role(cdi::GROUP, "view", true, disks(READ)),
         role(cdi::GROUP, "config-reader", false, vec![how_disks_are_made()]),
-        known(cdi::GROUP, "config-reader"),
+        bind_to_authenticated(cdi::GROUP, "config-reader"),
     ]
 }
 
@@ -180,7 +180,7 @@ fn role(group: &str, name: &str, aggregated: bool, rules: Vec<Value>) -> Value {
 }
 
 /// Binds the role of this name to all authenticated users.
-fn known(group: &str, name: &str) -> Value {
+fn bind_to_authenticated(group: &str, name: &str) -> Value {
     let name = format!("{group}:{name}");
     let rights = "rbac.authorization.k8s.io";
     json!({

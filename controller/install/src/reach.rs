@@ -26,7 +26,7 @@ impl Right {
         self.verbs.iter().any(|one| one == verb || one == "*")
     }
 
-    fn told(&self) -> String {
+    fn description(&self) -> String {
         format!("{} may {:?} {:?} {:?}", self.account, self.verbs, self.resources, self.names)
     }
 }
@@ -130,10 +130,10 @@ fn no_account_reads_the_secrets_of_the_cluster() {
         // virt-controller writes those of upload pods, restricted by a policy, and reads none.
         let reads = ["get", "list", "watch"].iter().any(|verb| right.may(verb));
         let is_written = right.account == "kubevirt-controller" && !reads;
-        assert!(!right.everywhere || is_written, "{}", right.told());
+        assert!(!right.everywhere || is_written, "{}", right.description());
         // virt-handler runs on every node: it may read its own certificate, and no other secret.
         let is_agent = right.account == "kubevirt-handler";
-        assert!(!is_agent || right.names.len() == 1 && !right.may("create"), "{}", right.told());
+        assert!(!is_agent || right.names.len() == 1 && !right.may("create"), "{}", right.description());
     }
 }
 
@@ -160,13 +160,13 @@ fn no_account_can_become_another_or_enter_a_pod() {
     ];
     for right in rights() {
         for part in [&right.groups, &right.resources, &right.verbs] {
-            assert!(part.iter().all(|one| !one.contains('*')), "{}", right.told());
+            assert!(part.iter().all(|one| !one.contains('*')), "{}", right.description());
         }
         for resource in RESOURCES {
-            assert!(!right.has(resource), "{}", right.told());
+            assert!(!right.has(resource), "{}", right.description());
         }
         for verb in ["impersonate", "escalate", "bind", "approve", "sign"] {
-            assert!(!right.may(verb), "{}", right.told());
+            assert!(!right.may(verb), "{}", right.description());
         }
     }
 }
@@ -180,15 +180,15 @@ fn the_agent_of_a_node_makes_and_removes_nothing() {
     assert!(!rights.is_empty());
     for right in rights {
         for verb in ["delete", "deletecollection"] {
-            assert!(!right.may(verb), "{}", right.told());
+            assert!(!right.may(verb), "{}", right.description());
         }
         // A review stores nothing, and no program acts on an event.
         let told = ["events", "tokenreviews", "subjectaccessreviews"];
         if right.may("create") {
             let harmless = right.resources.iter().all(|one| told.contains(&one.as_str()));
-            assert!(harmless, "{}", right.told());
+            assert!(harmless, "{}", right.description());
         }
-        assert!(!right.may("update"), "a patch says what it changes: {}", right.told());
+        assert!(!right.may("update"), "a patch says what it changes: {}", right.description());
     }
 }
 

@@ -88,7 +88,7 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
         }
         Operation::Move { from, to } => {
             if to.len() > from.len() && to.starts_with(from) {
-                return Err(format!("{} cannot be moved into itself", shown(from)));
+                return Err(format!("{} cannot be moved into itself", pointer(from)));
             }
             fits(to, find(object, from)?)?;
             let value = remove(object, from)?;
@@ -107,7 +107,7 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
         }
         Operation::Test(at, value) => match find(object, at)? == value {
             true => Ok(()),
-            false => Err(format!("{} is another value", shown(at))),
+            false => Err(format!("{} is another value", pointer(at))),
         },
     }
 }
@@ -134,7 +134,7 @@ fn find<'v>(object: &'v mut Value, at: &[String]) -> Result<&'v mut Value, Strin
         Value::Array(list) => list.get_mut(index(step)?),
         _ => None,
     });
-    found.ok_or_else(|| format!("{} is not there", shown(at)))
+    found.ok_or_else(|| format!("{} is not there", pointer(at)))
 }
 
 fn add(object: &mut Value, at: &[String], value: Value) -> Result<(), String> {
@@ -147,15 +147,15 @@ fn add(object: &mut Value, at: &[String], value: Value) -> Result<(), String> {
         Value::Array(list) if last == "-" => list.push(value),
         Value::Array(list) => {
             let place = index(last).filter(|place| *place <= list.len());
-            list.insert(place.ok_or_else(|| format!("{} is not an index of the list", shown(at)))?, value);
+            list.insert(place.ok_or_else(|| format!("{} is not an index of the list", pointer(at)))?, value);
         }
-        _ => return Err(format!("{} is neither an object nor a list", shown(parent))),
+        _ => return Err(format!("{} is neither an object nor a list", pointer(parent))),
     }
     Ok(())
 }
 
 fn remove(object: &mut Value, at: &[String]) -> Result<Value, String> {
-    let missing = || format!("{} is not there", shown(at));
+    let missing = || format!("{} is not there", pointer(at));
     let Some((last, parent)) = at.split_last() else {
         return Err("the whole object cannot be removed".to_owned());
     };
@@ -176,7 +176,7 @@ fn index(step: &str) -> Option<usize> {
     if is_number { step.parse().ok() } else { None }
 }
 
-fn shown(at: &[String]) -> String {
+fn pointer(at: &[String]) -> String {
     let path: String =
         at.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect();
     path.chars().take(200).collect()

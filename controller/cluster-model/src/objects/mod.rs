@@ -6,7 +6,7 @@
 //!  …             ─┘
 //!        │ listed once, in [`Kind`]
 //!        ├──► watches ([`Kind::followed_by`])      ──► watch
-//!        ├──► rights ([`rights::of`])              ──► install (roles), tests (nothing is asked without a right)
+//!        ├──► rights ([`rights::grants`])              ──► install (roles), tests (nothing is asked without a right)
 //!        └──► [`World`]: one store for each kind, and the marks by which objects find each other
 //! ```
 //!

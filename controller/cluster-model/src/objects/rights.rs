@@ -23,7 +23,7 @@ pub struct Grant {
 pub type Right = (Kind, Option<&'static str>, &'static str);
 
 /// All grants of a program.
-pub fn of(program: Program) -> Vec<Grant> {
+pub fn grants(program: Program) -> Vec<Grant> {
     Kind::ALL.iter().flat_map(|&kind| of_kind(program, kind)).collect()
 }
 
@@ -54,7 +54,7 @@ pub fn beyond(program: Program) -> impl Iterator<Item = Grant> {
 
 /// All rights of a program, one by one.
 pub fn each(program: Program) -> impl Iterator<Item = Right> {
-    of(program)
+    grants(program)
         .into_iter()
         .chain(beyond(program))
         .flat_map(|grant| grant.verbs.into_iter().map(move |verb| (grant.kind, grant.part, verb)))

@@ -120,14 +120,14 @@ pub(super) fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
     }
     let mut faults = Vec::new();
     let read = wire::read_in_part(object, &mut faults);
-    if let Some(told) = told(&faults) {
+    if let Some(told) = summary(&faults) {
         tracing::warn!("an object has invalid fields, which are ignored: {told}");
     }
     read
 }
 
 /// Summary of the faults, by the first one: there may be as many as the object has values.
-fn told(faults: &[Fault]) -> Option<String> {
+fn summary(faults: &[Fault]) -> Option<String> {
     let (first, more) = faults.split_first()?;
     Some(match more.len() {
         0 => first.to_string(),
@@ -166,7 +166,7 @@ mod tests {
     fn of_many_faults_one_is_told() {
         let fault = |n: usize| Fault::new(format!("spec.volumes[{n}]"), Reason::Invalid, "must be an object");
         let faults: Vec<Fault> = (0..1000).map(fault).collect();
-        let told_of = |count: usize| told(&faults[..count]).unwrap_or_default();
+        let told_of = |count: usize| summary(&faults[..count]).unwrap_or_default();
         assert_eq!(told_of(0), "");
         assert!(told_of(1).contains("volumes[0]") && !told_of(1).contains("more"), "{}", told_of(1));
         assert!(told_of(1000).ends_with("(and 999 more)") && told_of(1000).len() < 100, "{}", told_of(1000));

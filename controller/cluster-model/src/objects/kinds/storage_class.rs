@@ -27,7 +27,7 @@ pub(crate) const ABOUT: About = About {
     touches: |world, key| {
         let waiting = world.marked(&IndexKey::Waiting).cloned();
         let disks = world.keys(Kind::DataVolume);
-        disks.into_iter().chain(waiting).chain([storage_profile::of(&key.name)]).collect()
+        disks.into_iter().chain(waiting).chain([storage_profile::key_of_class(&key.name)]).collect()
     },
     ..About::named("storage.k8s.io/v1", "StorageClass", "storageclasses")
 };

@@ -22,14 +22,14 @@ pub(crate) const ABOUT: About = About {
 };
 
 /// The key of the profile of a class.
-pub(super) fn of(class: &str) -> Key {
+pub(super) fn key_of_class(class: &str) -> Key {
     Key::new(Kind::StorageProfile, "", class)
 }
 
 /// The keys of all profiles that there are or should be.
 pub(super) fn all(world: &World) -> impl Iterator<Item = Key> {
     let classes = world.storage_classes.names().into_iter();
-    classes.chain(world.storage_profiles.names()).map(|(_, name)| of(&name))
+    classes.chain(world.storage_profiles.names()).map(|(_, name)| key_of_class(&name))
 }
 
 impl StoredObject for StorageProfile {

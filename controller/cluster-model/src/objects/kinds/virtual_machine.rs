@@ -51,7 +51,7 @@ impl StoredObject for VirtualMachine {
         owner::mark(&self.metadata)
             .into_iter()
             .chain(uses(&self.metadata, volumes.filter_map(claim_of).chain(made)))
-            .chain(Role::ALL.into_iter().flat_map(|role| named(self, role)))
+            .chain(Role::ALL.into_iter().flat_map(|role| size_keys(self, role)))
             .collect()
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn infers(vm: &VirtualMachine) -> bool {
 }
 
 /// Index keys of the object that the VM takes its instance type or preference from.
-fn named(vm: &VirtualMachine, role: Role) -> Vec<IndexKey> {
+fn size_keys(vm: &VirtualMachine, role: Role) -> Vec<IndexKey> {
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
     let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Vec::new() };
     if !matcher.revision_name.is_empty() {
