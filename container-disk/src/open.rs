@@ -164,14 +164,14 @@ impl Places {
                 Ok(Goal { sink, tag: remote.tag.clone(), registry: Some(registry) })
             }
             Name::Store(local) => goal(Arc::new(self.store()?), Some(local.to_string())),
-            Name::Layout(path, tag) => goal(Arc::new(Layout::create(path)?), named(tag)),
-            Name::OciArchive(path, tag) => goal(Arc::new(OciArchiveSink::create(path)?), named(tag)),
+            Name::Layout(path, tag) => goal(Arc::new(Layout::create(path)?), tag_or_latest(tag)),
+            Name::OciArchive(path, tag) => goal(Arc::new(OciArchiveSink::create(path)?), tag_or_latest(tag)),
             Name::DockerArchive(path, tag) => goal(Arc::new(DockerArchiveSink::create(path)?), tag.clone()),
         }
     }
 }
 
 /// The tag, `latest` by default. Without a tag an image could not be distinguished from others in the layout.
-fn named(tag: &Option<String>) -> Option<String> {
+fn tag_or_latest(tag: &Option<String>) -> Option<String> {
     Some(tag.clone().unwrap_or_else(|| "latest".to_owned()))
 }

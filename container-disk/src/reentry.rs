@@ -103,7 +103,7 @@ impl Notes {
         let mut noted = self.lock();
         while noted.waiting.front().is_some_and(|unit| unit.input <= sum.at) {
             let Some(unit) = noted.waiting.pop_front() else { break };
-            noted.told(unit, &sum);
+            noted.report(unit, &sum);
         }
         if noted.sums.len() >= SUMS {
             let mut is_kept = false;
@@ -131,7 +131,7 @@ impl Notes {
         noted.last = tar;
         let unit = Unit { input, disk: tar - range.start, before };
         match noted.sums.iter().find(|sum| sum.at >= input).cloned() {
-            Some(after) => noted.told(unit, &after),
+            Some(after) => noted.report(unit, &after),
             None => {
                 if noted.waiting.len() >= UNITS {
                     noted.waiting.pop_front();
@@ -147,7 +147,7 @@ impl Notes {
 }
 
 impl Noted {
-    fn told(&self, unit: Unit, after: &SumAt) {
+    fn report(&self, unit: Unit, after: &SumAt) {
         let Unit { input, disk, before } = unit;
         if let Some((_, to)) = &self.disk {
             to(Reentry { disk, input, before, after: after.clone() });

@@ -84,7 +84,7 @@ impl DockerArchive {
             (None, _) => Err(Error::usage(format!(
                 "{} holds several images; choose one of the tags: {}",
                 self.name,
-                self.known()
+                self.tag_list()
             ))),
         }
     }
@@ -150,7 +150,7 @@ impl DockerArchive {
         descriptor(compression.media_type(), &digest, size)
     }
 
-    fn known(&self) -> String {
+    fn tag_list(&self) -> String {
         let tags: Vec<&str> = self.images.iter().flat_map(|i| &i.tags).map(String::as_str).take(8).collect();
         if tags.is_empty() { "no names".to_owned() } else { tags.join(", ") }
     }
@@ -179,11 +179,11 @@ impl Place for DockerArchive {
         };
         let mut found = self.images.iter().filter(fits);
         let Some(image) = found.next() else {
-            let what = format!("{} has no such image; it has {}", self.name, self.known());
+            let what = format!("{} has no such image; it has {}", self.name, self.tag_list());
             return Err(Error::new(ErrorKind::NotFound, what));
         };
         if found.any(|other| other.document.digest != image.document.digest) {
-            return Err(Error::usage(format!("{} has several such images: {}", self.name, self.known())));
+            return Err(Error::usage(format!("{} has several such images: {}", self.name, self.tag_list())));
         }
         Ok(image.document.clone())
     }

@@ -75,7 +75,8 @@ impl Index {
             (None, [one]) => Ok(Reference::Digest(one.digest.parse()?)),
             (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{name} holds no image"))),
             (None, _) => {
-                let what = format!("{name} holds several images; choose one of the tags: {}", self.known());
+                let what =
+                    format!("{name} holds several images; choose one of the tags: {}", self.tag_list());
                 Err(Error::usage(what))
             }
         }
@@ -85,7 +86,7 @@ impl Index {
     pub(crate) fn find(&self, name: &str, tag: &str) -> Result<&Entry> {
         let mut found = self.manifests.iter().filter(|entry| entry.tag() == Some(tag));
         let Some(first) = found.next() else {
-            let what = format!("{name} has no image {tag:?}; it has {}", self.known());
+            let what = format!("{name} has no image {tag:?}; it has {}", self.tag_list());
             return Err(Error::new(ErrorKind::NotFound, what));
         };
         if found.any(|entry| entry.digest != first.digest) {
@@ -133,7 +134,7 @@ impl Index {
     }
 
     /// The tags in the index, for messages.
-    fn known(&self) -> String {
+    fn tag_list(&self) -> String {
         const SHOWN: usize = 8;
         let mut names: Vec<&str> = self.manifests.iter().filter_map(Entry::tag).collect();
         names.sort_unstable();

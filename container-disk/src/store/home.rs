@@ -7,10 +7,10 @@ use std::path::PathBuf;
 /// The folder of the user's store: `$CORACLE_STORE`, else `$XDG_DATA_HOME/coracle/store`, else
 /// `~/.local/share/coracle/store`.
 pub fn folder() -> Result<PathBuf> {
-    of(|name| std::env::var_os(name))
+    from_variables(|name| std::env::var_os(name))
 }
 
-fn of(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
     let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(store) = path("CORACLE_STORE") {
         return Ok(store);
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     fn folder(set: &[(&str, &str)]) -> Result<PathBuf> {
-        of(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+        from_variables(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
     }
 
     #[test]

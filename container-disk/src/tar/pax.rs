@@ -41,7 +41,7 @@ impl Pax {
     }
 
     fn record(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let not_understood = || broken(&format!("the value of {} is not supported", shown(key)));
+        let not_understood = || broken(&format!("the value of {} is not supported", escaped_key(key)));
         let number = || number(value).ok_or_else(not_understood);
         let text = || text(value).ok_or_else(not_understood);
         let sparse = &mut self.sparse;
@@ -63,7 +63,7 @@ impl Pax {
             }
             b"GNU.sparse.map" => once(&mut sparse.map, map(value).ok_or_else(not_understood)?, key)?,
             _ if moves(key) => {
-                let what = format!("{} makes overlay file systems show another file", shown(key));
+                let what = format!("{} makes overlay file systems show another file", escaped_key(key));
                 return Err(broken(&what));
             }
             _ if matters(key) => return Err(not_understood()),
@@ -77,7 +77,7 @@ impl Pax {
 /// Checks the records for all following members. Records that would change them are refused.
 pub(super) fn check_global(records: &[u8]) -> Result<(), String> {
     each(records, |key, _| match matters(key) {
-        true => Err(broken(&format!("it sets {} for all files, which is not supported", shown(key)))),
+        true => Err(broken(&format!("it sets {} for all files, which is not supported", escaped_key(key)))),
         false => Ok(()),
     })
 }
@@ -128,7 +128,7 @@ fn moves(key: &[u8]) -> bool {
 fn once<T>(field: &mut Option<T>, value: T, key: &[u8]) -> Result<(), String> {
     match field.replace(value) {
         None => Ok(()),
-        Some(_) => Err(broken(&format!("it has {} twice", shown(key)))),
+        Some(_) => Err(broken(&format!("it has {} twice", escaped_key(key)))),
     }
 }
 
@@ -159,7 +159,7 @@ pub(super) fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// A key as escaped text for a message.
-fn shown(key: &[u8]) -> String {
+fn escaped_key(key: &[u8]) -> String {
     let key: String = String::from_utf8_lossy(key).chars().take(100).collect();
     key.escape_debug().to_string()
 }

@@ -142,7 +142,7 @@ impl Layer<'_> {
 
 /// Finds the cause of a layer that cannot be read: a wrong blob, or a wrong content of the right blob.
 fn blame(name: &str, blob: &dyn Blob, stage: &'static str, e: &Error, checks: &mut Checks) -> Result<()> {
-    let sound = checks.record(BLOB, whole(name, blob))?.is_some();
+    let sound = checks.record(BLOB, read_to_end(name, blob))?.is_some();
     let not_checked = |checks: &mut Checks, names: &[&str], why: &str| {
         for name in names {
             checks.add(name, Outcome::NotChecked(why.to_owned()));
@@ -167,7 +167,7 @@ fn compare(actual: Digest, told: Result<Digest>) -> Result<()> {
 }
 
 /// Reads a blob to its end, which verifies size and digest.
-fn whole(name: &str, blob: &dyn Blob) -> Result<()> {
+fn read_to_end(name: &str, blob: &dyn Blob) -> Result<()> {
     let mut stream = blob.stream(0)?;
     io::copy(&mut stream, &mut io::sink()).map_err(|e| Error::io(format!("cannot read {name}"), e))?;
     Ok(())

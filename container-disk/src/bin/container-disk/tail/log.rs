@@ -50,8 +50,8 @@ impl Tail {
         old_path.push(".old");
         let old_path = PathBuf::from(old_path);
         // LOG.old first: a cut between the two calls is noticed at the first read.
-        let old = found(File::open(&old_path))?;
-        let Some(log) = found(File::open(path))? else { return Ok(None) };
+        let old = existing(File::open(&old_path))?;
+        let Some(log) = existing(File::open(path))? else { return Ok(None) };
         Ok(Some(Tail { log, old_path, place: 0, old, rest: None, last: Vec::new() }))
     }
 
@@ -91,14 +91,14 @@ impl Tail {
 
     /// The part that was cut off since the last call, once LOG is shortened.
     fn cut(&self) -> io::Result<Option<Cut>> {
-        let Some(is) = found(fs::metadata(&self.old_path))? else { return Ok(None) };
+        let Some(is) = existing(fs::metadata(&self.old_path))? else { return Ok(None) };
         if let Some(old) = &self.old {
             let known = old.metadata()?;
             if (known.dev(), known.ino()) == (is.dev(), is.ino()) {
                 return Ok(None);
             }
         }
-        let Some(file) = found(File::open(&self.old_path))? else { return Ok(None) };
+        let Some(file) = existing(File::open(&self.old_path))? else { return Ok(None) };
         let mut head = vec![0; 64];
         let size = file.read_at(&mut head, 0)?;
         let (words, lost) = words(&head[..size]);
@@ -189,7 +189,7 @@ fn fill(file: &File, mut at: u64, piece: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// The result with `NotFound` as `None`.
-fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn existing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(there) => Ok(Some(there)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
