@@ -32,14 +32,14 @@ impl Session {
     /// Counts an opened stream of this kind.
     pub(crate) fn opened(action: Action, namespace: &str, name: &str) -> Session {
         let session = Session(metric(action), (namespace.to_owned(), name.to_owned()));
-        look(|all| all.begin(&session, Timestamp::now()));
+        with_sessions(|all| all.begin(&session, Timestamp::now()));
         session
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        look(|all| all.end(self));
+        with_sessions(|all| all.end(self));
     }
 }
 
@@ -52,8 +52,8 @@ fn metric(action: Action) -> &'static str {
     }
 }
 
-fn look<T>(look: impl FnOnce(&mut Sessions) -> T) -> T {
-    look(&mut SESSIONS.lock().unwrap_or_else(PoisonError::into_inner))
+fn with_sessions<T>(work: impl FnOnce(&mut Sessions) -> T) -> T {
+    work(&mut SESSIONS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Sessions {
@@ -96,7 +96,7 @@ impl Sessions {
 
 /// Writes the metrics of streams.
 pub fn write(page: &mut Page) {
-    look(|all| all.write(page));
+    with_sessions(|all| all.write(page));
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ fn needs_recovery(vm: &VirtualMachine) -> Result<()> {
     Ok(())
 }
 
-fn said(strategy: &RunStrategy) -> &str {
+fn strategy_name(strategy: &RunStrategy) -> &str {
     match strategy {
         RunStrategy::Always => "Always",
         RunStrategy::Halted => "Halted",

@@ -1,6 +1,6 @@
 //! Restart of a VM: the changes for its run strategy.
 
-use super::{Changes, Grace, is_final, needs_recovery, requests, said, subject, to_start, to_stop};
+use super::{Changes, Grace, is_final, needs_recovery, requests, strategy_name, subject, to_start, to_stop};
 use crate::refusal::{Refusal, Result};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
@@ -33,7 +33,7 @@ pub(crate) fn restart(
     }
     let strategy = vm.run_strategy();
     if !matches!(strategy, RunStrategy::Always | RunStrategy::Manual | RunStrategy::RerunOnFailure) {
-        let why = format!("RunStategy {} does not support manual restart requests", said(&strategy));
+        let why = format!("RunStategy {} does not support manual restart requests", strategy_name(&strategy));
         return Err(Refusal::conflict(subject(vm), &why));
     }
     needs_recovery(vm)?;

@@ -1,7 +1,7 @@
 //! Start of a VM: the changes for its run strategy.
 
 use super::{
-    Changes, is_final, needs_recovery, phase, requests, runs, said, subject, to_start, to_stop,
+    Changes, is_final, needs_recovery, phase, requests, runs, strategy_name, subject, to_start, to_stop,
     without_failures,
 };
 use crate::refusal::{Refusal, Result};
@@ -52,7 +52,7 @@ pub(crate) fn start(
             }
         }
         _ => {
-            let why = format!("{} does not support manual start requests", said(&strategy));
+            let why = format!("{} does not support manual start requests", strategy_name(&strategy));
             Err(Refusal::conflict(subject(vm), &why))
         }
     }

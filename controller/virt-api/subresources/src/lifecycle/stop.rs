@@ -1,6 +1,6 @@
 //! Stop of a VM: the changes for its run strategy.
 
-use super::{Changes, Grace, is_final, requests, runs, said, subject, to_stop, without_failures};
+use super::{Changes, Grace, is_final, requests, runs, strategy_name, subject, to_stop, without_failures};
 use crate::refusal::{Refusal, Result};
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
@@ -37,7 +37,7 @@ pub(crate) fn stop(
             if !options.grace_period.is_some_and(is_shorter) {
                 let why = format!(
                     "{} only supports manual stop requests with a shorter graceperiod",
-                    said(&strategy)
+                    strategy_name(&strategy)
                 );
                 return Err(Refusal::conflict(subject(vm), &why));
             }
@@ -50,7 +50,7 @@ pub(crate) fn stop(
             Err(Refusal::conflict(subject(vm), "VM is not running"))
         }
         (RunStrategy::WaitAsReceiver | RunStrategy::Other(_), _) => {
-            let why = format!("{} does not support manual stop requests", said(&strategy));
+            let why = format!("{} does not support manual stop requests", strategy_name(&strategy));
             Err(Refusal::conflict(subject(vm), &why))
         }
     }
