@@ -119,6 +119,12 @@ pub trait Sink: Send + Sync {
     /// Stores a document and sets a tag on it. All its blobs must be in the sink already.
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()>;
 
+    /// Locks the sink, and waits while another process has its lock: for a tag whose new document depends on
+    /// the present one. A registry has no lock, and an archive no second writer.
+    fn lock(&self) -> Result<SinkLock> {
+        Ok(SinkLock::default())
+    }
+
     /// The sink as a place, if the written images can be read before they have a name.
     fn as_place(&self) -> Option<&dyn Place> {
         None
@@ -128,6 +134,19 @@ pub trait Sink: Send + Sync {
     /// left to do.
     fn close(&self) -> Result<()> {
         Ok(())
+    }
+}
+
+/// The lock of a sink, until it is dropped.
+#[derive(Default)]
+pub struct SinkLock {
+    _lock: Option<Box<dyn Send>>,
+}
+
+impl SinkLock {
+    /// Of a lock that ends when it is dropped.
+    pub(crate) fn by(lock: impl Send + 'static) -> SinkLock {
+        SinkLock { _lock: Some(Box::new(lock)) }
     }
 }
 

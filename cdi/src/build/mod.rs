@@ -24,7 +24,7 @@ use container_disk::image::{self, Recipe};
 use container_disk::manifest::{Content, Document};
 use container_disk::open::{Goal, Places};
 use container_disk::pack;
-use container_disk::place::Reference;
+use container_disk::place::{Reference, SinkLock};
 use container_disk::registry::copy::{Options, Progress, copy};
 use container_disk::tee::Tee;
 use container_disk::{Digest, ErrorKind, Name};
@@ -145,6 +145,8 @@ impl Ready {
         }
         let mut index = None;
         for (goal, name) in goals.iter().zip(&order.names) {
+            // Another build may add its image to the same index now.
+            let _lock = if order.append { goal.sink.lock()? } else { SinkLock::default() };
             let named =
                 if order.append { joined(places, name, &document, &order.recipe)? } else { document.clone() };
             goal.sink.put(&named, goal.tag.as_deref())?;

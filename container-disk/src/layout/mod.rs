@@ -28,7 +28,7 @@ pub(crate) mod tests;
 
 use crate::digest::Hasher;
 use crate::manifest::{self, Content, Descriptor, Document};
-use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
+use crate::place::{Blob, BlobWriter, Place, Reference, Sink, SinkLock};
 use crate::{Digest, Error, ErrorKind, Result};
 use folder::Folder;
 use guard::folder::FolderError;
@@ -201,6 +201,11 @@ impl Sink for Layout {
             }),
             None => Ok(()),
         }
+    }
+
+    fn lock(&self) -> Result<SinkLock> {
+        // Not by the top folder, which each change of the index locks.
+        Ok(SinkLock::by(self.top.make_sub(blobs::BLOBS)?.lock()?))
     }
 }
 

@@ -40,7 +40,7 @@ use crate::layout::folder::Folder;
 use crate::layout::lock::{Keeps, Locked};
 use crate::layout::{self, Layout, index};
 use crate::manifest::{Descriptor, Document};
-use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
+use crate::place::{Blob, BlobWriter, Place, Reference, Sink, SinkLock};
 use crate::reference::Local;
 use crate::{Digest, Error, ErrorKind, Result};
 use std::fs::File;
@@ -151,6 +151,10 @@ impl Sink for Store {
 
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
         self.layout.put(document, tag)
+    }
+
+    fn lock(&self) -> Result<SinkLock> {
+        self.layout.lock()
     }
 
     fn as_place(&self) -> Option<&dyn Place> {

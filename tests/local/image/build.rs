@@ -112,6 +112,29 @@ fn images_of_several_architectures_share_a_name() {
     place.run(&["verify", "os"]).ok();
 }
 
+/// The builds of a matrix begin together, and end together.
+#[test]
+fn architectures_that_are_added_at_once_are_all_there() {
+    let place = place(9);
+    place.shell("head -c 64K disk.raw >small.raw");
+    let all = ["amd64", "arm64", "riscv64"];
+    let names = (0..6).flat_map(|round| [format!("os:{round}"), format!("oci:layout{round}:1")]);
+    for name in names {
+        let builds = all.map(|arch| {
+            let args = ["build", "-q", "-t", &name, "--arch", arch, "--append-arch", "small.raw"];
+            place.command(&args).spawn().unwrap()
+        });
+        for mut build in builds {
+            assert!(build.wait().unwrap().success(), "{name}");
+        }
+        let json = place.run(&["inspect", "--arch", "amd64", "--json", &name]).ok().json();
+        let found = json["image"]["architectures"].as_array().unwrap();
+        let mut found: Vec<&str> = found.iter().map(|arch| arch.as_str().unwrap()).collect();
+        found.sort_unstable();
+        assert_eq!(found, all, "{name}");
+    }
+}
+
 #[test]
 fn a_kernel_is_an_image_too() {
     let place = place(5);
