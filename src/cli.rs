@@ -80,7 +80,7 @@ impl Command {
     }
 
     /// Runs the verb of the command line.
-    pub(crate) fn run(self) -> cdi::Result<()> {
+    pub(crate) fn run(self) -> crate::error::Result<()> {
         match self {
             Command::Worker(args) => commands::worker::run(&args),
             Command::Build(args) => commands::build::run(&args),

@@ -5,20 +5,24 @@
 //!                                   └─► ui (the only place that prints) ─► terminal
 //! ```
 //!
-//! `vm/` has the code that verbs on VMs of this computer share, `virt/` that for VMs of a cluster. Called as
+//! Verbs on VMs of this computer share the library `local-vm`, those on VMs of a cluster `virt/`. Called as
 //! `virtctl` or `kubectl-virt`, the program consists of the verb `virt` alone. [`verbs`] builds the arguments
 //! of the used verb alone. Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit
 //! code, once, here.
 
 mod cli;
 mod commands;
+mod console;
 mod error;
 mod page;
+mod relative_time;
+mod relay;
+mod terminal;
 mod ui;
 mod verbs;
 mod virt;
-mod vm;
 
+use crate::error::{Error, ErrorKind, Result};
 use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
@@ -36,12 +40,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn coracle() -> cdi::Result<()> {
+fn coracle() -> Result<()> {
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     let cli = verbs::parsed(cli::by_name(), std::env::args_os());
     let cli = cli.unwrap_or_else(|| cli::Cli::try_parse().unwrap_or_else(|e| cli::with_tips(e).exit()));
     ui::log(cli.log.verbose);
     guard::confine::check_switch()
-        .map_err(|e| cdi::Error::new(cdi::ErrorKind::Usage, e.to_string()))
+        .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))
         .and_then(|()| cli.command.run())
 }

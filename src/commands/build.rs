@@ -5,6 +5,7 @@ mod volume;
 use super::disk::{DiskArgs, compression};
 use super::pull::local_name;
 use super::source::SourceArgs;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use cdi::build::{BootFiles, Order, prepare};
 use cdi::convert::{Keep, Request};
@@ -13,7 +14,6 @@ use cdi::plan::Output;
 use cdi::run::watch::Watch;
 use cdi::source::SourceSpec;
 use cdi::target::Destination;
-use cdi::{Error, ErrorKind, Result};
 use clap_complete::engine::ArgValueCompleter;
 use container_disk::image::{HINTS, ManifestFormat, Recipe, hints, time};
 use container_disk::open::Places;
@@ -220,9 +220,9 @@ fn reach(args: &Args, order: &Order, places: &Places) -> Result<Permissions> {
     }
     if args.work.plan {
         // A plan only looks names up in registries.
-        return order.names.iter().try_fold(reach, |reach, name| reach.image(name, places));
+        return Ok(order.names.iter().try_fold(reach, |reach, name| reach.image(name, places))?);
     }
-    order.names.iter().try_fold(reach.store(places)?, |reach, name| reach.goal(name, places))
+    Ok(order.names.iter().try_fold(reach.store(places)?, |reach, name| reach.goal(name, places))?)
 }
 
 /// Memory that other parts of a build need while the disk is read.

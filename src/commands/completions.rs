@@ -1,7 +1,7 @@
 //! The verb `coracle completions`.
 
+use crate::error::Error;
 use crate::ui;
-use cdi::Error;
 use clap_complete::env::Shells;
 
 /// Environment variable by which a shell requests completions.
@@ -16,12 +16,12 @@ pub(crate) struct Args {
     shell: clap_complete::Shell,
 }
 
-pub(crate) fn run(args: &Args) -> cdi::Result<()> {
+pub(crate) fn run(args: &Args) -> crate::error::Result<()> {
     print(&args.shell.to_string(), "coracle")
 }
 
 /// Prints the script by which a shell completes the arguments of a program.
-pub(crate) fn print(shell: &str, program: &str) -> cdi::Result<()> {
+pub(crate) fn print(shell: &str, program: &str) -> crate::error::Result<()> {
     let shells = Shells::builtins();
     let found = shells.completer(shell).ok_or_else(|| Error::failed(format!("{shell} completes nothing")))?;
     let mut script = Vec::new();

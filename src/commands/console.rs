@@ -1,13 +1,13 @@
 //! The verb `coracle console`.
 
 use super::vms::{self, VmArgs};
+use crate::console::{LeaveReason, close_at_end, join};
+use crate::error::{ErrorKind, Result};
+use crate::terminal;
 use crate::ui;
-use crate::vm::console::{LeaveReason, close_at_end, join};
-use crate::vm::record::Vm;
-use crate::vm::terminal;
 use api::launcher::State;
-use cdi::{ErrorKind, Result};
 use launcher_client::Access;
+use local_vm::record::Vm;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
     let name = vm.name();
     ui::on_signal(|| {
         terminal::restore();
-        std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
+        std::process::exit(i32::from(ErrorKind::Interrupted.code()));
     })?;
     if write && std::io::stdin().is_terminal() {
         ui::say(&format!("coracle: the console of {name}; Ctrl-] leaves it, and the VM keeps running"));
@@ -49,7 +49,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
         let client = vm.launcher()?;
         if vm.record.sync.vmi["spec"]["domain"]["devices"]["autoattachSerialConsole"] == false {
             ui::say(&format!("coracle: {name} has no serial console; this waits until it ends"));
-            return vm.wait_for_end(&client, None).map(Some);
+            return Ok(Some(vm.wait_for_end(&client, None)?));
         }
         let mut stream = client.console(if write { Access::Write } else { Access::Read })?;
         close_at_end(vm, &client, &stream)?;
@@ -63,18 +63,18 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
         match vm.standing()? {
             standing if !standing.is_up() => {
                 return match standing {
-                    crate::vm::record::Standing::Known(state) => Ok(Some(state)),
-                    crate::vm::record::Standing::Left(state) => Ok(state),
+                    local_vm::record::Standing::Known(state) => Ok(Some(state)),
+                    local_vm::record::Standing::Left(state) => Ok(state),
                 };
             }
-            crate::vm::record::Standing::Known(_) => {
+            local_vm::record::Standing::Known(_) => {
                 // The stream ends a moment before the state changes.
                 match vm.wait_for_end(&client, Some(Duration::from_secs(2))) {
                     Ok(state) => return Ok(Some(state)),
                     Err(e) => tracing::info!("the console is joined again: {e}"),
                 }
             }
-            crate::vm::record::Standing::Left(_) => {
+            local_vm::record::Standing::Left(_) => {
                 ui::say(&format!("coracle: the launcher of {name} has ended; a new one takes over"));
             }
         }

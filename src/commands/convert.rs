@@ -2,6 +2,7 @@
 
 use super::disk::{DiskArgs, compression, size};
 use super::source::SourceArgs;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use cdi::convert::{Keep, Prepared, Request, SharedLayout, prepare};
 use cdi::journal::Mode;
@@ -10,7 +11,6 @@ use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::source::SourceSpec;
 use cdi::target::Destination;
-use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use disk_format::Codec;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The verb `coracle copy`.
 
 use super::transfer::TransferArgs;
-use cdi::Result;
+use crate::error::Result;
 use container_disk::Name;
 
 /// Copy an image between registries, layouts, archives and the store

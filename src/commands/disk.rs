@@ -1,10 +1,10 @@
 //! Arguments for reading a disk, shared by all verbs that read a whole disk.
 
 use super::source::SourceArgs;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui::Show;
 use cdi::filter::verify::Digest;
 use cdi::plan::ConvertOptions;
-use cdi::{Error, ErrorKind, Result};
 use disk_format::{Codec, Format};
 
 /// Default value of the flag `--memory`.
@@ -103,7 +103,7 @@ impl DiskArgs {
 
 /// Parses a size with an optional unit.
 pub(crate) fn size(text: &str) -> Result<u64> {
-    cdi::size::parse(text)
+    Ok(cdi::size::parse(text)?)
 }
 
 /// Parses a codec with an optional level: `zlib`, `zstd:9`.

@@ -1,12 +1,12 @@
 //! The verbs that run programs in a guest: `ssh` and `exec`.
 
+use super::vm_args::HomeArgs;
 use super::vms::{VmArgs, complete};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
-use crate::vm::place::HomeArgs;
-use crate::vm::record::Vm;
 use api::launcher::{Exec, Link};
-use cdi::{Error, ErrorKind, Result};
 use clap_complete::engine::ArgValueCompleter;
+use local_vm::record::Vm;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;

@@ -1,16 +1,17 @@
 //! The verb `coracle host`.
 
+use super::vm_args::HomeArgs;
+use super::vm_args::LauncherArgs;
+use crate::error::{Error, Result};
 use crate::ui;
-use crate::vm::launch::LauncherArgs;
-use crate::vm::place::{Home, HomeArgs};
-use crate::vm::resolve::accelerator::{asked, kvm, node};
 use api::launcher::Accelerator;
 use api::node::{Device, Missing, Node, Verdict};
 use cdi::size::human;
 use cdi::source::image::architecture;
-use cdi::{Error, Result};
 use error_core::causes;
 use guard::confine::{self, Confined};
+use local_vm::place::Home;
+use local_vm::resolve::accelerator::{asked, kvm, node};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -48,9 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn by_launcher(args: &Args, launcher: &Path) -> Result<Node> {
-    let made = |home: Home| home.make(&home.launcher_cache()).map(|()| home);
+    let made = |home: Home| home.make(&home.launcher_cache()).map(|()| home).map_err(Error::from);
     match args.home.home().and_then(made) {
-        Ok(home) => node(launcher, &home, true),
+        Ok(home) => Ok(node(launcher, &home, true)?),
         Err(e) => Ok(without_home(asked(launcher, None)?, &e)),
     }
 }

@@ -1,8 +1,8 @@
 //! The verb `coracle inspect`.
 
 use super::source::SourceArgs;
+use crate::error::Result;
 use crate::ui;
-use cdi::Result;
 use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
 use cdi::permissions::Permissions;
 use cdi::source::SourceSpec;

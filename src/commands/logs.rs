@@ -1,9 +1,9 @@
 //! The verb `coracle logs`.
 
 use super::vms::VmArgs;
+use crate::error::{Error, Result};
 use crate::ui;
-use crate::vm::launch;
-use cdi::{Error, Result};
+use local_vm::launch;
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;

@@ -4,13 +4,13 @@ mod chart;
 mod folder;
 mod kustomize;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
-use crate::vm::manifest;
 use api::instancetype::common;
-use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use install::monitoring::{self, Monitor};
 use install::{InstallOptions, objects};
+use local_vm::manifest;
 use std::path::PathBuf;
 
 /// Print the manifests of the control plane, for kubectl apply -f -

@@ -24,6 +24,7 @@ mod transfer;
 pub(crate) mod ui;
 pub(crate) mod verify;
 pub(crate) mod virt;
+mod vm_args;
 mod vms;
 pub(crate) mod vnc;
 pub(crate) mod worker;

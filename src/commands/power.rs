@@ -1,10 +1,10 @@
 //! The verbs that start, stop or remove VMs: `stop`, `kill`, `restart`, `pause`, `unpause`, `rm`.
 
 use super::vms::{self, VmsArgs};
+use crate::error::Result;
 use crate::ui;
-use crate::vm::record::Vm;
 use api::launcher::{Life, Request};
-use cdi::Result;
+use local_vm::record::Vm;
 use std::time::Duration;
 
 /// Shut VMs down; power them off after the grace period

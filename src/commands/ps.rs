@@ -1,12 +1,12 @@
 //! The verbs `coracle ps` and `coracle status`.
 
+use super::vm_args::HomeArgs;
 use super::vms::{self, VmArgs};
+use crate::error::Result;
+use crate::relative_time::ago;
 use crate::ui;
-use crate::vm::place::HomeArgs;
-use crate::vm::record::{Standing, Vm};
-use crate::vm::relative_time::ago;
 use api::launcher::{Accelerator, Credentials, GuestInfo, Link, State};
-use cdi::Result;
+use local_vm::record::{Standing, Vm};
 use serde::Serialize;
 use std::fmt::Write as _;
 

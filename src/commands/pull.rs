@@ -1,7 +1,7 @@
 //! The verb `coracle pull`.
 
 use super::transfer::TransferArgs;
-use cdi::Result;
+use crate::error::Result;
 use cdi::source::image::architecture;
 use container_disk::Name;
 use container_disk::reference::Local;

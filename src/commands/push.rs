@@ -1,7 +1,7 @@
 //! The verb `coracle push`.
 
 use super::transfer::TransferArgs;
-use cdi::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use container_disk::Name;
 
 /// Send an image to a registry

@@ -1,22 +1,22 @@
 //! The verb `coracle run`.
 
 use super::registry_args::RegistryArgs;
+use super::vm_args::HomeArgs;
+use super::vm_args::LauncherArgs;
 use super::vms;
-use crate::ui::{self, Show};
-use crate::vm::confined;
-use crate::vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
-use crate::vm::launch::LauncherArgs;
-use crate::vm::manifest::{self, Objects, Selection, is_manifest, refusal};
-use crate::vm::place::HomeArgs;
-use crate::vm::record::Vm;
-use crate::vm::resolve::accelerator::Choice;
-use crate::vm::resolve::image::{Images, Policy, format_of, name_of};
-use crate::vm::resolve::network;
-use crate::vm::start::{StartOptions, Starter, absolute, free_name};
+use crate::error::{Error, ErrorKind, Result};
+use crate::ui;
 use api::launcher::{Forward, Link, State};
 use api::wire::Wire as _;
 use cdi::run::watch::Watch;
-use cdi::{Error, ErrorKind, Result};
+use local_vm::confined;
+use local_vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
+use local_vm::manifest::{self, Objects, Selection, is_manifest, refusal};
+use local_vm::record::Vm;
+use local_vm::resolve::accelerator;
+use local_vm::resolve::image::{Images, Policy, format_of, name_of};
+use local_vm::resolve::network;
+use local_vm::start::{StartOptions, Starter, absolute, free_name};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,6 +71,27 @@ pub(crate) struct Args {
     output: OutputFormat,
 }
 
+/// Accelerator that the user asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AcceleratorChoice {
+    /// KVM if it boots kernels, else emulation.
+    Auto,
+    /// KVM, without a probe.
+    Kvm,
+    /// Emulation by QEMU (TCG).
+    Emulation,
+}
+
+impl From<AcceleratorChoice> for accelerator::Choice {
+    fn from(choice: AcceleratorChoice) -> accelerator::Choice {
+        match choice {
+            AcceleratorChoice::Auto => accelerator::Choice::Auto,
+            AcceleratorChoice::Kvm => accelerator::Choice::Kvm,
+            AcceleratorChoice::Emulation => accelerator::Choice::Emulation,
+        }
+    }
+}
+
 /// Options for the start of a VM, shared by `run` and `test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StartArgs {
@@ -88,7 +109,7 @@ pub(crate) struct StartArgs {
 
     /// Accelerator of the VM
     #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
-    accel: Choice,
+    accel: AcceleratorChoice,
 
     /// Program that changes the libvirt domain before each start: it is called
     /// with --vmi JSON and --domain XML, and prints the domain (repeatable)
@@ -272,8 +293,7 @@ impl Prepared {
     ) -> Result<Prepared> {
         confined::tell_own();
         let home = args.home.home()?;
-        let show = if args.quiet { Show::Quiet } else { Show::Auto };
-        let images = Images::new(args.places.settings(), home, show);
+        let images = Images::new(args.places.settings(), home, args.quiet, ui::say);
         let launcher = args.launcher.find().ok();
         let manifest = |files: &[String]| {
             hardware.check_unused()?;
@@ -298,7 +318,7 @@ impl Prepared {
         let mut faults = std::mem::take(&mut objects.faults);
         // Faults of the VMs are reported together with those of all other objects.
         for written in &objects.vmis {
-            let more = crate::vm::start::faults(written);
+            let more = local_vm::start::faults(written);
             // A field that could not be read is not also reported as missing.
             faults.extend(
                 more.into_iter()
@@ -307,7 +327,7 @@ impl Prepared {
             );
         }
         if !faults.is_empty() {
-            return Err(refusal(&what, faults));
+            return Err(refusal(&what, faults).into());
         }
         Ok(Prepared { what, objects, images, launcher, is_image, beside })
     }
@@ -349,7 +369,7 @@ impl Prepared {
         StartOptions {
             images: &self.images,
             objects: &self.objects,
-            accelerator: args.accel,
+            accelerator: args.accel.into(),
             policy: args.pull.map(Pull::policy),
             forwards: args.publish.clone(),
             publish_all: args.publish_all,
@@ -453,7 +473,7 @@ impl HardwareArgs {
             None => Policy::parse(None, source)?,
         };
         let image = images.bring(name_of(source)?, policy).map_err(|e| match e.kind() {
-            ErrorKind::NotFound if !source.contains("://") => {
+            local_vm::ErrorKind::NotFound if !source.contains("://") => {
                 e.with_hint(format!("no file {source} exists either"))
             }
             _ => e,
@@ -528,7 +548,7 @@ fn key_lines(text: &str) -> Result<Vec<String>> {
 
 fn existing(path: &Path) -> Result<PathBuf> {
     match path.exists() {
-        true => absolute(path),
+        true => Ok(absolute(path)?),
         false => Err(Error::new(ErrorKind::NotFound, format!("file {} not found", path.display()))),
     }
 }

@@ -1,9 +1,9 @@
 //! Arguments about a source, shared by all verbs that read a disk.
 
 use super::registry_args::RegistryArgs;
+use crate::error::{Error, ErrorKind, Result};
 use cdi::source::options::{LeastRate, least_rate};
 use cdi::source::{Options, image, options};
-use cdi::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 

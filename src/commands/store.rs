@@ -1,13 +1,13 @@
 //! The verbs on the store: `tag`, `images`, `rmi`, `prune`.
 
+use super::vm_args::HomeArgs;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
-use crate::vm::disks;
-use crate::vm::place::HomeArgs;
 use cdi::size::human;
-use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::reference::Local;
 use container_disk::store::{self, Listed, ListedFacts, Store};
+use local_vm::disks;
 use serde::Serialize;
 use std::fmt::Write;
 

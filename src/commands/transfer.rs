@@ -1,10 +1,10 @@
 //! Copies of images from one place to another, shared by push, pull and copy.
 
 use super::registry_args::RegistryArgs;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use cdi::permissions::Permissions;
 use cdi::size::human;
-use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::open::Places;
 use container_disk::registry::TransferCounts;

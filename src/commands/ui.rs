@@ -1,12 +1,12 @@
 //! The verb `coracle ui`.
 
+use crate::error::Result;
 use crate::page::{Scope, Server};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
 use crate::virt::upload::ProxySettings;
 use crate::virt::wait;
-use cdi::Result;
 use std::process::{Command, Stdio};
 
 /// Show the VMs of a cluster on a page in the browser

@@ -2,6 +2,7 @@
 
 use super::disk::DiskArgs;
 use super::source::SourceArgs;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use cdi::convert::{Request, prepare};
 use cdi::permissions::Permissions;
@@ -9,7 +10,6 @@ use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
 use cdi::source::SourceSpec;
 use cdi::target::Destination;
-use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::progress::{CountingPlace, Progress};
 use container_disk::verify::{self, Check, Outcome};
@@ -110,7 +110,7 @@ fn disk(
     let source_format = args.work.source_format();
     let request = Request { source_format, ..Request::new(source, Destination::Null, options, wishes) };
     let check = |name: &str, outcome| Check { name: name.to_owned(), outcome };
-    let prepared = match prepare(request, &watch) {
+    let prepared = match prepare(request, &watch).map_err(Error::from) {
         Ok(prepared) => prepared,
         Err(e) if e.kind() == ErrorKind::Refused => return Ok(Some(vec![check("format", failed(&e))])),
         Err(e) => return Err(e),
@@ -121,7 +121,7 @@ fn disk(
         return shown.map(|()| None);
     }
     let progress = ui::Progress::of(&watch, args.work.show());
-    let read = prepared.run(&watch);
+    let read = prepared.run(&watch).map_err(Error::from);
     drop(progress);
     let whole = match read {
         Ok(_) => Outcome::Passed,

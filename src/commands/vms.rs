@@ -1,11 +1,12 @@
 //! Arguments that name VMs, shared by all verbs on VMs, and their completion in a shell.
 
-use crate::vm::place::{Home, HomeArgs};
-use crate::vm::record::{Standing, Vm};
-use crate::vm::start;
+use super::vm_args::HomeArgs;
+use crate::error::{Error, Result};
 use api::launcher::{Life, Request, State};
-use cdi::{Error, Result};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use local_vm::place::Home;
+use local_vm::record::{Standing, Vm};
+use local_vm::start;
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(crate) struct VmArgs {
 impl VmArgs {
     /// The VM of this name.
     pub(crate) fn open(&self) -> Result<Vm> {
-        Vm::open(&self.home.home()?, &self.name)
+        Ok(Vm::open(&self.home.home()?, &self.name)?)
     }
 }
 
@@ -79,27 +80,27 @@ pub(super) fn again(vm: &Vm) -> Result<State> {
     let mut vm = vm.clone();
     vm.record.sync.generation = vm.record.sync.generation.saturating_add(1);
     vm.record.save(&vm.home)?;
-    let client = crate::vm::launch::start(&vm.record.launcher, &vm.home, vm.name())?;
-    start::tell(&vm, &client)
+    let client = local_vm::launch::start(&vm.record.launcher, &vm.home, vm.name())?;
+    Ok(start::tell(&vm, &client)?)
 }
 
 /// Removes a VM that has ended. With `force` a running VM is powered off first.
 pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
-    crate::vm::place::check_name(name)?;
+    local_vm::place::check_name(name)?;
     let vm = match Vm::open(home, name) {
         Ok(vm) => vm,
         // The VM has files, but its record cannot be read.
         Err(_) if force && home.vm(name).is_dir() => {
             let lock = home.lock_vm(name)?;
             let socket = home.socket(name)?;
-            let client = crate::vm::client::Client::new(name, socket);
+            let client = local_vm::client::Client::new(name, socket);
             if client.is_there() {
                 let _ = client.request(&Request::Destroy);
             }
-            crate::vm::launch::end(home, name)?;
-            return Vm::forget(home, name, lock);
+            local_vm::launch::end(home, name)?;
+            return Ok(Vm::forget(home, name, lock)?);
         }
-        Err(e) => return Err(e),
+        Err(e) => return Err(e.into()),
     };
     let standing = vm.standing()?;
     if standing.is_up() {
@@ -110,8 +111,8 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
         cut_off(&vm)?;
     }
     let lock = home.lock_vm(name)?;
-    crate::vm::launch::end(home, name)?;
-    Vm::forget(home, name, lock)
+    local_vm::launch::end(home, name)?;
+    Ok(Vm::forget(home, name, lock)?)
 }
 
 /// Powers a VM off, and waits until it has ended. A launcher that has ended is replaced first.

@@ -1,10 +1,10 @@
 //! The verb `coracle vnc`.
 
 use super::vms::VmArgs;
+use crate::error::{Error, Result};
+use crate::relay::Relay;
 use crate::ui;
-use crate::vm::record::write_whole;
-use crate::vm::relay::Relay;
-use cdi::{Error, Result};
+use local_vm::record::write_whole;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let client = vm.up()?;
     if let Some(path) = &args.screenshot {
         let png = client.screenshot()?;
-        return if path.as_os_str() == "-" { ui::raw(&png) } else { write_whole(path, &png) };
+        return if path.as_os_str() == "-" { ui::raw(&png) } else { Ok(write_whole(path, &png)?) };
     }
     let relay = Relay::listen(client, args.port)?;
     let port = relay.address()?.port();

@@ -1,24 +1,21 @@
-//! `coracle apart`: one job on foreign bytes for the verbs that start VMs (`vm/worker.rs`). The job is read
+//! `coracle apart`: one job on foreign bytes for the verbs that start VMs (`local-vm/src/worker.rs`). The job is read
 //! from standard input, the result is written to standard output.
 //!
 //! Each job states the files and servers that it uses, gives up access to all others, and only then opens
 //! anything.
 
+use crate::error::{Error, Result};
 use crate::ui::{self, Show};
-use crate::vm::place::Lock;
-use crate::vm::record::write_whole;
-use crate::vm::resolve::image::usable;
-use crate::vm::worker::{ImageInfo, JobRequest, Outcome, PinnedImage, Task};
 use api::job::Import;
 use api::launcher::Format;
 use cdi::convert::{Keep, Prepared, Report, Request, prepare};
+use cdi::import;
 use cdi::permissions::Permissions;
 use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
 use cdi::source::image::architecture;
 use cdi::source::{Options, SourceSpec, image};
 use cdi::target::Destination;
-use cdi::{Error, Result, import};
 use container_disk::image::{Config, choose};
 use container_disk::locate;
 use container_disk::manifest::{Content, Document, Manifest};
@@ -27,6 +24,10 @@ use container_disk::registry::copy;
 use container_disk::{Digest, ErrorKind, Name};
 use disk_format::Limits;
 use disk_format::read_at::FileAt;
+use local_vm::place::Lock;
+use local_vm::record::write_whole;
+use local_vm::resolve::image::usable;
+use local_vm::worker::{ImageInfo, JobRequest, Outcome, PinnedImage, Task};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -45,7 +46,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     let what = order.job.what();
     let _span = tracing::info_span!("process", number = std::process::id(), job = what.as_str()).entered();
     let work = Work { places: Arc::new(Places::new(order.registries)), show };
-    let answer = Outcome::from_result(work.run(order.job));
+    let answer = Outcome::from_result(work.run(order.job).map_err(local_vm::Error::from));
     let text = serde_json::to_string(&answer).map_err(|e| Error::failed("cannot write JSON").because(e))?;
     ui::out(&text)
 }
@@ -92,7 +93,7 @@ impl Work {
     }
 
     fn reads(&self, image: &Name) -> Result<Permissions> {
-        Permissions::new().image(image, &self.places)
+        Ok(Permissions::new().image(image, &self.places)?)
     }
 
     /// Access of a job that unpacks into the image's own folder.
@@ -227,7 +228,7 @@ impl Work {
         let watch = Arc::new(Watch::default());
         let ready = |reach: &Permissions| {
             reach.enter();
-            ui::on_interrupt(watch.clone())
+            ui::on_interrupt(watch.clone()).map_err(|e| cdi::Error::failed(e.to_string()))
         };
         let prepared = import::prepare(job, Arc::clone(&self.places), wishes(), &watch, ready)?;
         Ok(json!(self.convert(prepared, &watch)?.virtual_size))

@@ -1,7 +1,7 @@
 //! HTTP responses: the page, its files, JSON, and errors as one sentence.
 
 use super::assets::{Asset, INDEX};
-use cdi::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind};
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;

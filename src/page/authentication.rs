@@ -5,16 +5,16 @@
 //! |---|---|
 //! | a name that leads to 127.0.0.1 (DNS rebinding) | `Host` is this address and port |
 //! | a form, a script or a WebSocket of another site | `Origin` is this page's, and is required unless the request only reads; `Sec-Fetch-Site` |
-//! | another user of this computer | the session; and the server checks the owner of the connecting program (`vm::relay`) |
+//! | another user of this computer | the session; and the server checks the owner of the connecting program (`relay.rs`) |
 //! | a user or program that reads the address later | the token is good once |
 //! | a web server at another port of this address (a guest of `coracle run -p`) | the session is not a cookie, since cookies are sent to all ports |
 //!
 //! The page keeps the session in the storage of its origin, which includes the port, and sends it in
 //! `Authorization`. A WebSocket cannot have that header, and has the session in the name of a subprotocol.
 
+use crate::error::{Error, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use cdi::{Error, Result};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, header};
 use std::io::Read as _;

@@ -8,10 +8,10 @@
 use super::answer::{Body, Refusal};
 use super::authentication::SUBPROTOCOL;
 use super::route::{Mode, VmName};
+use crate::error::Error;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use crate::virt::websocket::{End, Input, Output, Stream};
-use cdi::Error;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{self, HeaderValue};

@@ -14,9 +14,9 @@
 use super::answer::Body;
 use super::list::{Change, List};
 use super::server::Scope;
+use crate::error::Error;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::{Kind, encoded};
-use cdi::Error;
 use futures_util::stream::poll_fn;
 use http::Response;
 use http::header::{self, HeaderValue};

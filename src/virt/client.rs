@@ -4,7 +4,7 @@
 
 use super::connect::ConnectArgs;
 use super::object::encoded;
-use cdi::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;

@@ -7,7 +7,7 @@
 //! ```
 
 use super::target::name;
-use cdi::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::ffi::OsString;

@@ -11,6 +11,7 @@
 //!
 //! `api::job::export` documents the annotations. **Absent:** the bytes; none passes this computer.
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
@@ -20,7 +21,6 @@ use api::cdi::annotations::{
 };
 use api::job::export::is_digest;
 use api::quantity::Quantity;
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub(crate) mod usage;
 pub(crate) mod websocket;
 pub(crate) mod why;
 
-use cdi::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Runs this work to its end, on this thread: the verbs mostly wait for the API server.
 pub(crate) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -11,7 +11,7 @@
 //! answered a ping, its silence for [`SILENCE`] ends the stream.
 
 use super::client::{Cluster, Failure};
-use cdi::ErrorKind;
+use crate::error::ErrorKind;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::{Request, Response, StatusCode, header};

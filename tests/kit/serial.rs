@@ -8,7 +8,7 @@
 //! Several programs write to the console at once. A text is found though the kernel wrote into it; the output of a command
 //! comes from [`Serial::runs`]: the guest packs it with its sum, and writes it again if other output came into it.
 
-#[path = "../../src/vm/transcript.rs"]
+#[path = "../../src/commands/test/transcript.rs"]
 #[allow(dead_code, reason = "the rest is what `coracle test` uses")]
 mod transcript;
 

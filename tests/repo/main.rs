@@ -57,6 +57,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kit", &["cluster-model"]),
     ("repo", &[]),
     (
+        "local-vm",
+        &[
+            "api",
+            "disk-format",
+            "error-core",
+            "guard",
+            "printable",
+            "container-disk",
+            "cdi",
+            "launcher-client",
+        ],
+    ),
+    (
         "coracle",
         &[
             "api",
@@ -70,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "launcher-client",
             "launcher",
             "install",
+            "local-vm",
         ],
     ),
     (
@@ -95,15 +109,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Top-level folders, and those whose packages their own may use: what two of them share lies in `lib/`. `src` stands for the
-/// package `coracle`, which prints the manifests of `controller/install`.
+/// Top-level folders, and those whose packages their own may use: what two of them share lies in `lib/`. `src` holds the
+/// packages `coracle` and `local-vm`; `coracle` prints the manifests of `controller/install`.
 const FOLDERS: &[(&str, &[&str])] = &[
     ("lib", &["lib"]),
     ("container-disk", &["lib"]),
     ("cdi", &["lib", "container-disk"]),
     ("launcher", &["lib", "container-disk"]),
     ("controller", &["lib", "container-disk", "controller"]),
-    ("src", &["lib", "container-disk", "cdi", "launcher", "controller"]),
+    ("src", &["lib", "container-disk", "cdi", "launcher", "controller", "src"]),
     ("tests", &[]),
 ];
 
@@ -138,6 +152,7 @@ const ABSENT: &[(&str, &[&str], &str)] = &[
     ("launcher", &["kube", "kube-client"], "only controller/ holds a Kubernetes client"),
     ("cluster-model", &["kube", "kube-client", "tokio", "hyper"], "it holds values: no client, no I/O"),
     ("install", &["kube", "kube-client", "tokio", "hyper"], "coracle links it, and asks no API server"),
+    ("local-vm", &["virt", "virt-sys", "clap", "indicatif"], "a library: no command line, no libvirt"),
     ("coracle", &["virt", "virt-sys"], "only virt-launcher links libvirt"),
 ];
 

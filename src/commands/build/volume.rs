@@ -1,7 +1,7 @@
 //! `coracle build -t docker://… pvc/NAME`: the build runs in the cluster, and this computer only requests it.
 
 use super::{Args, Inside, Layer, Manifest};
-use crate::error::code_of;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
@@ -14,7 +14,6 @@ use api::cdi::annotations::{
     EXPORT_TARGET,
 };
 use api::job::export::Request;
-use cdi::{Error, ErrorKind, Result};
 use clap_complete::engine::CompletionCandidate;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -142,7 +141,7 @@ fn on_interrupt(params: &ExportParams, cluster: &Cluster) -> Result<()> {
             "coracle: interrupted; the cluster goes on by itself, and the same command follows it again; \
              'kubectl annotate {word} {name} -n {namespace} {EXPORT_TARGET}-' stops it"
         ));
-        ui::leave(i32::from(code_of(ErrorKind::Interrupted)));
+        ui::leave(i32::from(ErrorKind::Interrupted.code()));
     })
 }
 

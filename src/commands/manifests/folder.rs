@@ -1,7 +1,7 @@
 //! Folder of generated files, which overwrites files of its own alone.
 
-use crate::vm::manifest;
-use cdi::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
+use local_vm::manifest;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The manifests as a kustomize base: a file for each object, and the list of them.
 
 use super::folder::{File, marked, split};
-use crate::vm::manifest;
 use install::{InstallOptions, objects};
+use local_vm::manifest;
 use serde_json::json;
 
 /// Folder of the objects.

@@ -1,11 +1,11 @@
 //! The verb `adm log-verbosity`.
 
 use super::version;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use api::kubevirt::served::{self, Served};
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
 /// Change settings of the installation

@@ -1,10 +1,10 @@
 //! Arguments shared by many verbs.
 
+use crate::error::Result;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use crate::virt::target::{kind, name};
-use cdi::Result;
 use serde_json::{Value, json};
 
 /// Argument that names a VM.

@@ -1,11 +1,11 @@
 //! The verb `console`.
 
 use super::args::VmiArg;
+use crate::error::{ErrorKind, Result};
+use crate::terminal;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::console::Console;
-use crate::vm::terminal;
-use cdi::{ErrorKind, Result};
 use std::time::Duration;
 
 /// Connect the terminal to the serial console of a VMI; Ctrl-] leaves it
@@ -28,7 +28,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     ui::on_signal(|| {
         terminal::restore();
-        ui::leave(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
+        ui::leave(i32::from(ErrorKind::Interrupted.code()));
     })?;
     let console = Console {
         name: args.vmi.name.clone(),

@@ -1,13 +1,13 @@
 //! The verbs `expand` and `objectgraph`, which print the API server's view of a VM.
 
 use super::args::doing;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use crate::virt::target::name;
-use crate::vm::manifest;
-use cdi::{Error, ErrorKind, Result};
 use http::Method;
+use local_vm::manifest;
 use serde_json::{Map, Value, json};
 
 /// Print a VM with what its instance type and preference add

@@ -1,10 +1,10 @@
 //! The verb `expose`.
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use crate::virt::target::name;
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 use sha1::{Digest as _, Sha1};
 use std::fmt::Write as _;

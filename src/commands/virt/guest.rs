@@ -1,10 +1,10 @@
 //! The verbs that ask the guest agent: `guestosinfo`, `userlist`, `fslist`.
 
 use super::args::{VmiArg, doing};
+use crate::error::Result;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
-use cdi::Result;
 
 /// Print the guest's operating system, users and filesystems (JSON)
 #[derive(Debug, clap::Args)]

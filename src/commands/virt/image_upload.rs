@@ -1,6 +1,6 @@
 //! The verb `image-upload`, with the flags and messages of virtctl.
 
-use crate::error::code_of;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
@@ -9,7 +9,6 @@ use crate::virt::upload::params::{VolumeMode, check_access_mode, check_size};
 use crate::virt::upload::{
     Bytes, Phase, ProxySettings, UploadContext, UploadObserver, UploadParams, run as upload,
 };
-use cdi::{Error, ErrorKind, Result};
 use clap::ValueHint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -190,7 +189,7 @@ fn on_interrupt(params: &UploadParams, cluster: &Cluster) -> Result<Arc<AtomicBo
     let is_over = Arc::clone(&is_sent);
     ui::on_signal(move || {
         ui::say(if is_over.load(Relaxed) { &after } else { &before });
-        ui::leave(i32::from(code_of(ErrorKind::Interrupted)));
+        ui::leave(i32::from(ErrorKind::Interrupted.code()));
     })?;
     Ok(is_sent)
 }

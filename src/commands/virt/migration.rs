@@ -1,10 +1,10 @@
 //! The verbs `migrate`, `migrate-cancel` and `evacuate-cancel`.
 
 use super::args::{DryRunArg, TypedArg, VmArg, ask, doing};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::{Kind, encoded};
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
 /// Live-migrate a VM to another node

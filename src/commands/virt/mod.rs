@@ -32,12 +32,12 @@ mod vnc;
 mod volumes;
 mod why;
 
+use crate::error::Result;
 use crate::ui;
 use crate::verbs::{parsed, verbs};
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
 use crate::virt::wait;
-use cdi::Result;
 use clap::builder::{BoolishValueParser, StyledStr};
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, CommandFactory as _};
 use clap::{FromArgMatches, Parser, Subcommand};

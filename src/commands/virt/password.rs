@@ -2,7 +2,7 @@
 //! visible to every user of the computer, and kept in a shell's history; `--password` exists since virtctl
 //! has it.
 
-use cdi::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,10 @@
 //! The verb `port-forward`.
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::forward::Forward;
 use crate::virt::target::{Port, Target, address};
-use cdi::{Error, ErrorKind, Result};
 use std::net::IpAddr;
 use std::sync::Arc;
 

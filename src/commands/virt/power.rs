@@ -2,10 +2,10 @@
 //! `reset`.
 
 use super::args::{DryRunArg, TypedArg, VmArg, VmiArg, ask, doing};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 const VM: Kind = Kind::VirtualMachine;

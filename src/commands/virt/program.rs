@@ -2,9 +2,9 @@
 
 use super::called;
 use crate::commands::completions;
+use crate::error::Result;
 use crate::ui;
 use crate::virt::connect::ConnectArgs;
-use cdi::Result;
 use clap::{Args as _, Command};
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! The verbs `ssh` and `scp`: programs of this computer, which reach the guest by `port-forward --stdio` of
 //! this program.
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::virt::client::Cluster;
 use crate::virt::connect::{ConnectArgs, TOKEN};
 use crate::virt::target::{Login, Target, username};
-use cdi::{Error, ErrorKind, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;

@@ -1,11 +1,11 @@
 //! The verb `top`.
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::{Kind, encoded};
 use crate::virt::target::name;
 use crate::virt::usage::{self, Reading, Row, Sort, Usage, Vmi};
-use cdi::{Error, ErrorKind, Result};
 use futures_util::stream::{self, StreamExt as _};
 use std::collections::HashMap;
 use std::io::IsTerminal as _;

@@ -1,6 +1,6 @@
 //! Verbs of virtctl that are not supported yet. They fail with a message and an exit code of their own.
 
-use cdi::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Arguments of an unsupported verb, which are ignored.
 #[derive(Debug, clap::Args)]

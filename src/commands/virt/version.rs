@@ -1,10 +1,10 @@
 //! The verbs `version` and `permitted-devices`.
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
 use crate::virt::object::{Kind, VERSION};
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 /// Print the version of this program and of the control plane

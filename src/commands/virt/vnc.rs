@@ -2,7 +2,9 @@
 
 use super::args::{VmiArg, doing};
 use crate::commands::ui::open;
+use crate::error::{Error, ErrorKind, Result};
 use crate::page::{Scope, Server};
+use crate::relay::is_ours;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::forward::join;
@@ -10,9 +12,7 @@ use crate::virt::object::Kind;
 use crate::virt::target::{address, name};
 use crate::virt::upload::ProxySettings;
 use crate::virt::websocket::{End, Stream};
-use crate::vm::record::write_whole;
-use crate::vm::relay::is_ours;
-use cdi::{Error, ErrorKind, Result};
+use local_vm::record::write_whole;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -114,7 +114,7 @@ async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluste
     let png = png.map_err(|e| e.into_error(&doing("take a screenshot of", VMI, name, cluster)))?;
     match file.as_os_str() == "-" {
         true => ui::raw(&png),
-        false => write_whole(file, &png),
+        false => Ok(write_whole(file, &png)?),
     }
 }
 

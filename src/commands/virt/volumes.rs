@@ -1,11 +1,11 @@
 //! The verbs `addvolume`, `removevolume` and `memory-dump`.
 
 use super::args::{DryRunArg, VmArg, VmiArg, ask, doing};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use crate::virt::target::name;
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::sleep;

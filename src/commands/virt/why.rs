@@ -1,12 +1,12 @@
 //! The verbs `why` and `events`.
 
 use super::args::VmArg;
+use crate::error::Result;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use crate::virt::target::{is_replica_set, name};
 use crate::virt::why::{event, fetch, fetch_disk, fetch_group, page};
-use cdi::Result;
 use jiff::Timestamp;
 use std::str::FromStr;
 

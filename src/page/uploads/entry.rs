@@ -1,9 +1,9 @@
 //! An upload in the browser: its task and its progress.
 
 use super::Begin;
+use crate::error::Result;
 use crate::virt::client::Cluster;
 use crate::virt::upload::{BrowserUpload, Bytes, Phase, ProxySettings, UploadContext, UploadObserver, run};
-use cdi::Result;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

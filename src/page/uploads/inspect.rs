@@ -2,8 +2,8 @@
 //! unsupported disk is reported before its bytes are sent.
 
 use super::super::answer::Refusal;
+use crate::error::Error;
 use crate::virt::upload::params::size_for;
-use cdi::Error;
 use cdi::inspect::inspect_front;
 use http::StatusCode;
 use hyper::body::Bytes;
@@ -15,7 +15,10 @@ pub(in crate::page) async fn inspect_file(front: Bytes, length: u64) -> Result<V
         return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "the file is empty"));
     }
     let looked = tokio::task::spawn_blocking(move || inspect_front("the file", length, front.to_vec()));
-    let report = looked.await.map_err(|e| Error::failed("cannot look at the file").because(e))??;
+    let report = looked
+        .await
+        .map_err(|e| Error::failed("cannot look at the file").because(e))?
+        .map_err(Error::from)?;
     Ok(json!({
         "format": report.format,
         "layers": report.layers,

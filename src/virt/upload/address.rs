@@ -4,9 +4,9 @@
 //!  --uploadproxy-url, else CDIConfig config: spec.uploadProxyURLOverride, else status.uploadProxyURL
 //! ```
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
-use cdi::{Error, ErrorKind, Result};
 use reqwest::Url;
 
 const ASYNC: &str = "/v1beta1/upload-async";

@@ -1,9 +1,9 @@
 //! A DataSource with the name of the PVC, which VMs can refer to.
 
 use super::{UploadContext, bodies};
+use crate::error::Result;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
-use cdi::Result;
 use http::{Request, header};
 use kube::client::Body;
 use serde_json::Value;

@@ -2,9 +2,9 @@
 
 use super::ready::is_away;
 use super::{UploadContext, doing};
+use crate::error::{Error, Result};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
-use cdi::{Error, Result};
 use serde_json::Value;
 
 /// Message of a conflict on the API server, after which the provisioner tries again.

@@ -1,6 +1,6 @@
 //! Progress and messages of an upload, received by a terminal or a page.
 
-use cdi::Result;
+use crate::error::Result;
 
 /// Phase of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use super::annotations::{
 };
 use super::bodies::{self, ARCHIVE};
 use super::{Bytes, UploadContext, UploadParams, doing};
+use crate::error::{Error, ErrorKind, Result};
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 const PVC: Kind = Kind::PersistentVolumeClaim;

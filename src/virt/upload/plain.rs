@@ -4,7 +4,7 @@ use super::attempt::{AttemptResult, lost, unexpected};
 use super::proxy::{Answer, Proxy};
 use super::source::Form;
 use super::{Bytes, address};
-use cdi::Result;
+use crate::error::Result;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 

@@ -7,7 +7,7 @@
 
 use super::address;
 use super::source::Flow;
-use cdi::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 use reqwest::{Client, Method, RequestBuilder, Response, Url, redirect};
 use std::error::Error as StdError;

@@ -9,9 +9,9 @@
 use super::events::check_events;
 use super::stage::{Stage, UNBOUND, phase};
 use super::{UploadContext, UploadParams, doing};
+use crate::error::{Error, Result};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
-use cdi::{Error, Result};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -180,7 +180,7 @@ fn late(params: &UploadParams, cluster: &Cluster, waits: &str) -> Error {
 mod tests {
     use super::super::params::tests::plain;
     use super::*;
-    use cdi::ErrorKind;
+    use crate::error::ErrorKind;
     use serde_json::json;
 
     #[test]

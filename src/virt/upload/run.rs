@@ -2,7 +2,7 @@
 
 use super::observer::Phase;
 use super::{Bytes, UploadContext, address, data_source, done, place, proxy::Proxy, ready, send};
-use cdi::Result;
+use crate::error::Result;
 
 /// Upload proxy to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,9 +11,9 @@
 use super::browser::{BrowserUpload, Piece};
 use super::dense::dense;
 use super::params::size_for;
+use crate::error::{Error, ErrorKind, Result};
 use cdi::inspect::{InspectOptions, inspect};
 use cdi::source::{self, FileSource, Options, Source, SourceSpec, SparseFile};
-use cdi::{Error, ErrorKind, Result};
 use disk_format::ReadAt as _;
 use disk_format::qcow2::write::Dense;
 use futures_util::stream;
@@ -178,7 +178,7 @@ impl Bytes {
     /// Fails if the source changed while it was read.
     pub(super) fn unchanged(&self) -> Result<()> {
         match &self.origin {
-            Origin::Read { source, .. } => source.unchanged(),
+            Origin::Read { source, .. } => Ok(source.unchanged()?),
             // A browser itself refuses to read a file that has changed since it was chosen.
             Origin::Browser(_) => Ok(()),
         }
@@ -213,7 +213,7 @@ impl Bytes {
                 Some(dense) => Ok(Box::new(InOrder { dense, at: from }) as Box<dyn Read + Send>),
                 // Some sources cannot open a stream at their end.
                 None if length == Some(0) => Ok(Box::new(io::empty()) as Box<dyn Read + Send>),
-                None => source.stream(from),
+                None => source.stream(from).map_err(Error::from),
             };
             if let Err(e) = bytes.and_then(|bytes| pump(name, bytes, length, &pieces)) {
                 *locked(&fault) = Some(e);

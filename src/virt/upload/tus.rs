@@ -11,7 +11,7 @@ use super::attempts::Attempts;
 use super::proxy::{Answer, Proxy};
 use super::source::Form;
 use super::{Bytes, address};
-use cdi::Result;
+use crate::error::Result;
 use reqwest::header::{CONTENT_TYPE, HeaderName};
 use reqwest::{Method, RequestBuilder, Url};
 

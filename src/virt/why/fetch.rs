@@ -4,9 +4,9 @@
 use super::event::EventFilter;
 use super::json::{list, name, text};
 use super::{Facts, Volume};
+use crate::error::Result;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::{Kind, encoded};
-use cdi::Result;
 use futures_util::future::{join_all, join3};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 //!  screen ◄─────────────────────────┘
 //! ```
 //!
-//! Its twin for a user's own computer is `src/vm/console.rs` of `coracle`, which uses nothing of a pod.
+//! Its twin for a user's own computer is `src/console.rs` of `coracle`, which uses nothing of a pod.
 
 use crate::args;
 use launcher::error::{Error, ErrorKind, Result};

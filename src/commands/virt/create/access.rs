@@ -2,7 +2,7 @@
 
 use super::cloud_init::Needs;
 use super::params::{Params, fault};
-use cdi::Result;
+use crate::error::Result;
 use serde_json::{Value, json};
 
 const FLAG: &str = "access-cred";

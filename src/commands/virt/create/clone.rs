@@ -1,8 +1,8 @@
 //! The verb `create clone`.
 
 use super::{object, unused, usage};
+use crate::error::Result;
 use crate::virt::target::name;
-use cdi::Result;
 use serde_json::{Map, Value, json};
 
 /// Print the manifest of the clone of a VM
@@ -156,7 +156,7 @@ mod tests {
             "--source-name=s --new-mac-address=default:02:00",
             "--source-name=s --new-mac-address=:02",
         ] {
-            assert_eq!(made(line).unwrap_err().kind(), cdi::ErrorKind::Usage, "{line}");
+            assert_eq!(made(line).unwrap_err().kind(), crate::error::ErrorKind::Usage, "{line}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use super::super::public_key::key_of;
 use super::params::fault;
 use super::usage;
+use crate::error::{Error, Result};
 use crate::ui;
-use cdi::{Error, Result};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -246,7 +246,7 @@ mod tests {
         let refused = |key: &str| {
             let flag = format!("--ssh-key={key}");
             let e = volume(&["--user=me", &flag], &Needs::default()).unwrap_err();
-            assert_eq!(e.kind(), cdi::ErrorKind::Usage, "{key}: {e}");
+            assert_eq!(e.kind(), crate::error::ErrorKind::Usage, "{key}: {e}");
             e.to_string()
         };
         assert!(refused(&file).contains("this is not a public key"));

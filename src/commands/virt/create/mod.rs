@@ -15,10 +15,10 @@ mod types;
 mod vm;
 mod volumes;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::target::name;
-use crate::vm::manifest;
-use cdi::{Error, ErrorKind, Result};
+use local_vm::manifest;
 use serde_json::Value;
 use std::io::Read as _;
 

@@ -1,8 +1,8 @@
 //! Flags with several parameters: `--volume-pvc=src:web,bootorder:1`.
 
 use super::usage;
+use crate::error::{Error, Result};
 use api::quantity::Quantity;
-use cdi::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Parsed parameters of a flag.

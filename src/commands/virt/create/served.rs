@@ -2,6 +2,7 @@
 //! its messages.
 
 use super::usage;
+use crate::error::{Error, ErrorKind, Result};
 use api::crd::KINDS;
 use api::datavolume::DataVolume;
 use api::defaults::{self, DefaultsContext};
@@ -12,7 +13,6 @@ use api::quantity::Quantity;
 use api::uuid;
 use api::vm::VirtualMachine;
 use api::wire::{self, Path};
-use cdi::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 /// Fields, and the flags that set them. The first flag is named if none of them was given.

@@ -2,9 +2,9 @@
 
 use super::params::{Params, fault};
 use super::{object, unused, usage};
+use crate::error::Result;
 use crate::virt::target::name;
 use api::quantity::Quantity;
-use cdi::Result;
 use serde_json::{Value, json};
 
 /// Print the manifest of an instance type

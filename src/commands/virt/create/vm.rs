@@ -4,9 +4,9 @@ use super::cloud_init::{self, CloudInitArgs, Needs};
 use super::params::{fault, prefixed};
 use super::volumes::Volumes;
 use super::{access, object, served, unused, usage};
+use crate::error::Result;
 use crate::ui;
 use crate::virt::target::name;
-use cdi::Result;
 use clap::builder::BoolishValueParser;
 use serde_json::{Value, json};
 
@@ -355,7 +355,7 @@ mod tests {
     fn a_flag_whose_field_is_not_served_is_named_with_the_field() {
         let line = "--volume-import=type:snapshot,src:gold/s";
         let e = manifest(&args(line), Some("blue")).unwrap_err();
-        assert_eq!(e.kind(), cdi::ErrorKind::Refused, "{e}");
+        assert_eq!(e.kind(), crate::error::ErrorKind::Refused, "{e}");
         let e = e.to_string();
         assert!(e.contains("refuse what --volume-import asks for"), "{e}");
         assert!(e.contains("source.snapshot.namespace"), "{e}");
@@ -413,7 +413,7 @@ mod tests {
             ("--volume-pvc=src:cloudinitdisk --user=me", "already a volume with name \"cloudinitdisk\""),
         ] {
             let e = manifest(&args(line), None).unwrap_err();
-            assert_eq!(e.kind(), cdi::ErrorKind::Usage, "{line}: {e}");
+            assert_eq!(e.kind(), crate::error::ErrorKind::Usage, "{line}: {e}");
             assert!(e.to_string().contains(wanted), "{line}: {e}");
         }
     }

@@ -2,7 +2,7 @@
 
 use super::params::{Params, fault};
 use super::{unused, usage};
-use cdi::{Error, Result};
+use crate::error::{Error, Result};
 use container_disk::Name;
 use serde_json::{Map, Value, json};
 
@@ -360,7 +360,7 @@ mod tests {
     fn an_image_is_one_that_nodes_can_pull() {
         let refused = |src: &str| {
             let e = Volumes::default().container_disk("web", 0, &format!("src:{src}")).unwrap_err();
-            assert_eq!(e.kind(), cdi::ErrorKind::Usage, "{src}: {e}");
+            assert_eq!(e.kind(), crate::error::ErrorKind::Usage, "{src}: {e}");
             e.to_string()
         };
         for src in ["store:os:1", "oci:dir", "oci-archive:x.tar", "docker-archive:x.tar"] {

@@ -1,0 +1,155 @@
+//! Blocking client of a VM's launcher on this computer: wraps the one client of launchers
+//! (`lib/launcher-client`) for verbs, with errors that name the VM.
+
+use crate::error::{Error, ErrorKind, Result};
+use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};
+use launcher_client::{self as one, Access, Timeouts, wait};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Timeouts of requests to a launcher. The guest may be emulated, on a busy computer.
+const PATIENCE: Timeouts = Timeouts {
+    answer: Duration::from_secs(30),
+    sync: Duration::from_secs(120),
+    state: Duration::from_secs(30),
+};
+
+/// Client of the launcher of one VM.
+#[derive(Debug, Clone)]
+pub struct Client {
+    vm: String,
+    socket: PathBuf,
+    one: one::Client,
+}
+
+impl Client {
+    /// A client for the launcher of this VM at this socket. Nothing is opened yet.
+    pub fn new(vm: &str, socket: PathBuf) -> Client {
+        let one = one::Client::at(format!("the launcher of {vm}"), &socket).with(PATIENCE);
+        Client { vm: vm.to_owned(), socket, one }
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// True if a process listens on the socket.
+    pub fn is_there(&self) -> bool {
+        one::is_listening(&self.socket)
+    }
+
+    /// Identity of the launcher: version, process ID.
+    pub fn info(&self) -> Result<Info> {
+        self.wait(self.one.info())
+    }
+
+    /// Current state of the VM.
+    pub fn state(&self) -> Result<State> {
+        self.wait(self.one.state())
+    }
+
+    /// Tells the launcher the VM that it must run.
+    pub fn sync(&self, wanted: &Sync) -> Result<Answer> {
+        self.wait(self.one.sync(wanted))
+    }
+
+    /// Sends a request, like pause or shutdown.
+    pub fn request(&self, request: &Request) -> Result<Answer> {
+        self.wait(self.one.request(request))
+    }
+
+    /// Screenshot of the guest's display as PNG.
+    pub fn screenshot(&self) -> Result<Vec<u8>> {
+        self.wait(self.one.screenshot())
+    }
+
+    /// Report of the guest agent.
+    pub fn guest_info(&self) -> Result<GuestInfo> {
+        self.wait(self.one.guest_info())
+    }
+
+    /// Runs a program in the guest.
+    pub fn exec(&self, exec: &Exec, patience: Duration) -> Result<Executed> {
+        self.wait(self.one.exec(exec, patience))
+    }
+
+    /// Stream of VM states: the current one, and each later one.
+    pub fn watch(&self) -> Result<States> {
+        let (states, ()) = self.wait(self.one.watch())?;
+        Ok(States { client: self.clone(), states })
+    }
+
+    /// The serial console, as a stream of bytes in both directions.
+    pub fn console(&self, how: Access) -> Result<Stream> {
+        self.stream(self.one.console(how))
+    }
+
+    /// The screen as a VNC stream.
+    pub fn vnc(&self, how: Access) -> Result<Stream> {
+        self.stream(self.one.vnc(how))
+    }
+
+    fn stream(&self, left: impl Future<Output = one::Result<one::Stream>>) -> Result<Stream> {
+        let blocking = self.wait(left)?.into_blocking();
+        let cannot = |e| Error::io(format!("cannot use the stream of {}", self.vm), e);
+        let (first, socket) = blocking.map_err(cannot)?;
+        Ok(Stream { first, socket })
+    }
+
+    fn wait<T>(&self, work: impl Future<Output = one::Result<T>>) -> Result<T> {
+        wait(work).map_err(|e| self.error(e))
+    }
+
+    /// The verbs' error: faults one per line, with the hint of the launcher.
+    fn error(&self, e: one::Error) -> Error {
+        let kind = match e.kind() {
+            one::ErrorKind::NotListening | one::ErrorKind::NotFound => ErrorKind::NotFound,
+            one::ErrorKind::Refused => ErrorKind::Refused,
+            one::ErrorKind::Unreachable
+            | one::ErrorKind::TimedOut
+            | one::ErrorKind::TooLarge
+            | one::ErrorKind::Failed => ErrorKind::Failed,
+        };
+        if e.kind() == one::ErrorKind::Unreachable {
+            let what = format!("cannot reach {}", self.socket.display());
+            return e.into_cause().into_iter().fold(Error::new(kind, what), Error::because);
+        }
+        let Some(refusal) = e.refusal() else {
+            let error = Error::new(kind, e.to_string());
+            // The message already says that the socket is closed.
+            let cause = e.into_cause().filter(|_| kind != ErrorKind::NotFound);
+            return cause.into_iter().fold(error, Error::because);
+        };
+        let faults: String = refusal.faults.iter().map(|fault| format!("\n  {fault}")).collect();
+        let error = Error::new(kind, format!("{}{faults}", refusal.error));
+        refusal.hint.iter().fold(error, |error, hint| error.with_hint(hint))
+    }
+}
+
+/// Stream of states of a VM.
+pub struct States {
+    client: Client,
+    states: one::States,
+}
+
+impl States {
+    /// The next state; `None` after the launcher has ended or closed the stream.
+    pub fn next(&mut self, patience: Option<Duration>) -> Result<Option<State>> {
+        match patience {
+            Some(patience) => self.client.wait(self.states.next_within(patience)),
+            None => self.client.wait(self.states.next()),
+        }
+    }
+}
+
+/// A stream of bytes in both directions.
+pub struct Stream {
+    /// Bytes that were received together with the response header.
+    pub first: Vec<u8>,
+    pub socket: UnixStream,
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

@@ -1,0 +1,272 @@
+//! Finds the program virt-launcher and starts one for a VM: detached, so that it outlives the verb that
+//! started it.
+//!
+//! ```text
+//!  --launcher, or beside coracle, or in PATH
+//!     │ run --root DIR --socket PATH --cache DIR        a session of its own, in /, its log in launcher.log
+//!     ▼
+//!  polled until it answers; if it ends earlier or exceeds the timeout, the error has the last lines of its log
+//! ```
+//!
+//! A launcher inherits the lock of its log with its standard output, and holds it until its process ends. A
+//! process that gets the lock knows that no launcher of this VM is running, not even one that was started a
+//! moment ago and does not listen yet.
+
+use super::client::Client;
+use super::place::Home;
+use crate::error::{Error, ErrorKind, Result};
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = "virt-launcher";
+/// Timeout until a new launcher answers: libvirt may have to probe QEMU first.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of a launcher that was asked to end.
+const END: Duration = Duration::from_secs(10);
+/// Maximum size of a log in bytes; a longer one is moved to `launcher.log.1`.
+const LOG_MAX: u64 = 1 << 20;
+/// Number of log lines in an error message.
+const LOG_TOLD: usize = 12;
+
+/// Path of the program virt-launcher: this file, or the one beside this program or in `PATH`.
+pub fn find(named: Option<&Path>) -> Result<PathBuf> {
+    if let Some(named) = named {
+        return match named.is_file() {
+            true => std::path::absolute(named)
+                .map_err(|e| Error::io(format!("cannot find {}", named.display()), e)),
+            false => Err(Error::new(ErrorKind::NotFound, format!("{} is not a program", named.display()))
+                .with_hint("name virt-launcher by --launcher")),
+        };
+    }
+    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let listed = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    beside.into_iter().chain(listed).find(|file| file.is_absolute() && file.is_file()).ok_or_else(|| {
+        let what = "the program virt-launcher is neither beside coracle nor in PATH";
+        Error::new(ErrorKind::NotFound, what).with_hint("install it, or name it by --launcher")
+    })
+}
+
+/// Folder for all files of a VM's launcher.
+pub fn root(home: &Home, name: &str) -> PathBuf {
+    home.vm(name).join("root")
+}
+
+/// Log file of a VM's launcher.
+pub fn log(home: &Home, name: &str) -> PathBuf {
+    home.vm(name).join("launcher.log")
+}
+
+/// A client of the VM's launcher, which is started if none answers. The caller holds the VM's lock.
+pub fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
+    let socket = home.socket(name)?;
+    let client = Client::new(name, socket.clone());
+    if client.is_there() {
+        return Ok(client);
+    }
+    home.make_runtime()?;
+    let root = root(home, name);
+    home.make(&root)?;
+    home.make(&home.launcher_cache())?;
+    // The socket of a launcher that was killed: no process listens on it.
+    if let Err(e) = std::fs::remove_file(&socket)
+        && e.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(Error::io(format!("cannot remove the old socket {}", socket.display()), e));
+    }
+    let log = log(home, name);
+    let words = take_log(&log)?;
+    let again = words.try_clone().map_err(|e| Error::io(format!("cannot use {}", log.display()), e))?;
+    let mut command = Command::new(program);
+    command.arg("run").arg("--root").arg(&root).arg("--socket").arg(&socket);
+    command.arg("--cache").arg(home.launcher_cache());
+    command.arg("--lifeline");
+    command.current_dir("/").stdin(Stdio::piped()).stdout(words).stderr(again);
+    detach(&mut command);
+    let mut child =
+        command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
+    // The pipe stays open until this process ends, however it does. A launcher without a VM ends with it: no
+    // other process would ever find that launcher.
+    std::mem::forget(child.stdin.take());
+    wait(child, &client, &log)?;
+    Ok(client)
+}
+
+/// Detaches the process from the terminal, so that neither keys nor a hangup reach it.
+#[allow(unsafe_code)]
+fn detach(command: &mut Command) {
+    let setsid = || rustix::process::setsid().map(drop).map_err(std::io::Error::from);
+    // SAFETY: between fork and exec only one system call is made, and no memory is taken.
+    unsafe {
+        command.pre_exec(setsid);
+    }
+}
+
+fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
+    let since = Instant::now();
+    let mut pause = Duration::from_millis(2);
+    loop {
+        if client.is_there() {
+            return client.info().map(drop);
+        }
+        let ended = child.try_wait().map_err(|e| Error::io("cannot wait for the launcher", e))?;
+        if let Some(status) = ended {
+            return Err(Error::failed(format!("the launcher ended with {status}{}", tail(log))));
+        }
+        if since.elapsed() > PATIENCE {
+            // No other process would ever find it.
+            let _ = child.kill();
+            let _ = child.wait();
+            let what = format!(
+                "the launcher did not listen on {} within {} s{}",
+                client.socket().display(),
+                PATIENCE.as_secs(),
+                tail(log)
+            );
+            return Err(Error::failed(what));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// Ends the launcher of a VM that has nothing left to do, and waits until its process has ended. A launcher
+/// that does not listen yet, because its starter was interrupted, ends by itself. The caller holds the VM's
+/// lock.
+pub fn end(home: &Home, name: &str) -> Result<()> {
+    use rustix::process::{Pid, Signal, kill_process};
+    let (which, patience) = match Client::new(name, home.socket(name)?).info() {
+        Err(e) if e.kind() == ErrorKind::NotFound => ("which is starting".to_owned(), PATIENCE),
+        Err(e) => return Err(e),
+        Ok(info) => {
+            let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
+            let pid = pid.ok_or_else(|| Error::failed("the launcher reported an invalid process ID"))?;
+            // An error means that the process has ended already.
+            let _ = kill_process(pid, Signal::TERM);
+            (format!("process {}", info.pid), END)
+        }
+    };
+    let log = log(home, name);
+    match File::open(&log) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(Error::io(format!("cannot read {}", log.display()), e)),
+        Ok(words) if lock(&words, &log, patience)? => Ok(()),
+        // It is not killed: it may still run a VM.
+        Ok(_) => {
+            let seconds = patience.as_secs();
+            let what = format!("the launcher of {name} ({which}) did not end within {seconds} s");
+            Err(Error::failed(what))
+        }
+    }
+}
+
+/// Opens and locks the log for a new launcher. A long log is moved aside.
+fn take_log(path: &Path) -> Result<File> {
+    let words = locked_log(path)?;
+    let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
+    if words.metadata().map_err(cannot)?.len() <= LOG_MAX {
+        return Ok(words);
+    }
+    std::fs::rename(path, path.with_extension("log.1")).map_err(cannot)?;
+    locked_log(path)
+}
+
+fn locked_log(path: &Path) -> Result<File> {
+    let words = File::options().create(true).append(true).mode(0o600).open(path);
+    let words = words.map_err(|e| Error::io(format!("cannot write {}", path.display()), e))?;
+    if lock(&words, path, PATIENCE)? {
+        return Ok(words);
+    }
+    let seconds = PATIENCE.as_secs();
+    let what = format!("another launcher of this VM did not end within {seconds} s{}", tail(path));
+    Err(Error::failed(what))
+}
+
+/// Locks a launcher's log; false if a launcher still holds it at the end of `patience`.
+fn lock(words: &File, path: &Path, patience: Duration) -> Result<bool> {
+    let since = Instant::now();
+    loop {
+        match words.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) if since.elapsed() > patience => return Ok(false),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+            Err(TryLockError::Error(e)) => {
+                return Err(Error::io(format!("cannot lock {}", path.display()), e));
+            }
+        }
+    }
+}
+
+/// The last lines of the log, to be appended to an error message.
+pub fn tail(log: &Path) -> String {
+    use std::io::{Read as _, Seek as _, SeekFrom};
+    let mut bytes = vec![];
+    let read = File::open(log).and_then(|mut file| {
+        let size = file.metadata()?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(16 << 10)))?;
+        file.take(16 << 10).read_to_end(&mut bytes)
+    });
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = lines.get(lines.len().saturating_sub(LOG_TOLD)..).unwrap_or_default();
+    let full = if is_full(log) { ", whose file system is full: make space there" } else { "" };
+    if read.is_err() || last.is_empty() {
+        return format!("; it wrote nothing to {}{full}", log.display());
+    }
+    let last: Vec<String> = last.iter().map(|line| format!("\n  {}", printable::line(line))).collect();
+    format!("; the last lines of {}{full} are:{}", log.display(), last.concat())
+}
+
+/// True if a launcher finds no space for its files beside this one.
+fn is_full(log: &Path) -> bool {
+    const LEAST: u64 = 1 << 20;
+    rustix::fs::statvfs(log).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) < LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn home(folder: &Path) -> Home {
+        Home::from_env(Some(folder.to_owned()), |_| None).unwrap()
+    }
+
+    fn program(folder: &Path, script: &str) -> PathBuf {
+        let path = folder.join("launcher");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_launcher_that_ends_is_told_with_its_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program(folder.path(), "echo \"$1 $2\"; echo 'libvirt is not there' >&2; exit 3");
+        let e = start(&program, &home(folder.path()), "m").unwrap_err();
+        let text = e.to_string();
+        assert!(text.contains("exit status: 3") && text.contains("\n  run --root\n"), "{text}");
+        assert!(text.contains("libvirt is not there"), "{text}");
+    }
+
+    #[test]
+    fn a_launcher_that_is_nowhere_is_told_with_where_it_was_looked_for() {
+        let named = Path::new("/nowhere/virt-launcher");
+        assert_eq!(find(Some(named)).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn only_the_end_of_a_log_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        std::fs::write(&log, (0..5000).map(|i| format!("line\u{202e} {i}\x1b[2J\n")).collect::<String>())
+            .unwrap();
+        let told = tail(&log);
+        assert!(told.ends_with("line  4999 [2J") && told.lines().count() == LOG_TOLD + 1, "{told}");
+        assert!(tail(&folder.path().join("none")).contains("wrote nothing"));
+    }
+}

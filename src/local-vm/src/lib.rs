@@ -1,0 +1,35 @@
+//! VMs on this computer: read from a manifest, checked, resolved, started in a launcher, and found again.
+//!
+//! ```text
+//!  a manifest ──manifest/──► objects with lines ─┐
+//!  a disk, an image ──from_image──► objects ─────┴─check─► Machine ─resolve/─► Resolved
+//!                                                                               │ start
+//!     record ◄── vm.json, kept for every other verb ────────────────────────────┤
+//!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
+//!     worker ── reads foreign bytes, in a confined process of its own
+//!     confined ── logs the confinement of all these processes at -v
+//!     client ── requests to the launcher, and its streams
+//!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
+//! ```
+//!
+//! The package neither prints nor reads a terminal: messages for the user go to a [`Notify`]. A program that
+//! uses it serves the hidden verb [`worker::VERB`].
+
+mod check;
+pub mod client;
+pub mod confined;
+pub mod disks;
+mod error;
+pub mod from_image;
+pub mod launch;
+pub mod manifest;
+pub mod place;
+pub mod record;
+pub mod resolve;
+pub mod start;
+pub mod worker;
+
+pub use error::{Error, ErrorKind, Result};
+
+/// Receiver of messages for the user, each a line without its end.
+pub type Notify = fn(&str);

@@ -1,0 +1,310 @@
+//! Record of a VM on disk: the facts that list it, start it again, and remove all of its files.
+//!
+//! ```text
+//!  vms/NAME/vm.json     a Record: written before the launcher gets the VM, read by every verb
+//! ```
+//!
+//! The launcher keeps the state that it needs to take over a running VM in a root folder of its own. The
+//! record is the part of `coracle run`.
+
+use super::client::Client;
+use super::launch;
+use super::place::{Home, Lock, gone};
+use crate::error::{Error, ErrorKind, Result};
+use api::launcher::{Answer, Life, Request, State, Sync};
+use launcher_client::process;
+use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Version of the file's schema.
+const SCHEMA: &str = "coracle.vm/v1";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of the schema of this JSON.
+    pub schema: String,
+    pub name: String,
+    /// Time of the first run, RFC 3339.
+    pub created: String,
+    /// Name of the manifest, image or disk that the VM was made from, for messages.
+    pub source: String,
+    /// True if the VM is removed after its end.
+    pub remove: bool,
+    /// The last request to the launcher: VMI, generation, resolved volumes and networks.
+    pub sync: Sync,
+    /// Path of the launcher's program.
+    pub launcher: PathBuf,
+}
+
+impl Record {
+    /// A record of a VM that is created now.
+    pub fn new(name: &str, source: &str, remove: bool, sync: Sync, launcher: &Path) -> Record {
+        Record {
+            schema: SCHEMA.to_owned(),
+            name: name.to_owned(),
+            created: now(),
+            source: source.to_owned(),
+            remove,
+            sync,
+            launcher: launcher.to_owned(),
+        }
+    }
+
+    /// Writes the record to disk, whole or not at all.
+    pub fn save(&self, home: &Home) -> Result<()> {
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Error::failed("cannot write the record of a VM").because(e))?;
+        write_whole(&file(home, &self.name), &text)
+    }
+}
+
+fn file(home: &Home, name: &str) -> PathBuf {
+    home.vm(name).join("vm.json")
+}
+
+/// Writes a private file of the user, whole or not at all.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let mut options = std::fs::File::options();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(cannot)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(cannot)?;
+    std::fs::rename(&partial, path).map_err(cannot)
+}
+
+/// Current time, RFC 3339.
+pub fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    container_disk::image::time::rfc3339(seconds)
+}
+
+/// State of a VM as far as it is known here.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    /// State reported by the running launcher.
+    Known(State),
+    /// The launcher has ended. The state is the last one that it saved, corrected if QEMU has ended since.
+    Left(Option<State>),
+}
+
+impl Standing {
+    /// Status of the VM in a table, one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Standing::Known(state) => word(state.life),
+            Standing::Left(Some(state)) if state.life.is_final() => word(state.life),
+            Standing::Left(Some(_)) => "Unwatched",
+            Standing::Left(None) => "Stopped",
+        }
+    }
+
+    /// True if the VM runs, or ran at the last report of its launcher.
+    pub fn is_up(&self) -> bool {
+        match self {
+            Standing::Known(state) => !state.life.is_final() && state.life != Life::Empty,
+            Standing::Left(state) => state.as_ref().is_some_and(|state| !state.life.is_final()),
+        }
+    }
+}
+
+fn word(life: Life) -> &'static str {
+    match life {
+        Life::Empty => "Created",
+        Life::Preparing => "Starting",
+        Life::Running => "Running",
+        Life::Paused => "Paused",
+        Life::Stopping => "Stopping",
+        Life::Succeeded => "Stopped",
+        Life::Failed => "Failed",
+    }
+}
+
+/// A VM of this computer.
+#[derive(Debug, Clone)]
+pub struct Vm {
+    pub home: Home,
+    pub record: Record,
+}
+
+impl Vm {
+    /// The VM of this name, or an error if it does not exist.
+    pub fn open(home: &Home, name: &str) -> Result<Vm> {
+        super::place::check_name(name)?;
+        match Vm::find(home, name)? {
+            Some(vm) => Ok(vm),
+            None => {
+                let what = format!("VM {name:?} not found; 'coracle ps -a' lists all VMs");
+                Err(Error::new(ErrorKind::NotFound, what))
+            }
+        }
+    }
+
+    /// The VM of this name, if it exists.
+    pub fn find(home: &Home, name: &str) -> Result<Option<Vm>> {
+        let path = file(home, name);
+        let bytes = match std::fs::read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?,
+        };
+        let record: Record = serde_json::from_slice(&bytes).map_err(|e| {
+            let what =
+                format!("{} is not what coracle wrote; 'coracle rm -f {name}' removes it", path.display());
+            Error::refused(what).because(e)
+        })?;
+        Ok(Some(Vm { home: home.clone(), record }))
+    }
+
+    /// All VMs by name, with an error for each unreadable record.
+    pub fn all(home: &Home) -> Result<Vec<(String, Result<Vm>)>> {
+        let mut found = vec![];
+        for name in home.names()? {
+            match Vm::find(home, &name) {
+                Ok(None) => {}
+                Ok(Some(vm)) => found.push((name, Ok(vm))),
+                Err(e) => found.push((name, Err(e))),
+            }
+        }
+        Ok(found)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.record.name
+    }
+
+    /// A client for its launcher, running or not.
+    pub fn client(&self) -> Result<Client> {
+        Ok(Client::new(self.name(), self.home.socket(self.name())?))
+    }
+
+    /// A client for its launcher. A launcher that has ended is replaced by a new one that takes the VM over.
+    pub fn launcher(&self) -> Result<Client> {
+        let client = self.client()?;
+        if client.is_there() {
+            return Ok(client);
+        }
+        let _lock = self.home.lock_vm(self.name())?;
+        launch::start(&self.record.launcher, &self.home, self.name())
+    }
+
+    /// State of the VM, from its launcher or from the last state that was saved.
+    pub fn standing(&self) -> Result<Standing> {
+        let client = self.client()?;
+        match client.state() {
+            // The launcher has a request for a new run, and still reports the end of the run before.
+            Ok(state) if state.life.is_final() && state.generation < self.record.sync.generation => {
+                Ok(Standing::Known(State { life: Life::Preparing, ..state }))
+            }
+            Ok(state) => Ok(Standing::Known(state)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Standing::Left(self.last_state())),
+            // The launcher ended during the request.
+            Err(_) if !client.is_there() => Ok(Standing::Left(self.last_state())),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// State that the launcher saved last in its root.
+    fn last_state(&self) -> Option<State> {
+        let path = launch::root(&self.home, self.name()).join("state.json");
+        let mut state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        if !state.life.is_final() && !process::runs_qemu(&state) {
+            (state.qemu_pid, state.qemu_started) = (None, None);
+            state.life = Life::Failed;
+            state.reason = Some("Lost".to_owned());
+            state.message = Some("the VM ended while no launcher watched it".to_owned());
+        }
+        Some(state)
+    }
+
+    /// Log of the guest's serial console, written by QEMU.
+    pub fn serial_log(&self) -> PathBuf {
+        launch::root(&self.home, self.name()).join("log/serial.log")
+    }
+
+    /// A client for the launcher of a VM that must be running.
+    pub fn up(&self) -> Result<Client> {
+        let standing = self.standing()?;
+        if standing.is_up() {
+            return self.launcher();
+        }
+        let name = self.name();
+        let what = format!("{name} does not run ({}); 'coracle restart {name}' starts it", standing.word());
+        Err(Error::failed(what))
+    }
+
+    /// Sends a request that must not be denied. False if the launcher had nothing to do.
+    pub fn ask(&self, client: &Client, request: &Request) -> Result<bool> {
+        match client.request(request)? {
+            Answer::Queued => Ok(true),
+            Answer::Ignored { reason } => {
+                tracing::info!("{}: {reason}", self.name());
+                Ok(false)
+            }
+            Answer::Denied(denial) => Err(Error::failed(format!("{}: {denial}", self.name()))),
+        }
+    }
+
+    /// Waits until the VM has ended.
+    pub fn wait_for_end(&self, client: &Client, patience: Option<Duration>) -> Result<State> {
+        let generation = self.record.sync.generation;
+        self.wait_for(client, "end", patience, |state| {
+            (state.life.is_final() && state.generation >= generation) || state.life == Life::Empty
+        })
+    }
+
+    /// Waits until a state of the VM fulfils `is`; `what` is the verb in the error of a timeout.
+    pub fn wait_for(
+        &self,
+        client: &Client,
+        what: &str,
+        patience: Option<Duration>,
+        is: impl Fn(&State) -> bool,
+    ) -> Result<State> {
+        let since = Instant::now();
+        let mut states = client.watch()?;
+        let mut last = None;
+        loop {
+            let left = patience.map(|patience| patience.saturating_sub(since.elapsed()));
+            let late = || {
+                let life = last.map_or("not known", word);
+                let seconds = patience.map_or(0, |patience| patience.as_secs());
+                let name = self.name();
+                Error::failed(format!("{name} did not {what} within {seconds} s; its state is: {life}"))
+            };
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(late());
+            }
+            match states.next(left) {
+                Ok(Some(state)) if is(&state) => return Ok(state),
+                Ok(Some(state)) => last = Some(state.life),
+                Ok(None) => {
+                    let log = launch::log(&self.home, self.name());
+                    let what = format!("the launcher of {} has ended{}", self.name(), launch::tail(&log));
+                    return Err(Error::failed(what));
+                }
+                Err(_) if patience.is_some_and(|patience| since.elapsed() >= patience) => return Err(late()),
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Removes all files of a VM here. Its launcher must have ended.
+    pub fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
+        let remove = |path: &Path| {
+            gone(std::fs::remove_file(path))
+                .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
+        };
+        remove(&home.socket(name)?)?;
+        // The record goes first: a folder without one is not listed, and the next run of that name removes
+        // it.
+        remove(&file(home, name))?;
+        home.clear_vm(name)?;
+        drop(lock);
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! Resolution of a VM's volumes and networks on this computer: a `Machine` and a manifest's objects become
+//! `Resolved`.
+//!
+//! ```text
+//!  containerDisk, kernelBoot ──image──► store ──► disks/ (read-only)
+//!  dataVolume, PVC ───────────pool───► pool/ (kept between runs)
+//!  hostDisk ──────────────────────────► the file itself
+//!  secret, configMap, sysprep ─folder─► secrets/ of the VM
+//!  interfaces ────────────────network─► user-mode networks with forwards
+//!  EFI variables, TPM ────────state───► beside the first disk that is kept
+//! ```
+//!
+//! Seeds and empty disks are made by the launcher. Missing objects and unsupported volumes are reported
+//! before anything is fetched: [`missing`], [`Resolver::check`].
+
+pub mod accelerator;
+pub mod folder;
+pub mod image;
+pub mod missing;
+pub mod network;
+pub mod pool;
+mod state;
+
+use crate::error::{Error, Result};
+use crate::manifest::Objects;
+use api::launcher::{Accelerator, Forward, Kernel, Resolved, Source};
+use api::machine::Credential;
+use api::machine::volume::{ConfigMapOrSecret, Text};
+use api::machine::{CloudInit, Disk, Machine, Volume};
+use container_disk::Name;
+use image::{Images, Policy};
+use std::path::{Path, PathBuf};
+
+/// Inputs for the resolution of one VM.
+pub struct Resolver<'a> {
+    pub images: &'a Images,
+    /// Objects of the manifest besides the VM.
+    pub objects: &'a Objects,
+    /// Pull policy by flag, which overrides those of spec and image name.
+    pub policy: Option<Policy>,
+}
+
+impl Resolver<'_> {
+    /// Checks all volumes and networks without fetching or creating anything. [`Resolver::resolve`] begins
+    /// with the same checks.
+    pub fn check(&self, machine: &Machine, forwards: &[Forward]) -> Result<()> {
+        network::links(machine, forwards.to_vec())?;
+        let boot = machine.firmware.kernel.as_ref().and_then(|boot| boot.image.as_ref());
+        boot.map_or(Ok(()), |image| self.wanted(&image.name, image.pull_policy.as_deref()).map(drop))?;
+        for disk in &machine.disks {
+            self.check_volume(&disk.volume)?;
+        }
+        for secret in machine.credentials.iter().map(Credential::secret) {
+            self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
+        }
+        Ok(())
+    }
+
+    fn check_volume(&self, volume: &Volume) -> Result<()> {
+        for secret in texts(volume) {
+            self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
+        }
+        match volume {
+            Volume::ContainerDisk { image, .. } => {
+                self.wanted(&image.name, image.pull_policy.as_deref()).map(drop)
+            }
+            Volume::Claim { name, .. } | Volume::DataVolume { name } | Volume::Ephemeral { claim: name } => {
+                self.pool().check(name)
+            }
+            Volume::Host { path, create, .. } => self.host_disk(path, *create).map(drop),
+            Volume::ConfigMap { name, optional, .. } => {
+                self.files(&ConfigMapOrSecret::ConfigMap(name.clone()), *optional).map(drop)
+            }
+            Volume::Secret { name, optional, .. } => {
+                self.files(&ConfigMapOrSecret::Secret(name.clone()), *optional).map(drop)
+            }
+            Volume::Sysprep { source } => self.files(source, false).map(drop),
+            Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } | Volume::ContainerPath { .. } => {
+                Err(of_a_cluster())
+            }
+            Volume::Empty { .. }
+            | Volume::NoDisc
+            | Volume::DownwardMetrics
+            | Volume::NoCloud(_)
+            | Volume::ConfigDrive(_) => Ok(()),
+        }
+    }
+
+    /// Fetches and creates all volumes and networks of a VM. `name` is its name here.
+    pub fn resolve(
+        &self,
+        name: &str,
+        machine: &Machine,
+        forwards: Vec<Forward>,
+        accelerator: Accelerator,
+    ) -> Result<Resolved> {
+        let mut resolved = Resolved {
+            accelerator,
+            interfaces: network::links(machine, forwards)?,
+            kernel: self.kernel(machine)?,
+            ..Resolved::default()
+        };
+        let secrets = self.images.home.vm(name).join("secrets");
+        for disk in &machine.disks {
+            if let Volume::ContainerDisk { image, .. } = &disk.volume
+                && machine.firmware.kernel.is_none()
+                && resolved.kernel.is_none()
+            {
+                resolved.kernel = self.labelled(&image.name, image.pull_policy.as_deref())?;
+            }
+            if let Some(source) = self.volume(disk, &secrets)? {
+                resolved.volumes.insert(disk.name.clone(), source);
+            }
+            for secret in texts(&disk.volume) {
+                let folder = self.folder(&secrets, &ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
+                resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
+            }
+        }
+        for secret in machine.credentials.iter().map(Credential::secret) {
+            let folder = self.folder(&secrets, &ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
+            resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
+        }
+        resolved.state = state::place(machine, &resolved);
+        resolved.state.as_ref().map_or(Ok(()), state::ready)?;
+        Ok(resolved)
+    }
+
+    fn volume(&self, disk: &Disk, secrets: &Path) -> Result<Option<Source>> {
+        let pool = self.pool();
+        Ok(Some(match &disk.volume {
+            Volume::ContainerDisk { image, path } => {
+                let brought = self.bring(&image.name, image.pull_policy.as_deref())?;
+                let (path, format) = self.images.disk(&brought, path.as_deref())?;
+                Source::Image { path, format }
+            }
+            Volume::Claim { name, .. } | Volume::DataVolume { name } => pool.disk(name)?,
+            Volume::Ephemeral { claim } => match pool.disk(claim)? {
+                Source::File { path, format, .. } => Source::Image { path, format },
+                other => other,
+            },
+            Volume::Host { path, create, .. } => match self.host_disk(path, *create)? {
+                Some(source) => source,
+                None => return Ok(None),
+            },
+            Volume::ConfigMap { name, optional, .. } => {
+                self.iso(secrets, &ConfigMapOrSecret::ConfigMap(name.clone()), *optional)?
+            }
+            Volume::Secret { name, optional, .. } => {
+                self.iso(secrets, &ConfigMapOrSecret::Secret(name.clone()), *optional)?
+            }
+            Volume::Sysprep { source } => self.iso(secrets, source, false)?,
+            Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } | Volume::ContainerPath { .. } => {
+                return Err(of_a_cluster());
+            }
+            Volume::Empty { .. }
+            | Volume::NoDisc
+            | Volume::DownwardMetrics
+            | Volume::NoCloud(_)
+            | Volume::ConfigDrive(_) => {
+                return Ok(None);
+            }
+        }))
+    }
+
+    /// Pulls an image by the policy of its spec or of the flag.
+    pub fn bring(&self, image: &str, policy: Option<&str>) -> Result<image::Image> {
+        let (name, policy) = self.wanted(image, policy)?;
+        self.images.bring(name, policy)
+    }
+
+    /// Parsed name and pull policy of an image.
+    fn wanted(&self, image: &str, policy: Option<&str>) -> Result<(Name, Policy)> {
+        let policy = match self.policy {
+            Some(policy) => policy,
+            None => Policy::parse(policy, image)?,
+        };
+        Ok((image::name_of(image)?, policy))
+    }
+
+    fn pool(&self) -> pool::Pool<'_> {
+        pool::Pool { images: self.images, objects: self.objects }
+    }
+
+    fn kernel(&self, machine: &Machine) -> Result<Option<Kernel>> {
+        let Some(boot) = &machine.firmware.kernel else { return Ok(None) };
+        let Some(container) = &boot.image else { return Ok(None) };
+        let brought = self.bring(&container.name, container.pull_policy.as_deref())?;
+        // The labels of the image fill in what the manifest leaves open.
+        let labels = Images::boot(&brought);
+        let told = labels.as_ref();
+        let kernel = boot.kernel_path.clone().or_else(|| told.map(|told| told.kernel.clone()));
+        let Some(kernel) = kernel else {
+            let what =
+                format!("{} does not say which of its files is the kernel; write kernelPath", brought.name);
+            return Err(Error::refused(what));
+        };
+        let initrd = match boot.kernel_path {
+            Some(_) => boot.initrd_path.clone(),
+            None => boot.initrd_path.clone().or_else(|| told.and_then(|told| told.initrd.clone())),
+        };
+        let args = boot.args.clone().or_else(|| told.map(|told| told.cmdline.clone()));
+        self.images.kernel(&brought, &kernel, initrd.as_deref(), args).map(Some)
+    }
+
+    /// Kernel by the labels of an image, if they name one.
+    fn labelled(&self, image: &str, policy: Option<&str>) -> Result<Option<Kernel>> {
+        let brought = self.bring(image, policy)?;
+        let Some(boot) = Images::boot(&brought) else { return Ok(None) };
+        let initrd = boot.initrd.as_deref();
+        self.images.kernel(&brought, &boot.kernel, initrd, Some(boot.cmdline.clone())).map(Some)
+    }
+
+    fn iso(&self, secrets: &Path, named: &ConfigMapOrSecret, optional: bool) -> Result<Source> {
+        let folder = self.folder(secrets, named, optional)?;
+        Ok(folder.map_or(Source::Absent, |path| Source::Folder { path }))
+    }
+
+    /// Writes the files of a Secret or a ConfigMap into a folder of the VM.
+    fn folder(&self, secrets: &Path, named: &ConfigMapOrSecret, optional: bool) -> Result<Option<PathBuf>> {
+        let Some(files) = self.files(named, optional)? else { return Ok(None) };
+        let place = match named {
+            ConfigMapOrSecret::Secret(name) => format!("secret-{name}"),
+            ConfigMapOrSecret::ConfigMap(name) => format!("configmap-{name}"),
+        };
+        folder::write(&secrets.join(place), &files).map(Some)
+    }
+
+    fn files(&self, named: &ConfigMapOrSecret, optional: bool) -> Result<Option<folder::Files>> {
+        let (kind, name, files) = match named {
+            ConfigMapOrSecret::Secret(name) => {
+                let found = self.objects.secrets.get(name);
+                ("Secret", name, found.map(|found| folder::of_secret(&found.object)))
+            }
+            ConfigMapOrSecret::ConfigMap(name) => {
+                let found = self.objects.config_maps.get(name);
+                ("ConfigMap", name, found.map(|found| folder::of_config_map(&found.object)))
+            }
+        };
+        match files {
+            Some(files) => files.map(Some),
+            None if optional => Ok(None),
+            None => Err(Error::new(
+                crate::error::ErrorKind::NotFound,
+                format!("the manifest has no {kind} {name:?}, but the VM refers to it; add the object"),
+            )),
+        }
+    }
+
+    /// A file or block device of the user. A file to be created is left to the launcher.
+    fn host_disk(&self, path: &str, create: Option<u64>) -> Result<Option<Source>> {
+        use std::os::unix::fs::FileTypeExt as _;
+        let place = PathBuf::from(path);
+        match std::fs::metadata(&place) {
+            Ok(facts) if facts.file_type().is_block_device() => Ok(Some(Source::Block { path: place })),
+            Ok(facts) if facts.is_file() => {
+                let format = self.images.judge(&place)?;
+                Ok(Some(Source::File { path: place, format, preallocated: false }))
+            }
+            Ok(_) => Err(Error::refused(format!("{path} is neither a file nor a block device"))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && create.is_some() => Ok(None),
+            Err(e) => Err(Error::io(format!("cannot use the disk {path}"), e)),
+        }
+    }
+}
+
+/// Error for a volume of a kind that only clusters have. The check reports it first, with its field.
+fn of_a_cluster() -> Error {
+    Error::refused("only a cluster has volumes of the kinds downwardAPI, serviceAccount and containerPath")
+}
+
+/// Names of Secrets that hold texts of cloud-init.
+fn texts(volume: &Volume) -> Vec<&str> {
+    let (Volume::NoCloud(seed) | Volume::ConfigDrive(seed)) = volume else { return vec![] };
+    let CloudInit { user_data, network_data } = seed;
+    [user_data, network_data]
+        .into_iter()
+        .filter_map(|text| match text {
+            Some(Text::Secret(name)) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}

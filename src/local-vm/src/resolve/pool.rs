@@ -1,0 +1,243 @@
+//! Disks that outlive VMs: the PVCs and DataVolumes of a computer without a cluster.
+//!
+//! ```text
+//!  pool/PVC/disk.img            the disk, raw
+//!          /disk.img.partial    an import in progress; the engine resumes it
+//!          /disk.json           its source; it exists once the disk is complete
+//!          /lock                held during an import; others wait
+//! ```
+//!
+//! A complete disk is kept and reused, whatever the manifest says now, since it holds the guest's data. It
+//! grows when its PVC has grown, and never shrinks.
+
+use super::folder;
+use super::image::Images;
+use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::{Located, Objects};
+use crate::place::Lock;
+use crate::record::{now, write_whole};
+use crate::worker::Task;
+use api::datavolume::{self, DataVolume};
+use api::job::{Confidential, Files, Import, References, Refusal, Target};
+use api::launcher::{Format, Source};
+use cdi::size::human;
+use cdi::{import, source};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Content of the file `disk.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct DiskRecord {
+    /// Version of this JSON: `coracle.disk/v1`.
+    schema: String,
+    /// Source of the disk, without its secrets.
+    from: String,
+    /// Virtual size in bytes at the end of the import.
+    size: u64,
+    /// Time of creation, RFC 3339.
+    created: String,
+    /// True if all blocks of the file are allocated.
+    #[serde(default)]
+    preallocated: bool,
+}
+
+/// The pool, as the volumes of one VM use it.
+pub struct Pool<'a> {
+    pub images: &'a Images,
+    /// Objects of the manifest, for its PVCs and DataVolumes.
+    pub objects: &'a Objects,
+}
+
+impl Pool<'_> {
+    /// True if a PVC has a complete disk.
+    pub fn has(images: &Images, pvc: &str) -> bool {
+        let folder = images.home.pool().join(pvc);
+        folder.join("disk.json").is_file() && folder.join("disk.img").exists()
+    }
+
+    /// Checks that the disk of a PVC exists, or can be created or imported by the manifest.
+    pub fn check(&self, pvc: &str) -> Result<()> {
+        if Pool::has(self.images, pvc) {
+            return Ok(());
+        }
+        match self.objects.data_volumes.get(pvc) {
+            Some(volume) => self.import_of(pvc, &volume.object, None).map(drop),
+            None => self.size_of(pvc).map(drop),
+        }
+    }
+
+    /// The disk of a PVC, created or imported on first use.
+    pub fn disk(&self, pvc: &str) -> Result<Source> {
+        crate::place::check_name(pvc)?;
+        let folder = self.images.home.pool().join(pvc);
+        self.images.home.make(&folder)?;
+        let _lock = Lock::wait(&folder.join("lock"))?;
+        let volume = self.objects.data_volumes.get(pvc);
+        let disk = folder.join("disk.img");
+        let note = match (Pool::has(self.images, pvc), volume) {
+            (true, _) => self.kept(pvc, &folder, volume)?,
+            (false, Some(volume)) => self.fill(pvc, &folder, &volume.object)?,
+            (false, None) => self.claimed(pvc, &folder)?,
+        };
+        Ok(Source::File { path: disk, format: Format::Raw, preallocated: note.preallocated })
+    }
+
+    /// Opens an existing disk, and grows it if its PVC has grown.
+    fn kept(&self, pvc: &str, folder: &Path, volume: Option<&Located<DataVolume>>) -> Result<DiskRecord> {
+        let path = folder.join("disk.json");
+        let bytes =
+            std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+        let note: DiskRecord = serde_json::from_slice(&bytes).map_err(|e| {
+            Error::refused(format!("{} is not what coracle wrote", path.display())).because(e)
+        })?;
+        if let Some(volume) = volume
+            && source_of(&volume.object) != source::shown(&note.from)
+        {
+            let was = printable::line(&source::shown(&note.from));
+            (self.images.notify)(&format!(
+                "coracle: {pvc} keeps the disk that it has, which was made from {was}"
+            ));
+        }
+        let wanted = match volume {
+            Some(volume) => volume.object.spec.size().and_then(|size| size.bytes()),
+            None => self.wanted(pvc),
+        };
+        let disk = folder.join("disk.img");
+        let cannot = |e| Error::io(format!("cannot grow {}", disk.display()), e);
+        let now = std::fs::metadata(&disk).map_err(cannot)?.len();
+        if let Some(wanted) = wanted.map(whole).filter(|&wanted| wanted > now) {
+            let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
+            file.set_len(wanted).and_then(|()| file.sync_all()).map_err(cannot)?;
+            (self.images.notify)(&format!(
+                "coracle: the disk {pvc} grew from {} to {}",
+                human(now),
+                human(wanted)
+            ));
+        }
+        Ok(note)
+    }
+
+    fn wanted(&self, pvc: &str) -> Option<u64> {
+        self.objects.pvcs.get(pvc)?.object.spec.storage()?.bytes()
+    }
+
+    /// Size of the empty disk of a PVC.
+    fn size_of(&self, pvc: &str) -> Result<u64> {
+        let Some(written) = self.objects.pvcs.get(pvc) else {
+            let what = format!(
+                "there is no disk {pvc:?}: neither a PersistentVolumeClaim nor a DataVolume of the manifest is called so, \
+                 and {} has none from before",
+                self.images.home.pool().display()
+            );
+            return Err(Error::new(ErrorKind::NotFound, what));
+        };
+        let refused =
+            |field: &str, what: &str| Error::refused(written.origin.finding(field, what).to_string());
+        let spec = &written.object.spec;
+        if spec.data_source.is_some() || spec.data_source_ref.is_some() {
+            return Err(refused("spec.dataSource", "not supported yet"));
+        }
+        let size = self.wanted(pvc).filter(|&size| size > 0);
+        size.ok_or_else(|| refused("spec.resources.requests.storage", "an empty disk needs a size"))
+    }
+
+    /// Creates the empty disk of a PVC without a source.
+    fn claimed(&self, pvc: &str, folder: &Path) -> Result<DiskRecord> {
+        let (source, size) = (api::job::Source::Blank, Some(self.size_of(pvc)?));
+        let target = Target::File(folder.join("disk.img"));
+        self.import(pvc, folder, Import { source, target, size, preallocate: false })
+    }
+
+    /// Imports a disk from the source of its DataVolume.
+    fn fill(&self, pvc: &str, folder: &Path, volume: &DataVolume) -> Result<DiskRecord> {
+        self.import(pvc, folder, self.import_of(pvc, volume, Some(folder))?)
+    }
+
+    /// The import that a DataVolume asks for. Without a folder nothing is created: its references are only
+    /// checked.
+    fn import_of(&self, pvc: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
+        let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
+        Import::from_data_volume(volume, target, &mut ManifestReferences { pool: self, folder }).map_err(
+            |refusal| {
+                match refusal {
+                    // The manifest was refused for these faults before.
+                    Refusal::Faults(faults) => {
+                        let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+                        Error::refused(format!("the DataVolume {pvc}: {}", faults.join("; ")))
+                    }
+                    Refusal::Reference(e) => e,
+                }
+            },
+        )
+    }
+
+    /// Runs an import, and writes its record.
+    fn import(&self, pvc: &str, folder: &Path, import: Import) -> Result<DiskRecord> {
+        let import = Import { size: import.size.map(whole), ..import };
+        // The source is named without its secrets: the record stays beside the disk.
+        let (from, preallocated) = (import::shown(&import.source), import.preallocate);
+        if import.source.address().is_some() {
+            (self.images.notify)(&format!("coracle: importing {} as the disk {pvc}", printable::line(&from)));
+        }
+        let size: u64 = self.images.ask(Task::Import(Box::new(import)))?;
+        let disk = folder.join("disk.img");
+        let cannot = |e| Error::io(format!("cannot complete {}", disk.display()), e);
+        let file = std::fs::File::options().write(true).open(&disk).map_err(cannot)?;
+        let now = file.metadata().map_err(cannot)?.len();
+        file.set_len(whole(now)).and_then(|()| file.sync_all()).map_err(cannot)?;
+        let schema = "coracle.disk/v1".into();
+        let note = DiskRecord { schema, from, size, created: self::now(), preallocated };
+        note.write(folder)?;
+        Ok(note)
+    }
+}
+
+/// References of an import to Secrets and ConfigMaps of the manifest: values, and folders for those that are
+/// read as files.
+struct ManifestReferences<'a> {
+    pool: &'a Pool<'a>,
+    /// Folder of the PVC, which is locked: another manifest may have a ConfigMap of the same name.
+    folder: Option<&'a Path>,
+}
+
+impl References for ManifestReferences<'_> {
+    type Error = Error;
+
+    fn secret(&mut self, name: &str) -> Result<Files> {
+        let secret = self.pool.objects.secrets.get(name).ok_or_else(|| missing("Secret", name))?;
+        let files = folder::of_secret(&secret.object)?;
+        Ok(Files::Values(files.into_iter().map(|(key, bytes)| (key, Confidential(bytes))).collect()))
+    }
+
+    fn config_map(&mut self, name: &str) -> Result<PathBuf> {
+        let map = self.pool.objects.config_maps.get(name).ok_or_else(|| missing("ConfigMap", name))?;
+        let files = folder::of_config_map(&map.object)?;
+        match self.folder {
+            Some(folder) => folder::write(&folder.join("certificates").join(name), &files),
+            None => Ok(PathBuf::new()),
+        }
+    }
+}
+
+fn missing(kind: &str, name: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("the manifest has no {kind} {name:?}, which is needed; add it"))
+}
+
+/// Name of a DataVolume's source, without its secrets.
+fn source_of(volume: &DataVolume) -> String {
+    let address = volume.spec.source.as_ref().and_then(datavolume::Source::address);
+    address.map_or_else(|| "nothing".to_owned(), source::shown)
+}
+
+/// Size rounded up to whole blocks: with the host's cache off, QEMU cannot write a partial block at the end.
+fn whole(size: u64) -> u64 {
+    size.checked_next_multiple_of(4096).unwrap_or(size)
+}
+
+impl DiskRecord {
+    fn write(&self, folder: &Path) -> Result<()> {
+        let text =
+            serde_json::to_vec_pretty(self).map_err(|e| Error::failed("cannot write a note").because(e))?;
+        write_whole(&folder.join("disk.json"), &text)
+    }
+}

@@ -1,0 +1,280 @@
+//! Start of a VM: checked, its volumes fetched, its launcher started and given the VM.
+//!
+//! ```text
+//!  VMI ─► defaults ─► Machine (or all faults) ─► what is missing, what cannot be had    StartOptions::check
+//!     ─► Resolved ─► vm.json ─► launcher ─► PUT /v1/vm ─► Running                            Starter::start
+//! ```
+//!
+//! `--dry-run` ends behind the check, which fetches and makes nothing.
+//!
+//! The VM's lock is held all the way. An interrupted start leaves either nothing, or a record that `ps` shows
+//! and `rm` removes.
+
+use super::client::Client;
+use super::confined;
+use super::launch;
+use super::manifest::{Finding, Located, Objects, refusal};
+use super::place::{Home, Lock, check_name};
+use super::record::{Record, Vm};
+use super::resolve::accelerator::{self, Choice};
+use super::resolve::image::{Images, Policy};
+use super::resolve::{Resolver, missing, network};
+use crate::error::{Error, ErrorKind, Result};
+use api::launcher::{Accelerator, Answer, Forward, Hook, Life, NO_SPACE, REFUSED, Request, State, Sync};
+use api::machine::{Hyperv, Machine};
+use api::vmi::VirtualMachineInstance;
+use api::wire::Wire as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Timeout until a new VM runs.
+const START: Duration = Duration::from_secs(120);
+
+/// Options common to all VMs of one command.
+pub struct StartOptions<'a> {
+    pub images: &'a Images,
+    /// Objects of the manifest.
+    pub objects: &'a Objects,
+    /// Accelerator that the user asked for.
+    pub accelerator: Choice,
+    /// Pull policy by flag, which overrides those of the manifest.
+    pub policy: Option<Policy>,
+    /// Port forwards by flag.
+    pub forwards: Vec<Forward>,
+    /// True if the ports of the manifest are forwarded, too.
+    pub publish_all: bool,
+    /// Paths of programs that change the domain XML.
+    pub hooks: &'a [PathBuf],
+    /// Name of the manifest, image or disk, for messages.
+    pub source: &'a str,
+}
+
+/// Start of the VMs of one command.
+pub struct Starter<'a> {
+    pub options: StartOptions<'a>,
+    /// Path of the launcher's program.
+    pub launcher: &'a Path,
+    /// True if each VM is removed after its end.
+    pub remove: bool,
+}
+
+/// A VM that has passed all checks.
+pub struct Checked {
+    vmi: VirtualMachineInstance,
+    machine: Machine,
+    forwards: Vec<Forward>,
+}
+
+/// The checked `Machine` of a VMI, or every fault with its line.
+fn judged(
+    written: &Located<VirtualMachineInstance>,
+    name: &str,
+    what: &str,
+) -> Result<(VirtualMachineInstance, Machine)> {
+    let mut vmi = written.object.clone();
+    vmi.metadata.name = Some(name.to_owned());
+    super::check::complete(&mut vmi);
+    let machine = super::check::machine(&vmi, &written.origin.spec()).map_err(|faults| {
+        let faults = faults.iter().map(|fault| written.origin.fault(fault)).collect();
+        refusal(what, faults)
+    })?;
+    Ok((vmi, machine))
+}
+
+/// All faults of a VM's spec.
+pub fn faults(written: &Located<VirtualMachineInstance>) -> Vec<Finding> {
+    let mut vmi = written.object.clone();
+    super::check::complete(&mut vmi);
+    let faults = super::check::machine(&vmi, &written.origin.spec()).err().unwrap_or_default();
+    faults.iter().map(|fault| written.origin.fault(fault)).collect()
+}
+
+impl StartOptions<'_> {
+    /// Checks a VM of this name before anything is fetched or created for it.
+    pub fn check(&self, written: &Located<VirtualMachineInstance>, name: &str) -> Result<Checked> {
+        check_name(name)?;
+        self.images.home.socket(name)?;
+        let (vmi, machine) = judged(written, name, self.source)?;
+        let lacking = missing::find(written, self.objects, self.images);
+        if !lacking.is_empty() {
+            return Err(refusal(self.source, lacking));
+        }
+        let mut forwards = self.forwards.clone();
+        if self.publish_all {
+            forwards.extend(network::of_manifest(&machine)?);
+        }
+        accelerator::check(self.accelerator)?;
+        hooks(self.hooks)?;
+        self.resolver().check(&machine, &forwards)?;
+        Ok(Checked { vmi, machine, forwards })
+    }
+
+    fn resolver(&self) -> Resolver<'_> {
+        Resolver { images: self.images, objects: self.objects, policy: self.policy }
+    }
+}
+
+impl Starter<'_> {
+    /// Starts a VM under this name, and waits until it runs.
+    pub fn start(&self, written: &Located<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
+        let home = &self.options.images.home;
+        let checked = self.options.check(written, name)?;
+        let lock = home.claim_vm(name)?;
+        let before = self.free(home, name)?;
+        let known = before.is_some();
+        let started = self.begin(home, name, checked, before);
+        match started {
+            Ok(state) => {
+                let vm = Vm::open(home, name)?;
+                Ok((vm, state))
+            }
+            Err(e) => {
+                if !known {
+                    // The VM was new, so all its files are removed.
+                    clean(home, name, lock);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Frees the name: ends the launcher of an earlier VM that has stopped, and returns its record. A running
+    /// VM is an error.
+    fn free(&self, home: &Home, name: &str) -> Result<Option<Record>> {
+        let Some(vm) = Vm::find(home, name)? else { return Ok(None) };
+        let standing = vm.standing()?;
+        if standing.is_up() {
+            let what = format!(
+                "{name} runs already ({}); 'coracle console {name}' shows it, 'coracle stop {name}' ends it, \
+                 and --name starts another",
+                standing.word()
+            );
+            return Err(Error::failed(what));
+        }
+        launch::end(home, name)?;
+        Ok(Some(vm.record))
+    }
+
+    fn begin(&self, home: &Home, name: &str, checked: Checked, before: Option<Record>) -> Result<State> {
+        let Checked { vmi, machine, forwards } = checked;
+        let notify = self.options.images.notify;
+        let accelerator = accelerator::choose(self.options.accelerator, self.launcher, home, notify)?;
+        if accelerator == Accelerator::Emulation && machine.features.hyperv != Hyperv::None {
+            notify(&format!(
+                "coracle: warning: {name} is emulated, and the Hyper-V enlightenments of its spec are KVM's: it runs without them"
+            ));
+        }
+        let held = super::disks::hold(home)?;
+        let mut resolved = self.options.resolver().resolve(name, &machine, forwards, accelerator)?;
+        resolved.hooks = hooks(self.options.hooks)?;
+        let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
+        let sync = Sync { vmi: vmi.write(), generation, resolved };
+        let record = Record::new(name, self.options.source, self.remove, sync, self.launcher);
+        record.save(home)?;
+        drop(held);
+        let client = launch::start(self.launcher, home, name)?;
+        let vm = Vm { home: home.clone(), record };
+        let state = tell(&vm, &client)?;
+        confined::tell_vm(&client, &state);
+        Ok(state)
+    }
+}
+
+/// Hook programs, checked to be executable.
+fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
+    use rustix::fs::{Access, access};
+    let hook = |file: &PathBuf| {
+        let path = absolute(file)?;
+        if let Err(e) = access(&path, Access::EXEC_OK) {
+            let error =
+                Error::io(format!("--hook {} cannot be run", file.display()), std::io::Error::from(e));
+            return Err(error.with_hint("make it executable: chmod +x"));
+        }
+        match path.is_file() {
+            true => Ok(Hook::Script { path }),
+            false => Err(Error::refused(format!("--hook {} is not a file", file.display()))),
+        }
+    };
+    files.iter().map(hook).collect()
+}
+
+/// Gives the VM to its launcher, and waits until the VM runs or has ended.
+pub fn tell(vm: &Vm, client: &Client) -> Result<State> {
+    let before = client.state()?;
+    match client.sync(&vm.record.sync)? {
+        Answer::Queued => {}
+        // The launcher knows this VM, which has ended, and starts it on request alone.
+        Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),
+        Answer::Denied(denial) => return Err(Error::failed(format!("{}: {denial}", vm.name()))),
+    }
+    // The first state may still be that of an earlier run.
+    let is_old = |state: &State| state.life.is_final() && state.since == before.since;
+    let lacks_room = |state: &State| state.reason.as_deref() == Some(NO_SPACE);
+    let state = vm.wait_for(client, "start", Some(START), |state| {
+        (!matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)) || lacks_room(state)
+    })?;
+    if lacks_room(&state) {
+        // The launcher would wait for free space; a user at a terminal gets an error, and can free some.
+        vm.ask(client, &Request::Destroy)?;
+        vm.wait_for(client, "end", Some(START), |state| state.life.is_final())?;
+        let why = state.message.unwrap_or_default();
+        return Err(Error::failed(format!("{} could not start: {why}", vm.name())));
+    }
+    if state.life == Life::Failed && state.qemu_pid.is_none() {
+        let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "unknown reason".into());
+        let kind = match state.reason.as_deref() {
+            Some(REFUSED) => ErrorKind::Refused,
+            _ => ErrorKind::Failed,
+        };
+        let error = Error::new(kind, format!("{} could not start: {why}", vm.name()));
+        // Message of libvirt if QEMU's package is not installed.
+        return Err(match why.contains("No emulator found") {
+            true => error
+                .with_hint("QEMU is missing; as root: apt-get install qemu-system-x86 (see 'coracle host')"),
+            false => error,
+        });
+    }
+    Ok(state)
+}
+
+/// Removes the files of a failed start; `rm -f` removes those that could not be removed here.
+fn clean(home: &Home, name: &str, lock: Lock) {
+    if let Err(e) = launch::end(home, name).and_then(|()| Vm::forget(home, name, lock)) {
+        tracing::warn!("the files of {name} were not removed: {e}");
+    }
+}
+
+/// The wanted name, or the first free one with a number appended.
+pub fn free_name(home: &Home, wanted: &str) -> Result<String> {
+    let mut last = None;
+    for i in 1..1000 {
+        let name = if i == 1 { wanted.to_owned() } else { format!("{wanted}-{i}") };
+        let free = match Vm::find(home, &name) {
+            Ok(Some(vm)) if vm.standing()?.is_up() => continue,
+            Ok(Some(_)) => home.lock_vm(&name).map(drop),
+            // The lock created the folder. It is removed, unless another process has filled it since.
+            Ok(None) => home.lock_vm(&name).and_then(|lock| match Vm::find(home, &name)? {
+                Some(_) => Ok(()),
+                // The socket stays: it may be that of a VM whose record is elsewhere (another
+                // XDG_STATE_HOME).
+                None => home.clear_vm(&name).map(|()| drop(lock)),
+            }),
+            Err(e) => Err(e),
+        };
+        match free {
+            Ok(()) => return Ok(name),
+            Err(e) => last = Some(e),
+        }
+    }
+    let what = format!("no free name like {wanted} was found; give this VM a --name");
+    let error = Error::new(ErrorKind::Usage, what);
+    Err(match last {
+        Some(e) => error.because(e),
+        None => error,
+    })
+}
+
+/// The absolute path of a file; links are not resolved.
+pub fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io(format!("cannot find {}", path.display()), e))
+}
