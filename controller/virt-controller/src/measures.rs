@@ -20,7 +20,9 @@ use cluster_model::metrics::cut;
 use cluster_model::objects::World;
 use jiff::Timestamp;
 use label_values::LabelValues;
+use serve::health::Ask;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Durations of phases and plans, and waiting times, since this program leads.
 #[derive(Clone, Debug)]
@@ -30,7 +32,6 @@ pub(crate) struct Times {
     from_deletion: Histograms,
     waits: Histograms,
     plans: Histograms,
-    words: LabelValues,
 }
 
 impl Default for Times {
@@ -42,7 +43,6 @@ impl Default for Times {
             from_deletion,
             waits: Histograms::of(ANSWERS),
             plans: Histograms::of(ANSWERS),
-            words: LabelValues::default(),
         }
     }
 }
@@ -99,13 +99,38 @@ impl Times {
     }
 }
 
+/// State of the loop at the time of a scrape.
+pub(crate) struct Snapshot {
+    pub(crate) world: World,
+    pub(crate) times: Times,
+    pub(crate) work: Work,
+    pub(crate) now: Timestamp,
+}
+
+/// Renders the pages of a replica that acts, beside the loop: a page of thousands of VMs takes long.
+#[derive(Clone, Default)]
+pub(crate) struct Renderer(Arc<Mutex<LabelValues>>);
+
+impl Renderer {
+    /// Renders a page, and sends it. The receiver may be gone.
+    pub(crate) fn render(&self, snapshot: Snapshot, ask: Ask) {
+        let words = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || {
+            let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = ask.send(page(&snapshot, &mut words));
+        });
+    }
+}
+
 /// The page of a replica that acts.
-pub(crate) fn page(world: &World, times: &mut Times, work: Work, now: Timestamp) -> String {
+fn page(snapshot: &Snapshot, words: &mut LabelValues) -> String {
+    let Snapshot { world, times, work, now } = snapshot;
+    let (work, now) = (*work, *now);
     let mut page = Page::default();
     common(&mut page, &world.facts.version, true);
-    times.words.are_those_of(world);
-    vms::write(&mut page, world, &mut times.words, now);
-    vmis::write(&mut page, world, &mut times.words, now);
+    words.are_those_of(world);
+    vms::write(&mut page, world, words, now);
+    vmis::write(&mut page, world, words, now);
     nodes(&mut page, world);
     cdi::write(&mut page, world);
     exports::write(&mut page, world);

@@ -14,7 +14,7 @@
 use crate::dataimportcron::{self, Question};
 use crate::delay_queue::DelayQueue;
 use crate::fair_queue::FairQueue;
-use crate::measures::{self, Times, Work};
+use crate::measures::{Renderer, Snapshot, Times, Work};
 use crate::polls::{self, Polls};
 use crate::reports::{Heard, Reports, Told};
 use cluster_client::error::{Error, ErrorKind};
@@ -99,7 +99,7 @@ pub(crate) async fn run(
         follows.spawn(watch::follow_history(client.clone(), which.clone(), to.clone(), Arc::clone(&history)));
     }
     drop(to);
-    let mut asked = health.measures();
+    let (mut asked, renderer) = (health.measures(), Renderer::default());
     let mut control = ControlLoop::new(facts);
     let mut tasks: JoinSet<Done> = JoinSet::new();
     // What each of them is for, and when it began.
@@ -135,12 +135,10 @@ pub(crate) async fn run(
                 }
             },
             Some(tell) = asked.recv() => {
-                // The receiver of the answer may be gone.
                 let running = || began.values().map(|(_, began)| began.elapsed().as_secs_f64());
                 let (longest, unfinished) = (running().fold(0.0, f64::max), running().sum());
                 let work = Work { longest, unfinished, ..control.work() };
-                let page = measures::page(&control.world, &mut control.times, work, Timestamp::now());
-                let _ = tell.send(page);
+                renderer.render(control.snapshot(work, Timestamp::now()), tell);
             }
             () = task::yield_now(), if hurries => {}
             () = tokio::time::sleep(pause) => {}
@@ -297,6 +295,10 @@ impl ControlLoop {
     fn lost(&mut self, key: &Key) {
         self.world.uid(key).into_iter().for_each(|uid| self.bury(uid));
         self.gone(key);
+    }
+
+    fn snapshot(&self, work: Work, now: Timestamp) -> Snapshot {
+        Snapshot { world: self.world.clone(), times: self.times.clone(), work, now }
     }
 
     fn work(&self) -> Work {

@@ -6,6 +6,7 @@ use api::meta::ObjectMeta;
 use api::wire;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An object that is kept in a store.
 pub trait StoredObject: Sized + PartialEq {
@@ -51,8 +52,15 @@ impl<T: StoredObject> Objects for Store<T> {
     }
 }
 
-#[derive(Clone, Debug)]
-pub struct Store<T>(BTreeMap<(String, String), T>);
+/// A clone shares the objects: it costs their names alone.
+#[derive(Debug)]
+pub struct Store<T>(BTreeMap<(String, String), Arc<T>>);
+
+impl<T> Clone for Store<T> {
+    fn clone(&self) -> Self {
+        Store(self.0.clone())
+    }
+}
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
@@ -62,18 +70,18 @@ impl<T> Default for Store<T> {
 
 impl<T: StoredObject> Store<T> {
     pub fn get(&self, namespace: &str, name: &str) -> Option<&T> {
-        self.0.get(&(namespace.to_owned(), name.to_owned()))
+        self.0.get(&(namespace.to_owned(), name.to_owned())).map(Arc::as_ref)
     }
 
     pub fn within<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a T> {
         self.0
             .range((namespace.to_owned(), String::new())..)
             .take_while(move |((other, _), _)| other == namespace)
-            .map(|(_, object)| object)
+            .map(|(_, object)| object.as_ref())
     }
 
     pub fn all(&self) -> impl Iterator<Item = &T> {
-        self.0.values()
+        self.0.values().map(Arc::as_ref)
     }
 
     /// The namespaces and names of all objects.
@@ -91,11 +99,11 @@ impl<T: StoredObject> Store<T> {
         let meta = object.meta();
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         if let Some(old) = self.0.get(&key)
-            && (is_older(&meta.resource_version, &old.meta().resource_version) || old == &object)
+            && (is_older(&meta.resource_version, &old.meta().resource_version) || **old == object)
         {
             return None;
         }
-        self.0.insert(key.clone(), object);
+        self.0.insert(key.clone(), Arc::new(object));
         Some(key)
     }
 

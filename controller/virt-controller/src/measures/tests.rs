@@ -7,6 +7,18 @@ use cluster_model::objects::{Key, Kind};
 use serde_json::json;
 use std::collections::BTreeSet;
 
+/// State that a replica keeps from one page to the next.
+#[derive(Default)]
+struct Kept {
+    times: Times,
+    words: LabelValues,
+}
+
+fn page(world: &World, kept: &mut Kept, work: Work, now: Timestamp) -> String {
+    let snapshot = Snapshot { world: world.clone(), times: kept.times.clone(), work, now };
+    super::page(&snapshot, &mut kept.words)
+}
+
 fn lines(text: &str, name: &str) -> Vec<String> {
     let with = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with(['{', ' ']);
     text.lines().filter(with).map(str::to_owned).collect()
@@ -38,12 +50,8 @@ fn vms_and_vmis_are_told_as_they_are() {
         &Key::new(Kind::VirtualMachineInstance, "n", "web"),
         json!({"status": {"interfaces": address}}),
     );
-    let text = page(
-        &sim.world,
-        &mut Times::default(),
-        Work { waiting: 2, ..Work::default() },
-        Timestamp::UNIX_EPOCH,
-    );
+    let text =
+        page(&sim.world, &mut Kept::default(), Work { waiting: 2, ..Work::default() }, Timestamp::UNIX_EPOCH);
     let said = |name: &str| lines(&text, name);
     assert_eq!(said("kubevirt_number_of_vms"), ["kubevirt_number_of_vms{namespace=\"n\"} 2"]);
     assert_eq!(
@@ -97,7 +105,7 @@ fn vmis_are_counted_by_their_systems() {
             json!({"phase": "Running", "machine": {"type": "pc-q35-10.0"}, "guestOSInfo": guest});
         sim.put(Kind::VirtualMachineInstance, object);
     }
-    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+    let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
     let counts = lines(&text, "kubevirt_vmi_phase_count");
     let with = |words: &[&str]| -> Vec<&str> {
         let all = counts.iter().filter(|line| words.iter().all(|word| line.contains(word)));
@@ -124,10 +132,10 @@ fn how_long_a_phase_took_is_counted_once() {
         ]});
         api::wire::read(object).unwrap()
     };
-    let mut times = Times::default();
-    times.saw(&vmi("Scheduled"), &vmi("Running"));
-    times.saw(&vmi("Running"), &vmi("Running"));
-    let text = page(&World::default(), &mut times, Work::default(), Timestamp::UNIX_EPOCH);
+    let mut kept = Kept::default();
+    kept.times.saw(&vmi("Scheduled"), &vmi("Running"));
+    kept.times.saw(&vmi("Running"), &vmi("Running"));
+    let text = page(&World::default(), &mut kept, Work::default(), Timestamp::UNIX_EPOCH);
     assert!(text.contains(
         "kubevirt_vmi_phase_transition_time_seconds_sum{phase=\"Running\",last_phase=\"Scheduled\"} 1\n"
     ));
@@ -156,15 +164,15 @@ fn phases_that_a_node_invents_are_one_series() {
             json!({"phase": phase, "phaseTransitionTimestamps": [step(&before), step(&phase)]});
         api::wire::read(object).unwrap()
     };
-    let (mut times, mut sim) = (Times::default(), Sim::new());
+    let (mut kept, mut sim) = (Kept::default(), Sim::new());
     let mut before = vmi(1);
     for number in 2..10_002 {
         let now = vmi(number);
-        times.saw(&before, &now);
+        kept.times.saw(&before, &now);
         before = now;
     }
     sim.put(Kind::VirtualMachineInstance, serde_json::to_value(&before).unwrap());
-    let text = page(&sim.world, &mut times, Work::default(), Timestamp::UNIX_EPOCH);
+    let text = page(&sim.world, &mut kept, Work::default(), Timestamp::UNIX_EPOCH);
     let name = "kubevirt_vmi_phase_transition_time";
     for (suffix, labels) in [
         ("", "phase=\"Other\",last_phase=\"Other\""),
@@ -212,7 +220,7 @@ fn what_a_template_asks_for_is_told_with_its_disks_interfaces_and_labels() {
             "volumeMode": "Block", "resources": {"requests": {"storage": "10Gi"}},
         }}),
     );
-    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+    let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
     let of = "namespace=\"n\",name=\"web\"";
     let has = |line: String| assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     for (resource, unit, source, value) in [
@@ -257,7 +265,7 @@ fn the_last_transition_is_that_of_the_conditions_that_upstream_looks_at() {
         {"type": "LiveMigratable", "status": "False", "lastTransitionTime": "2026-01-01T00:01:00Z"},
     ]});
     sim.put(Kind::VirtualMachine, object);
-    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+    let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
     let since = lines(&text, "kubevirt_vm_running_status_last_transition_timestamp_seconds");
     assert!(since[0].ends_with(" 1767225610"), "{since:?}");
 }
@@ -269,7 +277,7 @@ fn what_a_user_wrote_is_cut_and_a_vmi_with_an_old_launcher_is_counted() {
     object["metadata"]["labels"] = json!({"kubevirt.io/outdatedLauncherImage": ""});
     object["metadata"]["annotations"] = json!({"vm.kubevirt.io/os": "x".repeat(5000)});
     sim.put(Kind::VirtualMachineInstance, object);
-    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+    let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
     assert_eq!(lines(&text, "kubevirt_vmi_number_of_outdated"), ["kubevirt_vmi_number_of_outdated 1"]);
     let info = lines(&text, "kubevirt_vmi_info");
     assert!(info[0].contains("outdated=\"true\""), "{info:?}");
@@ -278,13 +286,13 @@ fn what_a_user_wrote_is_cut_and_a_vmi_with_an_old_launcher_is_counted() {
 
 #[test]
 fn plans_are_measured_while_they_run_and_when_they_end() {
-    let mut times = Times::default();
-    times.waited(0.3);
-    times.worked(0.02);
-    times.worked(99.0);
+    let mut kept = Kept::default();
+    kept.times.waited(0.3);
+    kept.times.worked(0.02);
+    kept.times.worked(99.0);
     let text = page(
         &World::default(),
-        &mut times,
+        &mut kept,
         Work { longest: 7.5, unfinished: 9.0, ..Work::default() },
         Timestamp::UNIX_EPOCH,
     );
@@ -307,8 +315,8 @@ fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
     let mut sim = Sim::new();
     sim.put(Kind::VirtualMachineInstance, vmi("web"));
     sim.put(Kind::VirtualMachineInstance, vmi("other"));
-    let (mut times, mut said) =
-        (Times::default(), BTreeMap::from([("info", 0), ("status_addresses", 0_usize)]));
+    let (mut kept, mut said) =
+        (Kept::default(), BTreeMap::from([("info", 0), ("status_addresses", 0_usize)]));
     let mut all = BTreeSet::new();
     let mut look = |sim: &mut Sim, name: &str, release: &str, address: &str, at: i64| {
         let status = json!({"status": {
@@ -317,7 +325,7 @@ fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
         }});
         sim.change(&Key::new(Kind::VirtualMachineInstance, "n", name), status);
         let now = Timestamp::from_second(at).unwrap();
-        let text = page(&sim.world, &mut times, Work::default(), now);
+        let text = page(&sim.world, &mut kept, Work::default(), now);
         for (name, count) in &mut said {
             for line in lines(&text, &format!("kubevirt_vmi_{name}")) {
                 *count += usize::from(all.insert(line));
@@ -359,7 +367,7 @@ fn a_vm_that_is_changed_without_end_is_told_in_part() {
     );
     let key = Key::new(Kind::VirtualMachine, "n", "web");
     let families = ["labels", "info", "vnic_info", "disk_allocated_size_bytes"];
-    let (mut times, mut told) = (Times::default(), BTreeMap::<&str, BTreeSet<String>>::new());
+    let (mut kept, mut told) = (Kept::default(), BTreeMap::<&str, BTreeSet<String>>::new());
     let mut last = "none".to_owned();
     let mut look = |sim: &mut Sim, number: i64, at: i64| {
         let name = format!("x{number}");
@@ -375,7 +383,7 @@ fn a_vm_that_is_changed_without_end_is_told_in_part() {
         labels[&name] = json!(name);
         let spec = json!({"preference": {"name": name}, "template": template});
         sim.change(&key, json!({"metadata": {"labels": labels}, "spec": spec}));
-        let text = page(&sim.world, &mut times, Work::default(), Timestamp::from_second(at).unwrap());
+        let text = page(&sim.world, &mut kept, Work::default(), Timestamp::from_second(at).unwrap());
         for family in families {
             let lines = lines(&text, &format!("kubevirt_vm_{family}"));
             let of_web = lines.into_iter().filter(|line| line.contains("name=\"web\""));
@@ -411,10 +419,10 @@ fn a_vm_that_is_changed_without_end_is_told_in_part() {
 fn machine_types_that_a_node_invents_are_told_in_part() {
     let mut sim = Sim::new();
     let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
-    let (mut times, mut told) = (Times::default(), BTreeSet::new());
+    let (mut kept, mut told) = (Kept::default(), BTreeSet::new());
     for number in 0..1000 {
         sim.change(&key, json!({"status": {"machine": {"type": format!("pc-q35-{number}")}}}));
-        let text = page(&sim.world, &mut times, Work::default(), Timestamp::UNIX_EPOCH);
+        let text = page(&sim.world, &mut kept, Work::default(), Timestamp::UNIX_EPOCH);
         told.extend(lines(&text, "kubevirt_vmi_info"));
         told.extend(lines(&text, "kubevirt_vmi_phase_count"));
     }
@@ -443,9 +451,9 @@ fn the_disks_and_interfaces_of_a_namespace_are_told_in_part() {
     (0..=label_values::OF_NAMESPACE / label_values::DISKS)
         .for_each(|number| put("n", number, label_values::DISKS));
     put("other", 0, 1);
-    let mut times = Times::default();
+    let mut kept = Kept::default();
     for _ in 0..2 {
-        let text = page(&sim.world, &mut times, Work::default(), Timestamp::UNIX_EPOCH);
+        let text = page(&sim.world, &mut kept, Work::default(), Timestamp::UNIX_EPOCH);
         let told = |namespace: &str| {
             let families = ["kubevirt_vm_disk_allocated_size_bytes", "kubevirt_vm_vnic_info"];
             let all = families.into_iter().flat_map(|family| lines(&text, family));
@@ -470,7 +478,7 @@ fn what_an_instance_type_gives_is_asked_for_too() {
         object["spec"]["template"]["spec"]["domain"] = json!({"devices": {}});
         sim.put(Kind::VirtualMachine, object);
     }
-    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+    let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
     let all = lines(&text, "kubevirt_vm_resource_requests");
     let of = |source: &str, value: &str| {
         all.iter().any(|line| line.contains("name=\"web\"") && line.contains(source) && line.ends_with(value))
@@ -494,7 +502,7 @@ fn labels_of_vms_are_told_as_the_config_map_says() {
             sim.put(Kind::ConfigMap, json!({"metadata": meta, "data": data}));
         }
         assert!(sim.world.touched(&key).is_empty(), "it decides nothing");
-        let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+        let text = page(&sim.world, &mut Kept::default(), Work::default(), Timestamp::UNIX_EPOCH);
         let line = lines(&text, "kubevirt_vm_labels").remove(0);
         ["label_app", "label_owner_name", "label_tier"].map(|name| line.contains(name))
     };
@@ -508,4 +516,22 @@ fn labels_of_vms_are_told_as_the_config_map_says() {
     assert_eq!(told(&mut sim, Some(json!({"allowlist": ""}))), [false, false, false]);
     assert_eq!(told(&mut sim, Some(json!({"ignorelist": "tier"}))), [true, true, false]);
     assert_eq!(told(&mut sim, Some(json!({"allowlist": 7}))), [true, true, true], "what is no text is none");
+}
+
+/// The loop decides on while a page of thousands of VMs is rendered.
+#[tokio::test]
+async fn the_loop_does_not_wait_for_a_page() {
+    let renderer = Renderer::default();
+    let snapshot = || Snapshot {
+        world: World::default(),
+        times: Times::default(),
+        work: Work::default(),
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let (ask, mut answer) = tokio::sync::oneshot::channel();
+    let earlier_page = renderer.0.lock().unwrap();
+    renderer.render(snapshot(), ask);
+    assert!(answer.try_recv().is_err(), "the page before is not complete");
+    drop(earlier_page);
+    assert!(answer.await.unwrap().contains("kubevirt_info"));
 }
