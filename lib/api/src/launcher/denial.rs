@@ -35,6 +35,7 @@ impl Denial {
         Denial { reason, message }
     }
 
+    /// Reason that a program branches on.
     pub fn reason(&self) -> DenialReason {
         self.reason
     }
