@@ -1,8 +1,11 @@
-//! Lists of conditions: at most one of each type, with the time of the last change of its status.
+//! Lists of conditions: at most one of each type, with the time of the last change of its status. [`set`] is the only
+//! writer of a condition, for all kinds.
 
-use api::vmi::{Condition, ConditionType};
-use api::{cdi, datavolume};
+use api::condition::{CheckTime, Condition, ConditionKind};
+use api::vmi::ConditionType;
+use api::wire::{Field as _, Path};
 use jiff::Timestamp;
+use serde_json::Value;
 
 /// Reason while the heartbeat of a node is missing, until it is seen again.
 pub const UNHEARD: &str = "NodeUnresponsive";
@@ -19,158 +22,121 @@ pub fn stamp(now: Timestamp) -> String {
 }
 
 /// The condition of this type.
-pub fn of<'a>(list: &'a [Condition], kind: &ConditionType) -> Option<&'a Condition> {
+pub fn of<'a, T: ConditionKind>(list: &'a [Condition<T>], kind: &T) -> Option<&'a Condition<T>> {
     list.iter().find(|condition| condition.r#type == *kind)
 }
 
 /// True if the status of the condition of this type is `True`.
-pub fn is(list: &[Condition], kind: &ConditionType) -> bool {
+pub fn is<T: ConditionKind>(list: &[Condition<T>], kind: &T) -> bool {
     of(list, kind).is_some_and(|condition| condition.status == "True")
 }
 
-/// Sets a condition. An equal condition is not changed, and keeps its time.
-pub fn say(
-    list: &mut Vec<Condition>,
-    kind: ConditionType,
-    status: &str,
-    reason: Option<&str>,
-    message: Option<&str>,
-    now: Timestamp,
-) {
-    let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
-    let (reason, message) = (text(reason), text(message));
-    let old = list.iter_mut().find(|condition| condition.r#type == kind);
-    match old {
-        Some(old) => {
-            if old.status != status {
-                status.clone_into(&mut old.status);
-                old.last_transition_time = Some(stamp(now));
-            }
-            (old.reason, old.message) = (reason, message);
-        }
-        None => list.push(Condition {
-            r#type: kind,
-            status: status.to_owned(),
-            reason,
-            message,
-            last_transition_time: Some(stamp(now)),
-            ..Condition::default()
-        }),
-    }
-}
+/// Status, reason and message of a condition. An empty text is left out.
+pub type Said<'a> = (&'a str, &'a str, &'a str);
 
-/// A condition of a CDI kind: with the time of its last change, and of its last heartbeat.
-pub trait OfCdi: Default {
-    type Type: PartialEq;
-
-    fn fields(&mut self) -> Fields<'_, Self::Type>;
-}
-
-/// Mutable fields of a condition.
-#[derive(Debug)]
-pub struct Fields<'a, T> {
-    pub r#type: &'a mut T,
-    pub status: &'a mut String,
-    pub reason: &'a mut Option<String>,
-    pub message: &'a mut Option<String>,
-    pub changed: &'a mut Option<String>,
-    pub said: &'a mut Option<String>,
-}
-
-macro_rules! of_cdi {
-    ($condition:ty, $type:ty) => {
-        impl OfCdi for $condition {
-            type Type = $type;
-
-            fn fields(&mut self) -> Fields<'_, $type> {
-                Fields {
-                    r#type: &mut self.r#type,
-                    status: &mut self.status,
-                    reason: &mut self.reason,
-                    message: &mut self.message,
-                    changed: &mut self.last_transition_time,
-                    said: &mut self.last_heartbeat_time,
-                }
-            }
-        }
-    };
-}
-
-of_cdi!(cdi::Condition, String);
-of_cdi!(datavolume::Condition, datavolume::ConditionType);
-
-/// Sets a condition of a CDI object. An equal condition is not changed, and keeps its times.
-pub fn say_of_cdi<C: OfCdi>(
-    list: &mut Vec<C>,
-    kind: C::Type,
-    status: &str,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
+/// Sets the condition of a type. One that says the same already is not changed, and keeps its times. `time`: the present,
+/// as in objects.
+pub fn set<T: ConditionKind>(
+    list: &mut Vec<Condition<T>>,
+    kind: T,
+    (status, reason, message): Said<'_>,
+    time: &str,
 ) {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let (reason, message, time) = (text(reason), text(message), Some(stamp(now)));
-    let at = list.iter_mut().position(|condition| *condition.fields().r#type == kind);
-    if at.is_none() {
-        let mut new = C::default();
-        *new.fields().r#type = kind;
-        list.push(new);
+    let (reason, message) = (text(reason), text(message));
+    let at = list.iter().position(|condition| condition.r#type == kind).unwrap_or(list.len());
+    if at == list.len() {
+        list.push(Condition { r#type: kind, ..Condition::default() });
     }
-    let condition = match at {
-        Some(at) => list.get_mut(at),
-        None => list.last_mut(),
-    };
-    let Some(is) = condition.map(C::fields) else { return };
-    if *is.status == status && *is.reason == reason && *is.message == message {
+    let Some(condition) = list.get_mut(at) else { return };
+    if condition.status == status && condition.reason == reason && condition.message == message {
         return;
     }
-    if *is.status != status {
-        status.clone_into(is.status);
-        is.changed.clone_from(&time);
+    if condition.status != status || condition.last_transition_time.is_none() {
+        status.clone_into(&mut condition.status);
+        condition.last_transition_time = text(time);
     }
-    (*is.reason, *is.message, *is.said) = (reason, message, time);
+    if T::CHECK_TIME == CheckTime::Heartbeat {
+        condition.last_check_time = text(time);
+    }
+    (condition.reason, condition.message) = (reason, message);
+}
+
+/// Removes the condition of a type.
+pub fn remove<T: ConditionKind>(list: &mut Vec<Condition<T>>, kind: &T) {
+    list.retain(|condition| condition.r#type != *kind);
+}
+
+/// Changes the conditions in the status of an object that is kept as JSON. Entries that are not conditions are dropped.
+pub fn change_in<T: ConditionKind>(status: &mut Value, change: impl FnOnce(&mut Vec<Condition<T>>)) {
+    const FIELD: &str = "conditions";
+    let old = status.as_object_mut().and_then(|fields| fields.remove(FIELD));
+    let mut list = Vec::read_field(old, &Path::of(FIELD), &mut Vec::new());
+    change(&mut list);
+    if let Some(list) = list.write_field() {
+        status[FIELD] = list;
+    }
 }
 
 /// True if the VMI's `Synchronized` condition has one of these reasons.
-pub fn is_unsynchronized(list: &[Condition], reasons: &[&str]) -> bool {
+pub fn is_unsynchronized(list: &[Condition<ConditionType>], reasons: &[&str]) -> bool {
     let reason = of(list, &ConditionType::Synchronized).and_then(|said| said.reason.as_deref());
     reason.is_some_and(|reason| reasons.contains(&reason))
-}
-
-pub fn drop(list: &mut Vec<Condition>, kind: &ConditionType) {
-    list.retain(|condition| condition.r#type != *kind);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::cdi;
+    use serde_json::json;
 
     #[test]
-    fn the_time_is_that_of_the_last_change() {
-        let at = |second| Timestamp::from_second(second).unwrap();
+    fn the_time_is_that_of_the_last_change_of_the_status() {
         let mut list = Vec::new();
-        say(&mut list, ConditionType::Ready, "False", Some("A"), None, at(1));
+        set(&mut list, ConditionType::Ready, ("False", "A", ""), "1");
         let first = list.clone();
-        say(&mut list, ConditionType::Ready, "False", Some("A"), Some(""), at(2));
+        set(&mut list, ConditionType::Ready, ("False", "A", ""), "2");
         assert_eq!(list, first);
-        say(&mut list, ConditionType::Ready, "False", Some("B"), None, at(3));
+        set(&mut list, ConditionType::Ready, ("False", "B", ""), "3");
         assert_eq!(list[0].last_transition_time, first[0].last_transition_time);
-        say(&mut list, ConditionType::Ready, "True", None, None, at(4));
-        assert_eq!(list[0].last_transition_time.as_deref(), Some("1970-01-01T00:00:04Z"));
+        set(&mut list, ConditionType::Ready, ("True", "", ""), "4");
+        assert_eq!(list[0].last_transition_time.as_deref(), Some("4"));
+        assert_eq!((&list[0].reason, &list[0].message, &list[0].last_check_time), (&None, &None, &None));
         assert!(is(&list, &ConditionType::Ready));
+        set(&mut list, ConditionType::Paused, ("True", "C", "d"), "5");
+        remove(&mut list, &ConditionType::Ready);
+        assert_eq!((list.len(), list[0].message.as_deref()), (1, Some("d")));
     }
 
     #[test]
-    fn what_is_said_of_cdis_objects_has_two_times() {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        let time = |second| Some(stamp(at(second)));
+    fn the_heartbeat_of_a_cdi_object_is_that_of_any_change() {
+        let time = |text: &str| Some(text.to_owned());
         let mut list: Vec<cdi::Condition> = Vec::new();
-        for (second, status, reason) in [(1, "False", "A"), (2, "False", "A"), (3, "False", "B")] {
-            say_of_cdi(&mut list, "Ready".to_owned(), status, reason, "", at(second));
+        for (time, status, reason) in [("1", "False", "A"), ("2", "False", "A"), ("3", "False", "B")] {
+            set(&mut list, "Ready".to_owned(), (status, reason, ""), time);
         }
         assert_eq!(list.len(), 1);
-        assert_eq!((&list[0].last_transition_time, &list[0].last_heartbeat_time), (&time(1), &time(3)));
-        say_of_cdi(&mut list, "Ready".to_owned(), "True", "B", "", at(4));
-        assert_eq!((&list[0].last_transition_time, &list[0].message), (&time(4), &None));
+        assert_eq!((&list[0].last_transition_time, &list[0].last_check_time), (&time("1"), &time("3")));
+        set(&mut list, "Ready".to_owned(), ("True", "B", ""), "4");
+        assert_eq!((&list[0].last_transition_time, &list[0].message), (&time("4"), &None));
+    }
+
+    /// A condition of another program, and its unknown fields, stay.
+    #[test]
+    fn conditions_in_json_are_changed_one_by_one() {
+        let theirs = json!({"type": "Theirs", "status": "Unknown", "observedGeneration": 3});
+        let mut status = json!({"replicas": 1, "conditions": [theirs]});
+        change_in::<ConditionType>(&mut status, |list| {
+            set(list, ConditionType::Ready, ("True", "A", "b"), "1")
+        });
+        let ours = json!({
+            "type": "Ready", "status": "True", "reason": "A", "message": "b", "lastTransitionTime": "1",
+        });
+        assert_eq!(status, json!({"replicas": 1, "conditions": [theirs, ours]}));
+        change_in::<ConditionType>(&mut status, |list| list.clear());
+        assert_eq!(status, json!({"replicas": 1}));
+        let mut none = json!(null);
+        change_in::<ConditionType>(&mut none, |list| set(list, ConditionType::Ready, ("True", "", ""), "1"));
+        assert_eq!(none["conditions"][0]["status"], "True");
     }
 }

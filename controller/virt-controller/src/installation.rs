@@ -1,9 +1,10 @@
 //! State of the installation for the KubeVirt object and the CDI object: the readiness of its programs, and
 //! the settings without effect.
 
+use api::condition::ConditionKind;
 use api::kubevirt::served::Unserved;
 use cluster_model::components::PLACED;
-use cluster_model::conditions::stamp;
+use cluster_model::conditions::{self, stamp};
 use cluster_model::objects::names::fnv;
 use cluster_model::objects::{Component, StoredObject as _, World};
 use cluster_model::versions::IMAGES;
@@ -134,18 +135,15 @@ pub(crate) fn served(found: &[Unserved]) -> (&'static str, &'static str, String)
     ("False", "FieldsWithoutEffect", format!("{}.", named.join("; ")))
 }
 
-/// Sets conditions. The time of each is that of its last change; other conditions stay.
-pub(crate) fn say(object: &mut Value, says: &[Said<'_>], now: Timestamp) {
-    let old = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let mut list: Vec<Value> = Vec::new();
-    for (kind, value, reason, message) in says {
-        let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *value);
-        let since =
-            before.map_or_else(|| json!(stamp(now)), |condition| condition["lastTransitionTime"].clone());
-        list.push(json!({
-            "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": since,
-        }));
-    }
-    list.extend(old.into_iter().filter(|condition| says.iter().all(|(kind, ..)| condition["type"] != *kind)));
-    object["status"]["conditions"] = json!(list);
+/// Sets conditions; others stay.
+pub(crate) fn say<T: ConditionKind + for<'a> From<&'a str>>(
+    object: &mut Value,
+    says: &[Said<'_>],
+    now: Timestamp,
+) {
+    conditions::change_in::<T>(&mut object["status"], |list| {
+        for &(kind, status, reason, message) in says {
+            conditions::set(list, T::from(kind), (status, reason, message), &stamp(now));
+        }
+    });
 }

@@ -1,6 +1,7 @@
 //! Common parts of replica sets and pools: their status, and the number of changes in one round.
 
-use cluster_model::conditions::stamp;
+use api::condition::ConditionKind;
+use cluster_model::conditions::{self, stamp};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -35,42 +36,35 @@ pub(crate) fn text_of(selector: &Value) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(","))
 }
 
-/// Says a condition, or takes it away.
-pub(crate) fn condition(status: &mut Value, kind: &str, says: Option<(&str, &str)>, now: Timestamp) {
-    let mut list = status["conditions"].as_array().cloned().unwrap_or_default();
-    let at = list.iter().position(|condition| condition["type"] == kind);
-    match (says, at) {
-        (None, None) => return,
-        (None, Some(at)) => {
-            list.remove(at);
-        }
-        (Some((reason, message)), at) => {
-            let since = at.map_or_else(|| json!(stamp(now)), |at| list[at]["lastTransitionTime"].clone());
-            let new = json!({
-                "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since,
-            });
-            match at {
-                Some(at) => list[at] = new,
-                None => list.push(new),
-            }
-        }
-    }
-    match list.is_empty() {
-        false => status["conditions"] = json!(list),
-        true => drop(status.as_object_mut().and_then(|status| status.remove("conditions"))),
-    }
+/// Sets a condition to true, or removes it.
+pub(crate) fn condition<T: ConditionKind>(
+    status: &mut Value,
+    kind: T,
+    says: Option<(&str, &str)>,
+    now: Timestamp,
+) {
+    conditions::change_in::<T>(status, |list| match says {
+        Some((reason, message)) => conditions::set(list, kind, ("True", reason, message), &stamp(now)),
+        None => conditions::remove(list, &kind),
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::replicaset::ConditionType;
 
     #[test]
     fn what_was_said_is_taken_back_whole() {
         let mut status = json!({});
-        condition(&mut status, "ReplicaFailure", Some(("FailedCreate", "no room")), Timestamp::UNIX_EPOCH);
+        condition(
+            &mut status,
+            ConditionType::ReplicaFailure,
+            Some(("FailedCreate", "no room")),
+            Timestamp::UNIX_EPOCH,
+        );
         assert_eq!(status["conditions"][0]["message"], "no room");
-        condition(&mut status, "ReplicaFailure", None, Timestamp::UNIX_EPOCH);
+        condition(&mut status, ConditionType::ReplicaFailure, None, Timestamp::UNIX_EPOCH);
         assert_eq!(status, json!({}));
     }
 }

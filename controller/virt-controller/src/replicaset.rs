@@ -10,6 +10,7 @@
 
 use super::replicas::{AT_ONCE, condition, put, text_of};
 use super::vmi::phase;
+use api::replicaset;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::metadata::{FENCING, RESERVED};
 use cluster_model::objects::{Key, Kind, StoredObject, World, key, owner};
@@ -92,8 +93,13 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     if let Some(selector) = text_of(&spec["selector"]) {
         status["labelSelector"] = json!(selector);
     }
-    condition(status, "ReplicaPaused", paused.then_some(("Paused", "")), now);
-    condition(status, "ReplicaFailure", failed.map(|failed| ("FailedCreate", failed.message.as_str())), now);
+    condition(status, replicaset::ConditionType::ReplicaPaused, paused.then_some(("Paused", "")), now);
+    condition(
+        status,
+        replicaset::ConditionType::ReplicaFailure,
+        failed.map(|failed| ("FailedCreate", failed.message.as_str())),
+        now,
+    );
     let steps = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachineInstanceReplicaSet, set.meta(), &set.object, &next, true);
     plan.steps.extend(steps);

@@ -1,6 +1,7 @@
 //! `DataVolume` of `cdi.kubevirt.io/v1beta1`: a PVC and the source of its content.
 
 use crate::claim::{ClaimResources, ClaimSpec, DataReference};
+use crate::condition::{CheckTime, ConditionKind};
 use crate::meta::{Empty, LabelSelector, ObjectMeta};
 use crate::quantity::Quantity;
 use crate::{object, string_enum};
@@ -354,22 +355,12 @@ object! {
     }
 }
 
-object! {
-    /// Condition of the DataVolume, for example Bound.
-    pub struct Condition by "type" {
-        /// Type of the condition, unique within the list.
-        pub r#type: ConditionType = "type",
-        /// Status of the condition: `True`, `False` or `Unknown`.
-        pub status: String = "status",
-        /// Time of the latest change of the condition's status (RFC 3339).
-        pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// Time of the latest check of the condition (RFC 3339).
-        pub last_heartbeat_time: Option<String> = "lastHeartbeatTime",
-        /// Reason for the condition in one word, for programs.
-        pub reason: Option<String> = "reason",
-        /// Message about the condition, for people.
-        pub message: Option<String> = "message",
-    }
+/// Condition of the DataVolume, for example Bound.
+pub type Condition = crate::condition::Condition<ConditionType>;
+
+impl ConditionKind for ConditionType {
+    const DESCRIPTION: &'static str = "Condition of the DataVolume, for example Bound.";
+    const CHECK_TIME: CheckTime = CheckTime::Heartbeat;
 }
 
 string_enum! {

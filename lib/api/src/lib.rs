@@ -6,6 +6,7 @@
 //!                              ▼
 //!                          machine (strict: Machine, or every fault with its field path)
 //!
+//! condition                conditions, one type for all kinds
 //! instancetype             sizes and preferences of VMs; a template with the values of both
 //! cdi, datavolume          imports, uploads and clones: settings, sources, requests
 //! launcher                 protocol of virt-launcher: requests, states, reports
@@ -23,6 +24,7 @@
 
 pub mod cdi;
 pub mod claim;
+pub mod condition;
 pub mod configmap;
 pub mod cpus;
 pub mod crd;

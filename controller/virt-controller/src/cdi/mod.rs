@@ -161,7 +161,7 @@ fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
         },
     ));
     let (is_served, word, named) = served(&without_effect);
-    say(
+    say::<String>(
         next,
         &[
             ("Available", available, reason, message),
@@ -179,5 +179,5 @@ fn say_unwanted(next: &mut Value, first: &Plain, now: Timestamp) {
     let message = format!("CDI {first} is in use, and a cluster has only one CDI object: delete this one");
     next["status"]["phase"] = json!("Error");
     let says = [("Available", "False"), ("Progressing", "False"), ("Degraded", "True")];
-    say(next, &says.map(|(kind, value)| (kind, value, "UnwantedCDI", &*message)), now);
+    say::<String>(next, &says.map(|(kind, value)| (kind, value, "UnwantedCDI", &*message)), now);
 }

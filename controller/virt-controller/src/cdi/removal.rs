@@ -131,7 +131,7 @@ fn say_going(next: &mut Value, goes_on: &'static str, reason: &'static str, mess
         ("Progressing", goes_on, reason, message),
         ("Degraded", "True", reason, message),
     ];
-    say(next, &says, now);
+    say::<String>(next, &says, now);
 }
 
 fn shown(world: &World, count: usize) -> String {

@@ -9,7 +9,7 @@ use super::source::{self, Source};
 use super::{CronReconcile, again, digest, imports, phase};
 use api::cdi::{DataImportCron, ImportStatus, SourceFormat};
 use api::datavolume::{DataVolume, Phase, PvcSource};
-use cluster_model::conditions::{say_of_cdi, stamp};
+use cluster_model::conditions::{set, stamp};
 use cluster_model::config::Config;
 use cluster_model::objects::{Kind, key};
 use cluster_model::plan::Plan;
@@ -73,7 +73,7 @@ impl ImportOutcome {
         let mut next = cron.clone();
         let status = next.status.get_or_insert_default();
         for ConditionChange { kind, status: is, reason, message } in &self.conditions {
-            say_of_cdi(&mut status.conditions, (*kind).to_owned(), is, reason, message, now);
+            set(&mut status.conditions, (*kind).to_owned(), (is, reason, message), &stamp(now));
         }
         if let Some(import) = &self.current_import {
             status.current_imports = vec![import.clone()];
@@ -129,7 +129,7 @@ impl Import<'_, '_> {
         let mut list =
             self.input.cron.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
         let before = list.clone();
-        say_of_cdi(&mut list, UP_TO_DATE.to_owned(), status, reason, &message, self.input.now);
+        set(&mut list, UP_TO_DATE.to_owned(), (status, reason, &message), &stamp(self.input.now));
         (ImportOutcome::default().condition(UP_TO_DATE, status, reason, &message), list != before)
     }
 

@@ -23,7 +23,7 @@ use api::cdi::{DataSource, DataSourceSource};
 use api::datavolume::{Phase, PvcSource};
 use api::fault::Fault;
 use api::wire::Wire;
-use cluster_model::conditions::say_of_cdi;
+use cluster_model::conditions::{set, stamp};
 use cluster_model::objects::{Kind, PersistentVolumeClaim, World};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
@@ -52,7 +52,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         Ok(()) => ("True", (READY.to_owned(), "DataSource is ready to be consumed".to_owned())),
         Err(why) => ("False", why),
     };
-    say_of_cdi(&mut status.conditions, READY.to_owned(), is, &reason, &message, now);
+    set(&mut status.conditions, READY.to_owned(), (is, &reason, &message), &stamp(now));
     // The status is not a subresource.
     plan.update(Kind::DataSource, &source.metadata, &source.write(), &should.write(), false);
     plan

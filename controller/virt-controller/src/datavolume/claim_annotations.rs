@@ -79,7 +79,7 @@ pub(super) fn of_status(
         say(REASON, &text(&said.reason));
         say(MESSAGE, &text(&said.message));
         if is_standalone {
-            say(SINCE, &text(&said.last_heartbeat_time));
+            say(SINCE, &text(&said.last_check_time));
         }
     }
     if claim.target().is_some() {

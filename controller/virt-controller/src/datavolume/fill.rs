@@ -462,7 +462,7 @@ fn made_until(request: &Request<'_>, clone: Option<&Cloned<'_>>, pod: &str) -> O
     if clone.is_some() && !said.message.as_deref().is_some_and(|message| message.contains(pod)) {
         return None;
     }
-    let last: Timestamp = said.last_heartbeat_time.as_ref()?.parse().ok()?;
+    let last: Timestamp = said.last_check_time.as_ref()?.parse().ok()?;
     let until = last.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok()?;
     // After a pod that broke off there is another pause.
     let is_said = said.message.as_deref().is_some_and(|message| message.contains(NEXT));

@@ -60,7 +60,7 @@ fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, terms: &Terms) -> Status {
         reason: text(REASON),
         message: text(MESSAGE),
         last_transition_time: text(SINCE),
-        last_heartbeat_time: text(SINCE),
+        last_check_time: text(SINCE),
         ..Condition::default()
     });
     let phase = match (note(POD_PHASE), note(REASON)) {
@@ -106,7 +106,7 @@ mod tests {
                 status: "False".to_owned(),
                 reason: Some(reason.to_owned()),
                 message: Some("A sentence.".to_owned()),
-                last_heartbeat_time: Some("2026-01-01T00:00:00Z".to_owned()),
+                last_check_time: Some("2026-01-01T00:00:00Z".to_owned()),
                 last_transition_time: Some("2026-01-01T00:00:00Z".to_owned()),
                 ..Condition::default()
             };

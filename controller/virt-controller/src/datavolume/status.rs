@@ -2,7 +2,7 @@
 
 use api::datavolume::{Condition, ConditionType, Status};
 use api::job::{Report, Stage};
-use cluster_model::conditions::{say_of_cdi, stamp};
+use cluster_model::conditions::{set, stamp};
 use jiff::Timestamp;
 
 /// Progress that is not known.
@@ -17,7 +17,7 @@ pub(super) fn say(
     message: &str,
     now: Timestamp,
 ) {
-    say_of_cdi(&mut status.conditions, kind, is, &word(reason), &sentence(message), now);
+    set(&mut status.conditions, kind, (is, &word(reason), &sentence(message)), &stamp(now));
 }
 
 /// Says of a worker that has not answered `since` then what it reported last. The times of a condition that `before` has in the same

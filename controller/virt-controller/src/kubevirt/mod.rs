@@ -33,6 +33,7 @@ mod workloads;
 
 use crate::cdi;
 use crate::installation::{self, say, served};
+use api::kubevirt::ConditionType;
 use api::kubevirt::served::{CONDITION, unserved};
 use cluster_model::objects::{KUBEVIRT, Key, Kind, REMOVED, StoredObject as _, World, key};
 use cluster_model::plan::{Plan, Step};
@@ -116,7 +117,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     {
         plan.tell(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
     }
-    say(&mut next, &says, now);
+    say::<ConditionType>(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
     plan.and(evictions).and(cdi::missing(world))
 }

@@ -11,6 +11,7 @@
 
 use crate::certificates;
 use crate::installation::say;
+use api::kubevirt::ConditionType;
 use api::meta::ObjectMeta;
 use cluster_model::issue::LABEL;
 use cluster_model::objects::{Key, Kind, Plain, REMOVED, StoredObject as _, World, key, owner};
@@ -83,7 +84,7 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     }
     next["status"]["phase"] = json!("Deleting");
     let goes_on = if waits { "False" } else { "True" };
-    say(
+    say::<ConditionType>(
         &mut next,
         &[
             ("Available", "False", reason, &message),

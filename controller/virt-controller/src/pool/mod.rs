@@ -27,7 +27,7 @@ mod update;
 
 use super::replicas::{AT_ONCE, condition, put, text_of};
 use api::fault::Fault;
-use api::pool::{SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
+use api::pool::{self, SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
 use cluster_model::objects::{Failure, Key, Kind, Plain, StoredObject as _, World, key};
@@ -89,7 +89,7 @@ impl<'a> Pool<'a> {
     /// `unread`: fields of its spec that cannot be read. The remaining spec is not the requested one.
     fn of(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, Trouble> {
         let invalid = |why: String| ("InvalidSpec", why);
-        if let Some(fault) = unread.into_iter().chain(api::pool::faults(&spec)).next() {
+        if let Some(fault) = unread.into_iter().chain(pool::faults(&spec)).next() {
             return Err(invalid(fault.to_string()));
         }
         let Some(made) = &spec.virtual_machine_template else {
@@ -234,12 +234,12 @@ fn say(
     }
     condition(
         status,
-        "ReplicaPaused",
+        pool::ConditionType::ReplicaPaused,
         paused.then_some(("SuccessfulPaused", "Pool controller is paused")),
         now,
     );
     let said = trouble.as_ref().map(|(reason, message)| (*reason, message.as_str()));
-    condition(status, "ReplicaFailure", said, now);
+    condition(status, pool::ConditionType::ReplicaFailure, said, now);
 
     let done = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachinePool, object.meta(), &object.object, &next, true);

@@ -30,7 +30,7 @@ use api::cdi::{
     StorageProfileStatus,
 };
 use api::wire::Wire;
-use cluster_model::conditions::say_of_cdi;
+use cluster_model::conditions::{self, stamp};
 use cluster_model::objects::{Key, Kind, StorageClass, World};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
@@ -138,7 +138,12 @@ fn status(
     let over = cluster_model::config::cdi::clones(world);
     status.clone_strategy = Some(over.unwrap_or_else(|| clone_strategy(class, spec)));
     status.data_import_cron_source_format = Some(source_format(class, spec));
-    say_of_cdi(&mut status.conditions, RECOGNIZED.to_owned(), is, reason.as_str(), &message, now);
+    conditions::set(
+        &mut status.conditions,
+        RECOGNIZED.to_owned(),
+        (is, reason.as_str(), &message),
+        &stamp(now),
+    );
     status
 }
 

@@ -7,7 +7,7 @@ use super::trouble::Trouble;
 use super::{change, revision};
 use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{self, VirtualMachineInstance};
-use cluster_model::conditions::stamp;
+use cluster_model::conditions::{self, stamp};
 use jiff::Timestamp;
 
 /// Conditions of the VMI that a VM has itself, or that mean nothing without a VMI.
@@ -48,7 +48,7 @@ pub(super) fn say(
     if vmi.is_some() || !remembers {
         status.run_strategy = Some(strategy.clone());
     }
-    conditions(&mut status.conditions, vmi, now);
+    copy_conditions(&mut status.conditions, vmi, now);
     failure(&mut status.conditions, trouble, now);
     let old = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
     if vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
@@ -62,7 +62,7 @@ pub(super) fn say(
             now,
         );
     } else {
-        status.conditions.retain(|condition| condition.r#type != ConditionType::RestartRequired);
+        conditions::remove(&mut status.conditions, &ConditionType::RestartRequired);
     }
 }
 
@@ -86,21 +86,21 @@ pub(super) fn terminating(
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(PrintableStatus::Terminating);
     status.ready = is_ready(vmi);
-    conditions(&mut status.conditions, Some(vmi), now);
+    copy_conditions(&mut status.conditions, Some(vmi), now);
     failure(&mut status.conditions, trouble, now);
 }
 
 /// `Some(true)` if the VMI is ready, and otherwise `None`.
 fn is_ready(vmi: &VirtualMachineInstance) -> Option<bool> {
     let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let ready = cluster_model::conditions::of(said, &vmi::ConditionType::Ready);
+    let ready = conditions::of(said, &vmi::ConditionType::Ready);
     ready.is_some_and(|ready| ready.status == "True").then_some(true)
 }
 
-fn conditions(list: &mut Vec<Condition>, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {
+fn copy_conditions(list: &mut Vec<Condition>, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {
     let empty = Vec::new();
     let theirs = vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&empty, |status| &status.conditions);
-    let ready = cluster_model::conditions::of(theirs, &vmi::ConditionType::Ready);
+    let ready = conditions::of(theirs, &vmi::ConditionType::Ready);
     match (vmi, ready) {
         (None, _) => {
             set(list, ConditionType::Ready, "False", Some("VMINotExists"), Some("VMI does not exist"), now);
@@ -146,27 +146,8 @@ fn set(
     message: Option<&str>,
     now: Timestamp,
 ) {
-    let text = |text: Option<&str>| {
-        text.filter(|text| !text.is_empty()).map(|text| text.chars().take(LONGEST).collect())
-    };
-    let (reason, message) = (text(reason), text(message));
-    match list.iter_mut().find(|condition| condition.r#type == kind) {
-        Some(old) => {
-            if old.status != status {
-                status.clone_into(&mut old.status);
-                old.last_transition_time = Some(stamp(now));
-            }
-            (old.reason, old.message) = (reason, message);
-        }
-        None => list.push(Condition {
-            r#type: kind,
-            status: status.to_owned(),
-            last_transition_time: Some(stamp(now)),
-            reason,
-            message,
-            ..Condition::default()
-        }),
-    }
+    let text = |text: Option<&str>| -> String { text.unwrap_or_default().chars().take(LONGEST).collect() };
+    conditions::set(list, kind, (status, &text(reason), &text(message)), &stamp(now));
 }
 
 #[cfg(test)]
@@ -186,13 +167,13 @@ mod tests {
         let vmi: VirtualMachineInstance = api::wire::read(vmi).unwrap();
         let mut list = Vec::new();
         for _ in 0..2 {
-            super::conditions(&mut list, Some(&vmi), Timestamp::UNIX_EPOCH);
+            copy_conditions(&mut list, Some(&vmi), Timestamp::UNIX_EPOCH);
             assert_eq!(list.len(), 1 + TAKEN);
             let longest =
                 list.iter().filter_map(|condition| condition.message.as_ref()).map(String::len).max();
             assert_eq!(longest, Some(LONGEST));
         }
-        super::conditions(&mut list, None, Timestamp::UNIX_EPOCH);
+        copy_conditions(&mut list, None, Timestamp::UNIX_EPOCH);
         assert_eq!(list.len(), 1);
     }
 }

@@ -9,7 +9,7 @@ use api::vmi::{
     ConditionType, InterfaceStatus, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
 };
 use api::wire::Wire;
-use cluster_model::conditions::{self, say, stamp};
+use cluster_model::conditions::{self, stamp};
 use cluster_model::launcher::USER;
 use cluster_model::objects::{FINALIZER, Kind, LauncherPods, OF_VM, OUTDATED, Pod, key};
 use cluster_model::plan::{Plan, Step};
@@ -192,9 +192,10 @@ impl Change {
                 }
             }
             Change::Condition { kind, status: is, reason, message } => {
-                say(&mut status.conditions, kind.clone(), is, Some(reason), Some(message), input.now);
+                let said = (is.as_str(), reason.as_str(), message.as_str());
+                conditions::set(&mut status.conditions, kind.clone(), said, &stamp(input.now));
             }
-            Change::NoCondition(kind) => conditions::drop(&mut status.conditions, kind),
+            Change::NoCondition(kind) => conditions::remove(&mut status.conditions, kind),
             Change::Hold => {
                 let finalizers = &mut meta.finalizers;
                 if !input.is_deleted() && !finalizers.iter().any(|name| name == FINALIZER) {

@@ -21,7 +21,7 @@ use api::vmi::{
     Checksum, Condition, ConditionType, CpuTopology, GuestOsInfo, InterfaceStatus, KernelBootStatus,
     MachineType, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
 };
-use cluster_model::conditions::{OF_CONTROLLER, SYNC_FAILED, is_unsynchronized};
+use cluster_model::conditions::{self, OF_CONTROLLER, SYNC_FAILED, is_unsynchronized};
 
 /// Facts about a VMI from which its status is made.
 #[derive(Debug)]
@@ -193,27 +193,13 @@ fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) 
 /// Value of `fsFreezeStatus` for frozen file systems.
 const FROZEN: &str = "frozen";
 /// Sets a condition, or removes it. Its time is that of the last change.
-fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str, &str, String)>, now: &Now) {
-    let at = conditions.iter().position(|condition| condition.r#type == kind);
-    let Some((status, reason, message)) = said else {
-        if let Some(at) = at {
-            conditions.remove(at);
+fn set(list: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str, &str, String)>, now: &Now) {
+    let text = |text: &str| bounds::text(text, bounds::SENTENCE);
+    match said {
+        Some((status, reason, message)) => {
+            conditions::set(list, kind, (status, &text(reason), &text(&message)), &now.text);
         }
-        return;
-    };
-    let text = |text: &str| (!text.is_empty()).then(|| bounds::text(text, bounds::SENTENCE));
-    let new = Condition {
-        r#type: kind,
-        status: status.to_owned(),
-        reason: text(reason),
-        message: text(&message),
-        last_transition_time: Some(now.text.clone()),
-        ..Condition::default()
-    };
-    let Some(old) = at.and_then(|at| conditions.get_mut(at)) else { return conditions.push(new) };
-    if (&old.status, &old.reason, &old.message) != (&new.status, &new.reason, &new.message) {
-        let time = if old.status == new.status { old.last_transition_time.take() } else { None };
-        *old = Condition { last_transition_time: time.or(new.last_transition_time.clone()), ..new };
+        None => conditions::remove(list, &kind),
     }
 }
 

@@ -9,6 +9,7 @@ mod check;
 
 pub use check::faults;
 
+use crate::condition::ConditionKind;
 use crate::duration::Duration;
 use crate::meta::{Empty, LabelSelector, ObjectMeta, Requirement};
 use crate::pod::NumberOrName;
@@ -196,22 +197,11 @@ object! {
     }
 }
 
-object! {
-    /// Condition of the pool, for example ReplicaPaused.
-    pub struct Condition by "type" {
-        /// Type of the condition, unique within the list.
-        pub r#type: ConditionType = "type",
-        /// Status of the condition: `True`, `False` or `Unknown`.
-        pub status: String = "status",
-        /// Time of the latest check of the condition (RFC 3339).
-        pub last_probe_time: Option<String> = "lastProbeTime",
-        /// Time of the latest change of the condition's status (RFC 3339).
-        pub last_transition_time: Option<String> = "lastTransitionTime",
-        /// Reason for the condition in one word, for programs.
-        pub reason: Option<String> = "reason",
-        /// Message about the condition, for people.
-        pub message: Option<String> = "message",
-    }
+/// Condition of the pool, for example ReplicaPaused.
+pub type Condition = crate::condition::Condition<ConditionType>;
+
+impl ConditionKind for ConditionType {
+    const DESCRIPTION: &'static str = "Condition of the pool, for example ReplicaPaused.";
 }
 
 string_enum! {

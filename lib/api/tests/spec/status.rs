@@ -17,6 +17,7 @@ use Is::{Of, Written};
 
 const CONTROLLER_VMI: &str = "virt-controller/src/vmi/outcome.rs";
 const CONTROLLER_VM: &str = "virt-controller/src/vm/status.rs";
+const CONDITIONS: &str = "cluster-model/src/conditions.rs";
 const HANDLER: &str = "virt-handler/src/vmi/status.rs";
 const MIGRATION: Is = Of("live migration");
 const CBT: Is = Of("changed block tracking and VirtualMachineBackup");
@@ -28,11 +29,11 @@ const VMI: &[(&str, Is)] = &[
     ("activePods", Written(CONTROLLER_VMI, "active_pods")),
     ("changedBlockTracking.", CBT),
     ("conditions[].lastProbeTime", Of("nothing: upstream leaves it empty")),
-    ("conditions[].lastTransitionTime", Written(HANDLER, "last_transition_time")),
-    ("conditions[].message", Written(HANDLER, "message: text")),
-    ("conditions[].reason", Written(HANDLER, "reason: text")),
-    ("conditions[].status", Written(HANDLER, "status: status")),
-    ("conditions[].type", Written(HANDLER, "r#type: kind")),
+    ("conditions[].lastTransitionTime", Written(CONDITIONS, "condition.last_transition_time =")),
+    ("conditions[].message", Written(CONDITIONS, "condition.message) =")),
+    ("conditions[].reason", Written(CONDITIONS, "(condition.reason,")),
+    ("conditions[].status", Written(CONDITIONS, "&mut condition.status")),
+    ("conditions[].type", Written(CONDITIONS, "r#type: kind")),
     ("currentCPUTopology.cores", Written(HANDLER, "cores: Some")),
     ("currentCPUTopology.sockets", Written(HANDLER, "sockets: Some")),
     ("currentCPUTopology.threads", Written(HANDLER, "threads: Some")),
@@ -130,11 +131,11 @@ const VMI: &[(&str, Is)] = &[
 const VM: &[(&str, Is)] = &[
     ("changedBlockTracking.", CBT),
     ("conditions[].lastProbeTime", Of("nothing: upstream leaves it empty")),
-    ("conditions[].lastTransitionTime", Written(CONTROLLER_VM, "last_transition_time")),
-    ("conditions[].message", Written(CONTROLLER_VM, "message")),
-    ("conditions[].reason", Written(CONTROLLER_VM, "reason")),
-    ("conditions[].status", Written(CONTROLLER_VM, "status:")),
-    ("conditions[].type", Written(CONTROLLER_VM, "r#type:")),
+    ("conditions[].lastTransitionTime", Written(CONDITIONS, "condition.last_transition_time =")),
+    ("conditions[].message", Written(CONDITIONS, "condition.message) =")),
+    ("conditions[].reason", Written(CONDITIONS, "(condition.reason,")),
+    ("conditions[].status", Written(CONDITIONS, "&mut condition.status")),
+    ("conditions[].type", Written(CONDITIONS, "r#type: kind")),
     ("created", Written(CONTROLLER_VM, "status.created =")),
     ("desiredGeneration", Written(CONTROLLER_VM, "desired_generation =")),
     (

@@ -98,10 +98,8 @@ fn let_go_until(
 fn is_let_go_until(request: &Request<'_>) -> Option<(&'static str, String, Timestamp)> {
     let said = running(&request.status)?;
     let reason = [UNREAD, STALLED].into_iter().find(|reason| said.reason.as_deref() == Some(*reason))?;
-    let until = after_pause(
-        request.status.restart_count.unwrap_or(0),
-        past(request, said.last_heartbeat_time.as_ref())?,
-    );
+    let until =
+        after_pause(request.status.restart_count.unwrap_or(0), past(request, said.last_check_time.as_ref())?);
     Some((reason, said.message.clone().unwrap_or_default(), until))
 }
 
