@@ -3,7 +3,7 @@
 //! ```text
 //!  objects     a file for each kind: API name, selectors, rights, fields kept ─► World, the cache
 //!  plan        changes for one object, as steps; issue: the steps that issue certificates
-//!  config      settings of the KubeVirt object                     conditions   lists of conditions
+//!  config      settings of the KubeVirt object and of CDI          conditions   lists of conditions
 //!  launcher    layout of launcher pods                              metadata     labels and annotations passed on
 //!  worker      layout of worker pods, which move a disk             polls        results of polling an image
 //!  uploads, clones   names of their objects                      instancetypes   lookup and revisions for a VM
@@ -33,6 +33,7 @@ pub mod conditions;
 pub mod config;
 pub mod instancetypes;
 pub mod issue;
+mod kubevirt_config;
 pub mod launcher;
 pub mod metadata;
 pub mod metrics;

@@ -15,7 +15,6 @@ mod vms;
 
 use api::vmi::{Phase, VirtualMachineInstance};
 use cluster_client::metrics::{ANSWERS, Histograms, Page};
-use cluster_model::config::Config;
 use cluster_model::metrics::cut;
 use cluster_model::objects::World;
 use jiff::Timestamp;
@@ -168,7 +167,7 @@ fn nodes(page: &mut Page, world: &World) {
     page.family("kubevirt_allocatable_nodes").is(&[], takes as f64);
     let kvm = world.nodes.all().filter(|node| node.kvm).count();
     page.family("kubevirt_nodes_with_kvm").is(&[], kvm as f64);
-    let emulates = Config::read(world).use_emulation;
+    let emulates = world.config().use_emulation;
     page.family("kubevirt_configuration_emulation_enabled").is(&[], f64::from(u8::from(emulates)));
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn say(world: &World, node: &Node, plan: &mut Plan) {
     let is: BTreeMap<&String, &String> = labels.filter(|(key, _)| key.starts_with(TSC_SCHEDULING)).collect();
     let mut should = BTreeMap::new();
     if let Some(counter) = node.time_stamp_counter() {
-        let own = [Some(counter.frequency), of_cluster(world, &Config::read(world))].into_iter().flatten();
+        let own = [Some(counter.frequency), of_cluster(world, world.config())].into_iter().flatten();
         let had = is.keys().filter_map(|key| key.strip_prefix(TSC_SCHEDULING)?.parse().ok());
         let supported = own.chain(had).filter(|hertz| counter.supports(*hertz));
         should = supported.take(MOST).map(|hertz| (format!("{TSC_SCHEDULING}{hertz}"), "true")).collect();

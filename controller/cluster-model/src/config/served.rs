@@ -4,7 +4,7 @@
 use super::Config;
 use super::node::NodeSettings;
 use super::program::ProgramSettings;
-use crate::objects::{Plain, Program};
+use crate::objects::Program;
 use api::crd::KINDS;
 use api::kubevirt::served::{Served, entry};
 use api::machine::Settings;
@@ -108,12 +108,7 @@ fn read(path: &str, value: Value) -> (Config, Settings, NodeSettings, Vec<Progra
     };
     // A sample of the schema has one key, `one`: here, the name of a node.
     let programs = Program::ALL.map(|program| ProgramSettings::of(&object, program, "one"));
-    (
-        Config::of(Some(&Plain { object: object.clone(), ..Plain::default() })),
-        Settings::of_cluster(&object),
-        NodeSettings::of(&object),
-        programs.to_vec(),
-    )
+    (Config::of(Some(&object)), Settings::of_cluster(&object), NodeSettings::of(&object), programs.to_vec())
 }
 
 #[test]

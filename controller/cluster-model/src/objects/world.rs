@@ -16,6 +16,7 @@ use super::{
     Component, IndexKey, Key, Kind, LauncherPods, METADATA_ALONE, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, ResourceQuota, Revision, Secret, StorageClass, Store,
 };
+use crate::kubevirt_config::Config;
 use crate::polls::Polled;
 use api::cdi::{
     DataImportCron, DataSource, StorageProfile, VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
@@ -27,6 +28,7 @@ use api::instancetype::{
 };
 use api::job::Report;
 use api::launcher::Ending;
+use api::machine::Settings;
 use api::meta::ObjectMeta;
 use api::preset::VirtualMachineInstancePreset;
 use api::vm::VirtualMachine;
@@ -112,7 +114,15 @@ pub struct World {
     pub busy: BTreeSet<Key>,
     /// Facts about the cluster other than its objects.
     pub facts: ClusterFacts,
+    settings: InstallationSettings,
     pub(super) marks: Index,
+}
+
+/// Settings in the KubeVirt object of the installation, parsed when it changes.
+#[derive(Clone, Debug, Default)]
+struct InstallationSettings {
+    config: Config,
+    permitted: Option<Settings>,
 }
 
 /// A whole object, as untyped JSON.
@@ -213,6 +223,25 @@ impl World {
         self.marks.set(key, Vec::new());
         (about.removed)(self, key);
         was_there
+    }
+
+    /// Settings of the cluster; the defaults without a KubeVirt object.
+    pub fn config(&self) -> &Config {
+        &self.settings.config
+    }
+
+    /// Permissions for VMIs. `None` without a KubeVirt object: the permissions are then unknown, and no launcher
+    /// pod is created.
+    pub fn permitted(&self) -> Option<&Settings> {
+        self.settings.permitted.as_ref()
+    }
+
+    /// Parses the settings, after a KubeVirt object was put or removed. One in another namespace than the
+    /// installation is ignored.
+    pub(super) fn read_settings(&mut self) {
+        let object = self.kubevirts.within(&self.facts.namespace).next().map(|object| &object.object);
+        self.settings =
+            InstallationSettings { config: Config::of(object), permitted: object.map(Settings::of_cluster) };
     }
 
     /// The keys of all objects of a kind.
@@ -369,6 +398,35 @@ mod tests {
         }
         assert!(world.remove(&key) && !world.remove(&key));
         assert!(world.marks.is_empty(), "{:?}", world.marks);
+    }
+
+    /// Decisions read the settings of one object many times.
+    #[test]
+    fn the_settings_are_parsed_once_for_each_change_of_the_kubevirt_object() {
+        use crate::kubevirt_config::PARSED;
+        let count = || PARSED.with(std::cell::Cell::get);
+        let mut world = World::of(ClusterFacts { namespace: "home".into(), ..ClusterFacts::default() });
+        assert_eq!((world.config(), world.permitted()), (&Config::default(), None));
+        let settings = |namespace: &str, version: &str, ratio: u64| {
+            json!({
+                "metadata": {"namespace": namespace, "name": "kubevirt", "resourceVersion": version},
+                "spec": {"configuration": {"developerConfiguration": {"cpuAllocationRatio": ratio}}},
+            })
+        };
+        let before = count();
+        world.put(Kind::KubeVirt, settings("home", "5", 3), NOW);
+        world.put(Kind::KubeVirt, settings("home", "5", 3), NOW);
+        world.put(Kind::KubeVirt, settings("home", "4", 8), NOW);
+        world.put(Kind::VirtualMachineInstance, vmi("5", None, "a"), NOW);
+        for _ in 0..100 {
+            assert_eq!((world.config().cpu_allocation_ratio, world.permitted().is_some()), (3, true));
+        }
+        assert_eq!(count() - before, 1);
+        world.put(Kind::KubeVirt, settings("home", "6", 4), NOW);
+        world.put(Kind::KubeVirt, settings("away", "7", 9), NOW);
+        assert_eq!((world.config().cpu_allocation_ratio, count() - before), (4, 3));
+        world.remove(&Key::new(Kind::KubeVirt, "home", "kubevirt"));
+        assert_eq!((world.config(), world.permitted()), (&Config::default(), None));
     }
 
     /// A pod concerns its owner only, of whatever kind. Only VMIs have launcher pods.

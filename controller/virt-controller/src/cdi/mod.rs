@@ -102,7 +102,7 @@ pub(crate) fn config(world: &World) -> Option<Value> {
 /// Plan for the CDI object.
 pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let is_ours = cluster_model::config::permitted(world).is_some() && stays(world);
+    let is_ours = world.permitted().is_some() && stays(world);
     let Some(object) = world.cdis.get("", name) else {
         return if is_ours { missing(world) } else { plan };
     };

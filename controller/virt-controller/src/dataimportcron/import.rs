@@ -10,7 +10,6 @@ use super::{CronReconcile, again, digest, imports, phase};
 use api::cdi::{DataImportCron, ImportStatus, SourceFormat};
 use api::datavolume::{DataVolume, Phase, PvcSource};
 use cluster_model::conditions::{set, stamp};
-use cluster_model::config::Config;
 use cluster_model::objects::{Kind, key};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
@@ -158,7 +157,7 @@ fn begin(step: &Import<'_, '_>, name: &str, digest: &str) -> ImportOutcome {
     if let Some(failed) = input.failure(Kind::DataVolume).filter(|failed| failed.retry > input.now) {
         return outcome.then(again(failed.retry)).and(step.waits(OUTDATED, &not_made(name, failed)));
     }
-    let policy = Config::read(input.world).annotations;
+    let policy = input.world.config().annotations;
     let (key, object) = imports::volume(input.cron, name, digest, policy);
     let mut create = Plan::default();
     create.create(key, object);

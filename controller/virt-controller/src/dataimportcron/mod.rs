@@ -138,7 +138,7 @@ fn again(time: Timestamp) -> Plan {
 fn active<'a>(world: &'a World, namespace: &str, name: &str) -> Option<&'a DataImportCron> {
     let cron = world.data_import_crons.get(namespace, name)?;
     let is_there = cron.metadata.deletion_timestamp.is_none();
-    let is_served = cluster_model::config::permitted(world).is_some() && crate::cdi::serves(world);
+    let is_served = world.permitted().is_some() && crate::cdi::serves(world);
     (is_there && is_served).then_some(cron)
 }
 

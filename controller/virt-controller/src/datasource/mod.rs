@@ -41,7 +41,7 @@ type Why = (String, String);
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let Some(source) = world.data_sources.get(namespace, name) else { return plan };
-    if cluster_model::config::permitted(world).is_none() || source.metadata.deletion_timestamp.is_some() {
+    if world.permitted().is_none() || source.metadata.deletion_timestamp.is_some() {
         return plan;
     }
     let mut should = source.clone();

@@ -1,7 +1,7 @@
 //! The common part of all pods of cdi-worker: no rights, no token, no access to the node, and the settings of the cluster.
 
 use super::settings;
-use cluster_model::config::{Config, cdi, imports};
+use cluster_model::config::{cdi, imports};
 use cluster_model::launcher::USER;
 use cluster_model::objects::World;
 use cluster_model::worker::{APP, ATTEMPT, PORT, WORK, WORKER};
@@ -51,7 +51,8 @@ pub(crate) fn container(world: &World, name: &str, verb: &str, mut env: Vec<Valu
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     });
-    if let Some(policy) = cdi::workers(world).pull_policy.or(Config::read(world).image_pull_policy) {
+    if let Some(policy) = cdi::workers(world).pull_policy.or_else(|| world.config().image_pull_policy.clone())
+    {
         container["imagePullPolicy"] = json!(policy);
     }
     container
@@ -78,7 +79,7 @@ pub(crate) fn pod(parts: BasePod<'_>) -> Value {
         "containers": [container],
         "volumes": volumes,
     });
-    let secrets = Config::read(world).image_pull_secrets;
+    let secrets = &world.config().image_pull_secrets;
     if !secrets.is_empty() {
         spec["imagePullSecrets"] = json!(secrets);
     }

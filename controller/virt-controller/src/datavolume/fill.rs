@@ -301,10 +301,10 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
     if let Some(vmi) = users::user(request.world, claim) {
         return in_use(request, claim, &vmi);
     }
-    let config = Config::read(request.world);
+    let config = request.world.config();
     // A VMI without a pod needs no volume.
-    let consumer = users::consumer(request.world, claim)
-        .and_then(|vmi| crate::vmi::checked(request.world, vmi, &config));
+    let consumer =
+        users::consumer(request.world, claim).and_then(|vmi| crate::vmi::checked(request.world, vmi, config));
     let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
     let is_wanted = request.meta().annotations.contains_key(AT_ONCE) || consumer.is_some();
     if !claim.is_bound()
@@ -312,7 +312,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
     {
         return outcome;
     }
-    let told = match registry_settings(request, &config) {
+    let told = match registry_settings(request, config) {
         Ok(told) => told,
         Err(outcome) => return *outcome,
     };
@@ -344,7 +344,7 @@ fn begin(target: &Target<'_, '_>) -> Outcome {
         },
     };
     let input = pod::WorkerInput {
-        config: &config,
+        config,
         world: request.world,
         claim,
         consumer,

@@ -94,7 +94,7 @@ pub(super) fn target<'a>(
 
 /// The plan for a PVC with a `dataSourceRef` to one of our kinds; an empty one for other PVCs.
 pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, now: Timestamp) -> Plan {
-    let is_served = cluster_model::config::permitted(world).is_some();
+    let is_served = world.permitted().is_some();
     let (Some(source), Some(prime_name)) = (claim.populator(), claim.prime()) else {
         return Plan::default();
     };

@@ -57,7 +57,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let volume = world.data_volumes.get(namespace, name).filter(|volume| is_of(claim, volume));
     let pod = world.worker_for(claim, Work::Export);
     // A deleted PVC waits for its pods, and nothing is created without a KubeVirt object.
-    if claim.meta.deletion_timestamp.is_some() || cluster_model::config::permitted(world).is_none() {
+    if claim.meta.deletion_timestamp.is_some() || world.permitted().is_none() {
         return Plan::deleting(pod);
     }
     let Some(asked_by) = asked_by(claim, volume) else {

@@ -18,7 +18,6 @@ use crate::vmi::is_outdated;
 use api::duration::Duration;
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_model::conditions::stamp;
-use cluster_model::config::Config;
 use cluster_model::objects::{IndexKey, Kind, Pod, World, names};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
@@ -59,9 +58,9 @@ pub(super) fn batch(world: &World, next: &mut Value, all: &[Outdated<'_>], now: 
     let size = usize::try_from(said["batchEvictionSize"].as_i64().unwrap_or(SIZE)).unwrap_or_default();
     let pause = said["batchEvictionInterval"].as_str().and_then(Duration::parse);
     let pause = pause.map_or(PAUSE, |pause| SignedDuration::from_nanos(pause.nanos())).max(LEAST);
-    let of_cluster = Config::read(world).eviction_strategy;
+    let of_cluster = world.config().eviction_strategy.as_ref();
     let may_go = |vmi: &VirtualMachineInstance, pod: &Pod| {
-        let strategy = vmi.spec.eviction_strategy.as_ref().or(of_cluster.as_ref());
+        let strategy = vmi.spec.eviction_strategy.as_ref().or(of_cluster);
         let stays = matches!(strategy, Some(EvictionStrategy::LiveMigrate));
         !stays && vmi.metadata.deletion_timestamp.is_none() && !pod.is_going() && !pod.has_ended()
     };

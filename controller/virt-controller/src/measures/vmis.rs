@@ -7,7 +7,6 @@ use crate::pod::MEMORY_OVERHEAD;
 use api::instancetype::{MatcherKind, Role};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use cluster_client::metrics::Page;
-use cluster_model::config::Config;
 use cluster_model::metrics::cut;
 use cluster_model::objects::{OUTDATED, StoredObject as _, World};
 use jiff::Timestamp;
@@ -36,11 +35,11 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut LabelValues, now
         page.family(name).is(&[], 0.0);
     }
     info(page, world, words, now);
-    let of_cluster = Config::read(world).eviction_strategy;
+    let of_cluster = world.config().eviction_strategy.as_ref();
     let mut family = page.family("kubevirt_vmi_non_evictable");
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
-        let value = if is_evictable(vmi, of_cluster.as_ref()) { 0.0 } else { 1.0 };
+        let value = if is_evictable(vmi, of_cluster) { 0.0 } else { 1.0 };
         family.is(&[namespace, name, ("node", &node(vmi))], value);
     }
     let outdated = world.vmis.all().filter(|vmi| is_outdated(vmi)).count();
@@ -79,14 +78,14 @@ fn is_outdated(vmi: &VirtualMachineInstance) -> bool {
 }
 
 fn info(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
-    let of_cluster = Config::read(world).eviction_strategy;
+    let of_cluster = world.config().eviction_strategy.as_ref();
     let word = |is: bool| if is { "true" } else { "false" }.to_owned();
     let mut family = page.family("kubevirt_vmi_info");
     for vmi in world.vmis.all() {
         let pod = world.active_pod(vmi).and_then(|pod| pod.meta().name.clone());
         let mut labels = described(vmi, words, now);
         labels.extend([
-            ("evictable", word(is_evictable(vmi, of_cluster.as_ref()))),
+            ("evictable", word(is_evictable(vmi, of_cluster))),
             ("outdated", word(is_outdated(vmi))),
             ("vmi_pod", label(pod.as_deref())),
         ]);

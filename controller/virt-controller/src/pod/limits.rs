@@ -44,7 +44,7 @@ impl Automatic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster_model::objects::{Kind, Plain};
+    use cluster_model::objects::Kind;
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ mod tests {
             json!({"metadata": {"namespace": "n", "name": "q"}, "spec": {"hard": hard}}),
         );
         let object = json!({"spec": {"configuration": {"autoCPULimitNamespaceLabelSelector": selector}}});
-        let config = Config::of(Some(&Plain { object, ..Plain::default() }));
+        let config = Config::of(Some(&object));
         Automatic::of(&world, &config, "n")
     }
 

@@ -12,7 +12,7 @@ use api::machine::{Machine, Settings};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::config::Config;
 use cluster_model::launcher::{CAPABILITIES, USER, VOLUMES};
-use cluster_model::objects::{ClusterFacts, PersistentVolumeClaim, Plain};
+use cluster_model::objects::{ClusterFacts, PersistentVolumeClaim};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn limited(change: Value, settings: Value, image_volumes: bool, limits: Automati
     object["metadata"]["uid"] = json!("5d307ca9-b3ef-428c-8861-06e72d69f223");
     cluster_model::plan::merge(&mut object, &change);
     let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
-    let config = Config::of(Some(&Plain { object: json!({"spec": settings.clone()}), ..Plain::default() }));
+    let config = Config::of(Some(&json!({"spec": settings.clone()})));
     api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
     // Plugins are registered there.
     let registers = settings["configuration"]["network"]["binding"].is_object();
@@ -471,7 +471,7 @@ fn a_backup_program_freezes_the_guest_unless_somebody_does_not_want_it() {
         cluster_model::plan::merge(&mut object, &json!({"metadata": {"annotations": vmi}}));
         let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
         let object = json!({"metadata": {"annotations": kubevirt}});
-        let config = Config::of(Some(&Plain { object, ..Plain::default() }));
+        let config = Config::of(Some(&object));
         api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
         let notes = super::labels::annotations(&vmi, &Machine::check_again(&vmi).unwrap(), &config);
         notes.into_iter().filter(|(key, _)| key.contains("velero")).collect::<BTreeMap<_, _>>()

@@ -47,7 +47,7 @@ const RECOGNIZED: &str = "Recognized";
 /// Plan for the profile of a class.
 pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    if cluster_model::config::permitted(world).is_none() {
+    if world.permitted().is_none() {
         return plan;
     }
     let class = world.storage_classes.get("", name).filter(|class| class.meta.deletion_timestamp.is_none());

@@ -39,7 +39,6 @@ mod trouble_tests;
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
-use cluster_model::config::Config;
 use cluster_model::metadata::{FENCING, RESERVED};
 use cluster_model::objects::{Attempt, Failure, Key, Kind, OF_VM, World, key, owner};
 use cluster_model::plan::Plan;
@@ -81,7 +80,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                 )
             });
         if matches!(act, Act::Start { .. } | Act::Wait { .. }) || vmi.is_some() || disks::at_once(vm) {
-            let policy = Config::read(world).annotations;
+            let policy = world.config().annotations;
             disks::make(vm, &disks, policy, failed, now, &mut plan);
         }
         if let Ok(sizes) = &sizes {
@@ -206,7 +205,7 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     // each other are for the webhook to refuse.
     let presets = world.presets.within(vm.metadata.namespace.as_deref().unwrap_or_default());
     drop(api::preset::apply(presets, &mut vmi));
-    api::defaults::apply(&mut vmi, &Config::read(world).given(api::uuid::of_vm(&name)));
+    api::defaults::apply(&mut vmi, &world.config().given(api::uuid::of_vm(&name)));
     let revision = revision::name(&uid, generation);
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;

@@ -112,8 +112,8 @@ pub(super) fn look(
         }
     }
     if given != SizeSpecs::default() {
-        let config = Config::read(world);
-        let expanded = expanded(next, &given, &config);
+        let config = world.config();
+        let expanded = expanded(next, &given, config);
         let expanded = expanded.map_err(|message| Problem { reason: "FailedCreate", message })?;
         if !runs && is_written(next, &config.reference_policy) {
             next.spec.template = expanded.spec.template;

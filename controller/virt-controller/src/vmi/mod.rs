@@ -103,7 +103,7 @@ pub(crate) fn checked(
     config: &Config,
 ) -> Option<(VirtualMachineInstance, Machine)> {
     let whole = with_defaults(vmi, config);
-    let machine = Machine::check(&whole, &cluster_model::config::permitted(world)?).ok()?;
+    let machine = Machine::check(&whole, world.permitted()?).ok()?;
     Some((whole, machine))
 }
 

@@ -47,10 +47,10 @@ pub(super) fn pending(input: &VmiReconcile<'_>) -> Outcome {
 /// Creates the pod, unless there is a reason against it.
 fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolumeClaim>) -> Outcome {
     let VmiReconcile { world, vmi, .. } = *input;
-    let config = Config::read(world);
-    let whole = with_defaults(vmi, &config);
+    let config = world.config();
+    let whole = with_defaults(vmi, config);
     // Webhooks check the same, but are not always installed, and the settings may have changed since.
-    let Some(permitted) = cluster_model::config::permitted(world) else {
+    let Some(permitted) = world.permitted() else {
         let home = &world.facts.namespace;
         let message = format!(
             "there is no KubeVirt object in the namespace {home}, so the settings are unknown: no pod is created \
@@ -58,7 +58,7 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
         );
         return wait(input, "KubeVirtNotFound", &message);
     };
-    let machine = match Machine::check(&whole, &permitted) {
+    let machine = match Machine::check(&whole, permitted) {
         Ok(machine) => machine,
         Err(faults) => {
             let faults = faults.iter().take(10).map(|fault| format!("{}: {}", fault.field, fault.message));
@@ -70,9 +70,9 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
         return wait(input, "InvalidSpec", &message);
     }
     if machine.cpu.wants_invariant_tsc() && machine.cpu.tsc.is_none() && !config.use_emulation {
-        return choose_frequency(input, &config);
+        return choose_frequency(input, config);
     }
-    let (state, make_state) = match state::state(input, &machine, &config) {
+    let (state, make_state) = match state::state(input, &machine, config) {
         Ok(state) => state,
         Err(waits) => return waits,
     };
@@ -84,9 +84,9 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
         return waits;
     }
     let image_volumes = config.image_volumes && world.facts.image_volumes && world.nodes_mount_images();
-    let limits = Automatic::of(world, &config, &machine.namespace);
+    let limits = Automatic::of(world, config, &machine.namespace);
     let state = state.as_deref();
-    let around = Surroundings { config: &config, facts: &world.facts, image_volumes, claims, state, limits };
+    let around = Surroundings { config, facts: &world.facts, image_volumes, claims, state, limits };
     let object = pod::pod(&whole, &machine, &around);
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
@@ -100,7 +100,7 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
         .chain([create])
         .fold(outcome, Outcome::first)
         .event(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"))
-        .and(report_left_out(input, &config))
+        .and(report_left_out(input, config))
         .and(take_pod(input))
 }
 

@@ -21,6 +21,8 @@ pub(crate) const ABOUT: About = About {
     handler: Use { follows: &[Selector::HOME], ..Use::NONE },
     // TLS settings.
     proxy: Use { follows: &[Selector::HOME], ..Use::NONE },
+    put: |world, _, _| world.read_settings(),
+    removed: |world, _| world.read_settings(),
     // Settings apply to VMIs started from now on. StorageProfiles are written as long as there is a KubeVirt
     // object.
     touches: |world, key| {

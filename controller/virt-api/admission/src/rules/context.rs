@@ -56,7 +56,7 @@ impl RequestContext {
     pub fn new(namespace: &str, object: Option<&Plain>) -> RequestContext {
         RequestContext {
             accounts: Accounts::of(namespace),
-            config: Config::of(object),
+            config: Config::of(object.map(|object| &object.object)),
             // Without a KubeVirt object all feature gates are closed.
             permitted: Settings::of_cluster(object.map_or(&Value::Null, |object| &object.object)),
             installations: Vec::new(),
