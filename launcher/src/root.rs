@@ -74,7 +74,7 @@ impl Root {
             move |source| Error::Make { path, source }
         };
         let folder = fs::canonicalize(folder).map_err(make_error(folder))?;
-        ours(&folder)?;
+        check_owner(&folder)?;
         let short = if length(&folder) + MONITOR <= LONGEST_SOCKET && !has_comma(&folder) {
             folder.clone()
         } else {
@@ -177,7 +177,7 @@ fn make(folder: &Path) -> Result<(), Error> {
     made.map_err(|source| Error::Make { path: folder.to_owned(), source })
 }
 
-fn ours(folder: &Path) -> Result<(), Error> {
+fn check_owner(folder: &Path) -> Result<(), Error> {
     let found =
         fs::symlink_metadata(folder).map_err(|source| Error::Make { path: folder.to_owned(), source })?;
     match found.uid() == rustix::process::geteuid().as_raw() {

@@ -163,7 +163,7 @@ pub fn farewell(hooks: &[Hook]) {
 
 /// Refuses a domain with another identity: libvirt would keep it beside ours, and no component would find it.
 fn same_domain(hook: &One, before: &str, after: &str) -> Result<()> {
-    let (before, after) = (outline::of(before), outline::of(after));
+    let (before, after) = (outline::read_outline(before), outline::read_outline(after));
     let cids = |outline: &Outline| (!outline.cids.is_empty()).then(|| outline.cids.join(", "));
     for (what, before, after) in [
         ("name", before.name.clone(), after.name.clone()),

@@ -17,7 +17,7 @@ const CHOSEN: &str = "chosen by libvirt";
 
 /// The texts of the elements `name` and `uuid` that are children of the root, and `cid` of each `vsock` of
 /// the devices.
-pub(super) fn of(xml: &str) -> Outline {
+pub(super) fn read_outline(xml: &str) -> Outline {
     let mut found = Outline::default();
     let mut tags = XmlTags::of(xml);
     while let Some(tag) = tags.next_tag() {
@@ -53,14 +53,14 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_breaks_it(xml in r#"([<>!?/"'a ]|<name>|</|<!--|-->|ü|\PC){0,60}"#) {
-            let _ = of(&xml);
+            let _ = read_outline(&xml);
         }
     }
 
     #[test]
     fn a_domain_is_known_by_the_children_of_its_root() {
         let said = |xml: &str| {
-            let Outline { name, uuid, .. } = of(xml);
+            let Outline { name, uuid, .. } = read_outline(xml);
             (name.unwrap_or_default(), uuid.unwrap_or_default())
         };
         let pair = |name: &str, uuid: &str| (name.to_owned(), uuid.to_owned());
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_context_id_is_that_of_a_vsock_of_the_devices() {
-        let cids = |xml: &str| of(xml).cids;
+        let cids = |xml: &str| read_outline(xml).cids;
         let ours =
             "<domain><devices><vsock model='virtio'><cid auto='no' address='5'/></vsock></devices></domain>";
         assert_eq!(cids(ours), ["address=5 auto=no"]);

@@ -46,7 +46,7 @@ pub struct Seed {
 pub type Change<'a> = &'a dyn Fn(SeedFormat, &Identity<'_>, CloudInitData) -> Result<CloudInitData>;
 
 /// The seed of a volume, with changed texts of cloud-init; `None` for volumes of other kinds.
-pub fn of(
+pub fn for_volume(
     identity: &Identity<'_>,
     credentials: &[Credential],
     name: &str,
@@ -81,7 +81,7 @@ pub fn of(
         }
         Volume::ServiceAccount { name } => seed(files::LABEL, files(&format!("service account {name:?}"))?),
         Volume::Sysprep { source } => {
-            let files = files(&sysprep::shown(source))?;
+            let files = files(&sysprep::source_name(source))?;
             sysprep::check(&files, source).map_err(named)?;
             seed(sysprep::LABEL, files)
         }
@@ -111,7 +111,7 @@ pub fn make(
     let devices = domain::tagged(machine, &resolved.interfaces, host_devices);
     let devices = devices.map_err(|e| cannot(name, Error::refused(e.to_string())))?;
     let identity = Identity { devices: &devices, ..Identity::of(machine) };
-    match of(&identity, &machine.credentials, name, volume, resolved, change)? {
+    match for_volume(&identity, &machine.credentials, name, volume, resolved, change)? {
         Some(seed) => iso_file::write(&seed, path, seconds).map(|()| true).map_err(|e| cannot(name, e)),
         None => Ok(false),
     }

@@ -17,12 +17,12 @@ pub fn check(files: &Files, source: &ConfigMapOrSecret) -> Result<()> {
     }
     Err(Error::new(
         ErrorKind::NotFound,
-        format!("the {} has neither a key {} nor {}", shown(source), ANSWERS[0], ANSWERS[1]),
+        format!("the {} has neither a key {} nor {}", source_name(source), ANSWERS[0], ANSWERS[1]),
     ))
 }
 
 /// The name of the source in errors.
-pub(super) fn shown(source: &ConfigMapOrSecret) -> String {
+pub(super) fn source_name(source: &ConfigMapOrSecret) -> String {
     match source {
         ConfigMapOrSecret::ConfigMap(name) => format!("config map {name:?}"),
         ConfigMapOrSecret::Secret(name) => format!("secret {name:?}"),

@@ -42,12 +42,12 @@ fn keys(secret: &str, delivery: KeyDelivery) -> Credential {
 }
 
 fn made(credentials: &[Credential], volume: &Volume, resolved: &Resolved) -> Seed {
-    of(&IDENTITY, credentials, "seed", volume, resolved, &unchanged).unwrap().expect("a seed")
+    for_volume(&IDENTITY, credentials, "seed", volume, resolved, &unchanged).unwrap().expect("a seed")
 }
 
 /// The sentence and its causes.
 fn said(volume: &Volume, resolved: &Resolved) -> String {
-    of(&IDENTITY, &[], "seed", volume, resolved, &unchanged).unwrap_err().chain()
+    for_volume(&IDENTITY, &[], "seed", volume, resolved, &unchanged).unwrap_err().chain()
 }
 
 fn text<'a>(seed: &'a Seed, path: &str) -> &'a str {
@@ -111,7 +111,8 @@ fn a_config_drive_names_the_devices_that_have_tags() {
     let devices = [serde_json::json!({"type": "nic", "tags": ["fast"]})];
     let identity = Identity { devices: &devices, ..IDENTITY };
     let volume = Volume::ConfigDrive(CloudInit { user_data: None, network_data: None });
-    let seed = of(&identity, &[], "seed", &volume, &Resolved::default(), &unchanged).unwrap().unwrap();
+    let seed =
+        for_volume(&identity, &[], "seed", &volume, &Resolved::default(), &unchanged).unwrap().unwrap();
     let meta: serde_json::Value =
         serde_json::from_str(text(&seed, "openstack/latest/meta_data.json")).unwrap();
     assert_eq!(meta["devices"], serde_json::json!(devices));
@@ -183,7 +184,7 @@ fn an_answer_file_for_windows_is_required() {
 #[test]
 fn volumes_of_other_kinds_have_no_seed() {
     let volume = Volume::Empty { capacity: 1 };
-    assert!(of(&IDENTITY, &[], "seed", &volume, &Resolved::default(), &unchanged).unwrap().is_none());
+    assert!(for_volume(&IDENTITY, &[], "seed", &volume, &Resolved::default(), &unchanged).unwrap().is_none());
 }
 
 #[test]

@@ -17,16 +17,16 @@ const LARGEST: usize = 4 << 20;
 
 /// Reads a body as JSON.
 pub(super) async fn read<T: DeserializeOwned>(body: Incoming) -> Result<T> {
-    parse(&whole(body).await?)
+    parse(&read_body(body).await?)
 }
 
 /// Reads a body as JSON; a missing body gives the default.
 pub(super) async fn read_or_default<T: DeserializeOwned + Default>(body: Incoming) -> Result<T> {
-    let bytes = whole(body).await?;
+    let bytes = read_body(body).await?;
     if bytes.is_empty() { Ok(T::default()) } else { parse(&bytes) }
 }
 
-async fn whole(mut body: Incoming) -> Result<Vec<u8>> {
+async fn read_body(mut body: Incoming) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|e| Error::refused("the body of the request broke off").because(e))?;

@@ -53,14 +53,14 @@ pub(crate) fn host_devices(
             return Err(Error::refused(format!(
                 "spec.domain.devices: two entries of gpus and hostDevices are the device {}, and a guest has it once: look at the \
                  ResourceClaims and at the DRA driver",
-                shown(place)
+                address_text(place)
             )));
         }
     }
     Ok(all)
 }
 
-fn shown(address: &HostAddress) -> String {
+fn address_text(address: &HostAddress) -> String {
     match address {
         HostAddress::Pci(address) => address.to_string(),
         HostAddress::Mediated(uuid) => uuid.clone(),
@@ -129,9 +129,10 @@ fn of_claim(device: &HostDevice, claimed: &Claimed, given: &DeviceFiles) -> Resu
     };
     match given.lacks(&address) {
         None => Ok(address),
-        Some(why) => {
-            Err(Error::refused(format!("{what} is {}, and {why}; look at the DRA driver", shown(&address))))
-        }
+        Some(why) => Err(Error::refused(format!(
+            "{what} is {}, and {why}; look at the DRA driver",
+            address_text(&address)
+        ))),
     }
 }
 

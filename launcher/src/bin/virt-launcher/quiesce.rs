@@ -14,15 +14,15 @@ use std::path::Path;
 /// Freezes the guest's file systems.
 pub(crate) fn freeze(args: &args::Freeze) -> Result<()> {
     let freeze = Freeze { thaw_after_ms: Some(args.thaw_after.saturating_mul(1000)) };
-    asked(&args.socket, "frozen", async |client| client.freeze(&freeze).await)
+    ask_launcher(&args.socket, "frozen", async |client| client.freeze(&freeze).await)
 }
 
 /// Thaws the guest's file systems.
 pub(crate) fn thaw(args: &args::Thaw) -> Result<()> {
-    asked(&args.socket, "thawed", async |client| client.thaw().await)
+    ask_launcher(&args.socket, "thawed", async |client| client.thaw().await)
 }
 
-fn asked(
+fn ask_launcher(
     socket: &Path,
     what: &str,
     ask: impl AsyncFnOnce(&Client) -> launcher_client::Result<()>,

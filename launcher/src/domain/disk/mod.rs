@@ -31,7 +31,7 @@ impl Domain<'_> {
         let place = self.host.disks.get(&disk.name);
         let place = place.ok_or_else(|| DomainError::unplaced(format!("disk `{}`", disk.name)))?;
         check(disk, place, position)?;
-        let (kind, source) = source::of(disk, place, position)?;
+        let (kind, source) = source::type_and_source(disk, place, position)?;
         let tray = matches!(disk.target, Target::CdRom { open: true }).then_some("open");
         let target = Element::new("target")
             .at("dev", self.target(position))

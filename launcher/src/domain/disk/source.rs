@@ -11,7 +11,7 @@ use api::machine::Disk;
 use std::path::PathBuf;
 
 /// The type of the disk, and its source. A CD-ROM without media has none.
-pub(super) fn of(
+pub(super) fn type_and_source(
     disk: &Disk,
     place: &DiskLocation,
     position: usize,

@@ -68,7 +68,7 @@ async fn run(handle: Handle, look: Duration) {
     // The state has no publisher, so the launcher is ending.
     while state.wait_for(|state| runs(state)).await.is_ok() {
         let root = handle.root.clone();
-        let wanted = spawn_blocking(move || wanted(&root)).await.ok().flatten();
+        let wanted = spawn_blocking(move || agent_credentials(&root)).await.ok().flatten();
         let hand_over = async {
             match &wanted {
                 Some(wanted) => keep(&handle, wanted, look).await,
@@ -87,7 +87,7 @@ async fn run(handle: Handle, look: Duration) {
 }
 
 /// The credentials of the VM in a folder; `None` if it has none for the guest agent. Blocks.
-fn wanted(root: &Root) -> Option<AgentCredentials> {
+fn agent_credentials(root: &Root) -> Option<AgentCredentials> {
     let sync: Sync = serde_json::from_slice(&fs::read(root.vm()).ok()?).ok()?;
     let machine = Machine::check_again(&api::wire::read(sync.vmi).ok()?).ok()?;
     let credentials: Vec<Credential> =

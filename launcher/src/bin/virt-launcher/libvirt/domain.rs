@@ -1,7 +1,7 @@
 //! The facts of a domain for `virsh`, as libvirt's own program would ask for them.
 #![allow(unsafe_code)] // calls that the bindings leave as they are
 
-use super::words;
+use super::from_libvirt;
 use launcher::hypervisor::Result;
 use std::ffi::{CStr, c_char};
 use std::ptr;
@@ -14,7 +14,7 @@ const MESSAGES: usize = 64;
 
 /// The facts of a domain.
 pub(super) fn facts(connection: &Connect, domain: &Domain, doing: &str) -> Result<api::launcher::Domain> {
-    let own = |e: virt::error::Error| words::error(doing, &e);
+    let own = |e: virt::error::Error| from_libvirt::error(doing, &e);
     let (state, reason) = domain.get_state().map_err(own)?;
     let info = domain.get_info().map_err(own)?;
     Ok(api::launcher::Domain {
@@ -33,7 +33,7 @@ pub(super) fn facts(connection: &Connect, domain: &Domain, doing: &str) -> Resul
         managed_save: domain.has_managed_save(0).map_err(own)?,
         security: security(connection),
         messages: messages(domain),
-        qemu: connection.get_hyp_version().map(words::version).map_err(own)?,
+        qemu: connection.get_hyp_version().map(from_libvirt::version).map_err(own)?,
         xml: domain.get_xml_desc(0).map_err(own)?,
         inactive_xml: domain.get_xml_desc(sys::VIR_DOMAIN_XML_INACTIVE).map_err(own)?,
     })

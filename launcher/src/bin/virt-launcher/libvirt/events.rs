@@ -1,7 +1,7 @@
 //! Callbacks of libvirt. They run on its event thread; a panic stops here and never unwinds into C.
 #![allow(unsafe_code)] // C callbacks: the bindings have none for the events of domains.
 
-use super::words;
+use super::from_libvirt;
 use launcher::hypervisor::{Error, ErrorKind, Event, Result, Tell};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +38,7 @@ pub(super) fn register(connection: &Connect, name: &str, tell: Tell) -> Result<(
         };
         if number < 0 {
             let error =
-                words::error(&format!("watch {}", name_of(opaque)), &virt::error::Error::last_error());
+                from_libvirt::error(&format!("watch {}", name_of(opaque)), &virt::error::Error::last_error());
             // SAFETY: registering failed, so libvirt did not keep it.
             drop(unsafe { Box::from_raw(opaque) });
             return Err(error);
@@ -113,7 +113,7 @@ unsafe extern "C" fn lifecycle(
     opaque: *mut c_void,
 ) -> c_int {
     // SAFETY: called by libvirt with what `pass` needs.
-    unsafe { pass(domain, opaque, || words::lifecycle(event, detail)) };
+    unsafe { pass(domain, opaque, || from_libvirt::lifecycle(event, detail)) };
     0
 }
 
@@ -146,7 +146,7 @@ unsafe extern "C" fn io_error(
     unsafe {
         pass(domain, opaque, || {
             Some(Event::IoError {
-                disk: text(alias).as_deref().map(words::disk_of),
+                disk: text(alias).as_deref().map(from_libvirt::disk_of),
                 path: text(path).unwrap_or_default(),
                 no_space: text(reason).as_deref() == Some("enospc"),
                 paused: action == sys::VIR_DOMAIN_EVENT_IO_ERROR_PAUSE as c_int,
@@ -171,6 +171,6 @@ unsafe extern "C" fn closed(_: sys::virConnectPtr, reason: c_int, opaque: *mut c
     let _ = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: `opaque` is the Listener of `register`.
         let listener = unsafe { &*opaque.cast::<Listener>() };
-        (listener.tell)(Event::Lost(words::closed(reason).to_owned()));
+        (listener.tell)(Event::Lost(from_libvirt::closed(reason).to_owned()));
     }));
 }

@@ -1,7 +1,7 @@
 //! libvirt: all of its calls are made here.
 //!
 //! ```text
-//!  Hypervisor verb ──► virDomain…  (blocking)   ──► words.rs: libvirt's numbers and messages as our types
+//!  Hypervisor verb ──► virDomain…  (blocking)   ──► from_libvirt.rs: libvirt's numbers and messages as our types
 //!                  ◄── records.rs: libvirt's statistics, from C structures
 //!  Tell            ◄── events.rs: callbacks     ◄── the thread "libvirt", which runs its event loop
 //! ```
@@ -12,8 +12,8 @@
 
 mod domain;
 mod events;
+mod from_libvirt;
 mod records;
-mod words;
 
 use crate::memory;
 use api::launcher::{MonitorCommand, Stats};
@@ -55,7 +55,8 @@ impl Libvirt {
         let doing = || format!("open {uri}");
         start_event_loop().map_err(|why| Error::new(ErrorKind::Unavailable, doing(), why))?;
         let connection = plain(uri, &doing()).and_then(|uri| {
-            Connect::open(Some(uri)).map_err(|e| words::error(&doing(), &e).of_kind(ErrorKind::Unavailable))
+            Connect::open(Some(uri))
+                .map_err(|e| from_libvirt::error(&doing(), &e).of_kind(ErrorKind::Unavailable))
         })?;
         Ok(Libvirt { connection, uri: uri.to_owned(), pids })
     }
@@ -67,19 +68,19 @@ impl Libvirt {
 
     /// A version as a text.
     pub(crate) fn version(number: u32) -> String {
-        words::version(number)
+        from_libvirt::version(number)
     }
 
     fn domain(&self, name: &str, doing: &str) -> Result<Domain> {
         let name = plain(name, doing)?;
-        Domain::lookup_by_name(&self.connection, name).map_err(|e| words::error(doing, &e))
+        Domain::lookup_by_name(&self.connection, name).map_err(|e| from_libvirt::error(doing, &e))
     }
 
     /// Carries out one verb on one domain.
     fn on<T>(&self, verb: &str, name: &str, f: impl FnOnce(&Domain) -> virt_result<T>) -> Result<T> {
         let doing = format!("{verb} {name}");
         let domain = self.domain(name, &doing)?;
-        f(&domain).map_err(|e| words::error(&doing, &e))
+        f(&domain).map_err(|e| from_libvirt::error(&doing, &e))
     }
 }
 
@@ -118,15 +119,15 @@ fn plain<'a>(text: &'a str, doing: &str) -> Result<&'a str> {
 
 impl Hypervisor for Libvirt {
     fn about(&self) -> Result<About> {
-        let version = Connect::get_version().map_err(|e| words::error("ask for the version", &e))?;
-        Ok(About { version: words::version(version), uri: self.uri.clone() })
+        let version = Connect::get_version().map_err(|e| from_libvirt::error("ask for the version", &e))?;
+        Ok(About { version: from_libvirt::version(version), uri: self.uri.clone() })
     }
 
     fn has_iothread_mapping(&self) -> Result<bool> {
         let asked = self.connection.get_lib_version().and_then(|libvirt| {
             Ok(libvirt >= IOTHREAD_MAPPING.0 && self.connection.get_hyp_version()? >= IOTHREAD_MAPPING.1)
         });
-        asked.map_err(|e| words::error("ask for the versions of libvirt and QEMU", &e))
+        asked.map_err(|e| from_libvirt::error("ask for the versions of libvirt and QEMU", &e))
     }
 
     fn watch(&self, name: &str, tell: Tell) -> Result<()> {
@@ -146,7 +147,7 @@ impl Hypervisor for Libvirt {
             }
             false => Err(e),
         };
-        define().or_else(again).map_err(|e| words::error(doing, &e))
+        define().or_else(again).map_err(|e| from_libvirt::error(doing, &e))
     }
 
     fn undefine(&self, name: &str) -> Result<()> {
@@ -176,7 +177,7 @@ impl Hypervisor for Libvirt {
     fn line(&self, name: &str) -> Result<Option<OwnedFd>> {
         let doing = || format!("open the serial console of {name}");
         let xml = self.on("open the serial console of", name, |domain| domain.get_xml_desc(0))?;
-        let Some(terminal) = words::serial(&xml) else {
+        let Some(terminal) = from_libvirt::serial(&xml) else {
             return match self.state(name)?.condition {
                 Condition::Off(_) => Err(Error::new(ErrorKind::NotNow, doing(), "it does not run")),
                 _ => Ok(None),
@@ -192,12 +193,12 @@ impl Hypervisor for Libvirt {
 
     fn state(&self, name: &str) -> Result<DomainState> {
         let (state, reason) = self.on("look at", name, Domain::get_state)?;
-        let condition = words::condition(state, reason);
+        let condition = from_libvirt::condition(state, reason);
         let runs = !matches!(condition, Condition::Off(_));
         let agent = runs
             && self
                 .on("look at", name, |domain| domain.get_xml_desc(0))
-                .is_ok_and(|xml| words::agent_is_connected(&xml));
+                .is_ok_and(|xml| from_libvirt::agent_is_connected(&xml));
         let pid = self.pids.as_ref().filter(|_| runs).and_then(|folder| {
             let text = std::fs::read_to_string(folder.join(format!("{name}.pid"))).ok()?;
             text.trim().parse().ok()
@@ -251,7 +252,7 @@ impl Hypervisor for Libvirt {
         let domain = self.domain(name, &doing)?;
         let answer = domain
             .qemu_agent_command(command, seconds, 0)
-            .map_err(|e| words::agent_error(&doing, patience, &e))?;
+            .map_err(|e| from_libvirt::agent_error(&doing, patience, &e))?;
         // libvirt itself accepts 10 MiB, and its parsed tree is many times as large.
         if answer.len() > LONG_ANSWER {
             memory::trim();
@@ -266,7 +267,7 @@ impl Hypervisor for Libvirt {
         if matches!(self.state(name)?.condition, Condition::Off(_)) {
             return Err(Error::new(ErrorKind::NotNow, doing, "it does not run"));
         }
-        let own = |e: virt::error::Error| words::error(&doing, &e);
+        let own = |e: virt::error::Error| from_libvirt::error(&doing, &e);
         let info = domain.get_info().map_err(own)?;
         let memory: Vec<(u32, u64)> =
             domain.memory_stats(0).map_err(own)?.iter().map(|stat| (stat.tag, stat.val)).collect();
@@ -274,8 +275,8 @@ impl Hypervisor for Libvirt {
         let records = records::Records::of(&domain, &doing)?;
         let (cpu_user_ns, cpu_system_ns) = records.cpu();
         // A device that is added or removed at this moment has no statistics.
-        let interfaces = words::targets(&xml, "interface").into_iter().filter_map(|target| {
-            Some((target.to_owned(), words::interface(&domain.interface_stats(target).ok()?)))
+        let interfaces = from_libvirt::targets(&xml, "interface").into_iter().filter_map(|target| {
+            Some((target.to_owned(), from_libvirt::interface(&domain.interface_stats(target).ok()?)))
         });
         Ok(Stats {
             cpu_ns: info.cpu_time,
@@ -283,7 +284,7 @@ impl Hypervisor for Libvirt {
             cpu_system_ns,
             vcpus: records.vcpus(),
             dirty_bytes_per_second: records.dirty_rate(),
-            memory: words::memory(info.max_mem, &memory),
+            memory: from_libvirt::memory(info.max_mem, &memory),
             disks: records.disks(),
             interfaces: interfaces.collect(),
         })
@@ -304,7 +305,7 @@ impl Hypervisor for Libvirt {
         let text = plain(&command.command, &doing)?;
         let flags = if command.human { sys::VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP } else { 0 };
         let answer = self.domain(name, &doing)?.qemu_monitor_command(text, flags);
-        let answer = answer.map_err(|e| words::error(&doing, &e))?;
+        let answer = answer.map_err(|e| from_libvirt::error(&doing, &e))?;
         match answer.len() > LONGEST_MONITOR {
             true => Err(Error::new(ErrorKind::Failed, doing, "its answer is longer than 2 MiB")),
             false => Ok(answer),
@@ -314,7 +315,7 @@ impl Hypervisor for Libvirt {
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {
         let doing = format!("take a screenshot of {name}");
         let domain = self.domain(name, &doing)?;
-        let own = |e: &virt::error::Error| words::error(&doing, e);
+        let own = |e: &virt::error::Error| from_libvirt::error(&doing, e);
         let stream = Stream::new(&self.connection, 0).map_err(|e| own(&e))?;
         domain.screenshot(&stream, 0, 0).map_err(|e| own(&e))?;
         let copied = copy(&stream, into, &doing);
@@ -327,7 +328,7 @@ fn copy(stream: &Stream, into: &mut dyn Write, doing: &str) -> Result<()> {
     let mut buffer = vec![0; 64 << 10];
     let mut total = 0;
     loop {
-        let n = stream.recv(&mut buffer).map_err(|e| words::error(doing, &e))?;
+        let n = stream.recv(&mut buffer).map_err(|e| from_libvirt::error(doing, &e))?;
         if n == 0 {
             return Ok(());
         }

@@ -2,7 +2,7 @@
 //! return.
 #![allow(unsafe_code)] // C structures: the bindings leave them as they are.
 
-use super::words;
+use super::from_libvirt;
 use api::launcher::{DiskStats, VcpuState, VcpuStats};
 use launcher::hypervisor::Result;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl List {
         let count = unsafe { sys::virDomainListGetStats(domains.as_mut_ptr(), which, &raw mut list, 0) };
         let list = List { all: list, count: usize::try_from(count).unwrap_or_default() };
         match count < 0 {
-            true => Err(words::error(doing, &virt::error::Error::last_error())),
+            true => Err(from_libvirt::error(doing, &virt::error::Error::last_error())),
             false => Ok(list),
         }
     }
