@@ -105,7 +105,7 @@ pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Opt
         os: system.map(|(key, said)| (key, text(&said, SYSTEM))).collect::<BTreeMap<_, _>>(),
         timezone: short(said.timezone),
         interfaces,
-        commands: known(said.commands),
+        commands: supported_commands(said.commands),
         // The status has no field for it.
         load: None,
     };
@@ -121,7 +121,7 @@ pub(crate) fn load(said: GuestLoad) -> Option<GuestLoad> {
 }
 
 /// Commands that are checked for support ([`agent::JUDGED`]), each once.
-fn known(commands: Vec<GuestCommand>) -> Vec<GuestCommand> {
+fn supported_commands(commands: Vec<GuestCommand>) -> Vec<GuestCommand> {
     let mut seen = BTreeSet::new();
     let is_one =
         |one: &GuestCommand| agent::JUDGED.contains(&one.name.as_str()) && seen.insert(one.name.clone());

@@ -42,14 +42,14 @@ pub(crate) fn give(findings: &Path, kvm: bool, root: &Folder) -> Result<usize> {
 }
 
 fn copy(from: &Folder, into: &Folder, name: &str) -> Result<()> {
-    let shown = into.shown().join(name);
+    let shown = into.display_path().join(name);
     let mut bytes = Vec::new();
     let read = from.read(name)?.take(MOST.1 + 1).read_to_end(&mut bytes);
-    read.map_err(|e| Error::io(format!("cannot read {}", from.shown().join(name).display()), e))?;
+    read.map_err(|e| Error::io(format!("cannot read {}", from.display_path().join(name).display()), e))?;
     if bytes.len() as u64 > MOST.1 {
         return Err(Error::refused(format!(
             "{} is too large for a capability file of libvirt",
-            from.shown().join(name).display()
+            from.display_path().join(name).display()
         )));
     }
     let partial = format!("{name}.{LAUNCHER}.partial");

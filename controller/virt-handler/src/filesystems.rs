@@ -28,7 +28,7 @@ pub(crate) type FilesystemUsage = BTreeMap<Name, (Option<u64>, Option<u64>)>;
 
 impl Filesystems {
     /// File systems that are exported as metrics, with names cut to the limit.
-    pub(crate) fn told(&self, said: Vec<GuestFilesystem>) -> FilesystemUsage {
+    pub(crate) fn to_metrics(&self, said: Vec<GuestFilesystem>) -> FilesystemUsage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = FilesystemUsage::new();
         for found in said {
@@ -63,22 +63,26 @@ mod tests {
     #[test]
     fn a_guest_that_mounts_under_ever_new_names_is_told_in_part() {
         let filesystems = Filesystems::default();
-        assert_eq!(filesystems.told(vec![found("/")]).len(), 1);
+        assert_eq!(filesystems.to_metrics(vec![found("/")]).len(), 1);
         let mut names = BTreeSet::new();
         for look in 0..50 {
             let said = (0..100).map(|at| found(&format!("/{look}/{at}"))).collect();
-            names.extend(filesystems.told(said).into_keys());
+            names.extend(filesystems.to_metrics(said).into_keys());
         }
         assert_eq!(names.len(), MOST - 1);
-        assert_eq!(filesystems.told(vec![found("/"), found("/new")]).len(), 1, "what is known is told on");
+        assert_eq!(
+            filesystems.to_metrics(vec![found("/"), found("/new")]).len(),
+            1,
+            "what is known is told on"
+        );
         // A launcher that reconnects is listed with the same memory.
-        assert!(filesystems.clone().told(vec![found("/new")]).is_empty());
+        assert!(filesystems.clone().to_metrics(vec![found("/new")]).is_empty());
     }
 
     #[test]
     fn long_names_are_cut() {
         let said = GuestFilesystem { kind: "k".repeat(5000), ..found(&"x".repeat(5000)) };
-        let told = Filesystems::default().told(vec![said]);
+        let told = Filesystems::default().to_metrics(vec![said]);
         assert!(told.keys().flatten().all(|name| name.chars().count() <= PATH + 1), "{told:?}");
     }
 }

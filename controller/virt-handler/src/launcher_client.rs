@@ -33,7 +33,7 @@ impl Client {
 
     /// Version and identity of the launcher.
     pub async fn info(&self) -> Result<Info> {
-        self.0.info().await.map_err(ours)
+        self.0.info().await.map_err(from_client_error)
     }
 
     /// Tells the launcher what to run. It refuses a generation that is older than its own. The error is
@@ -47,22 +47,22 @@ impl Client {
     }
 
     pub async fn request(&self, request: &Request) -> Result<Answer> {
-        self.0.request(request).await.map_err(ours)
+        self.0.request(request).await.map_err(from_client_error)
     }
 
     /// Resource usage of the VMI.
     pub async fn stats(&self) -> Result<Stats> {
-        self.0.stats().await.map_err(ours)
+        self.0.stats().await.map_err(from_client_error)
     }
 
     /// Report of the guest agent.
     pub async fn guest_info(&self) -> Result<GuestInfo> {
-        self.0.guest_info().await.map_err(ours)
+        self.0.guest_info().await.map_err(from_client_error)
     }
 
     /// File systems that the guest agent reports.
     pub async fn filesystems(&self) -> Result<Vec<GuestFilesystem>> {
-        self.0.filesystems().await.map_err(ours)
+        self.0.filesystems().await.map_err(from_client_error)
     }
 
     /// The common client, for requests from virt-api: its errors have the launcher's status and refusal.
@@ -72,7 +72,7 @@ impl Client {
 
     /// The states of the VMI: the current one, and each new one. Also returns the listening process.
     pub async fn watch(&self) -> Result<(States, Option<Process>)> {
-        let (states, process) = self.0.watch().await.map_err(ours)?;
+        let (states, process) = self.0.watch().await.map_err(from_client_error)?;
         Ok((States(states), process))
     }
 }
@@ -84,12 +84,12 @@ pub struct States(one::States);
 impl States {
     /// The next state; `None` at the end. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<State>> {
-        self.0.next().await.map_err(ours)
+        self.0.next().await.map_err(from_client_error)
     }
 }
 
 /// Error of virt-handler. An error of its connector is one already.
-fn ours(e: one::Error) -> Error {
+fn from_client_error(e: one::Error) -> Error {
     let kind = match e.kind() {
         one::ErrorKind::NotListening | one::ErrorKind::NotFound => ErrorKind::NotFound,
         one::ErrorKind::Refused | one::ErrorKind::TooLarge => ErrorKind::Refused,

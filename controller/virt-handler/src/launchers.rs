@@ -90,26 +90,26 @@ impl Launchers {
             filesystems: filesystems.clone(),
             growing: None,
         };
-        self.look(|all| drop(all.insert(number, entry)));
+        self.with_entries(|all| drop(all.insert(number, entry)));
         Listed { all: self.clone(), number }
     }
 
     pub(crate) fn all(&self) -> Vec<Entry> {
-        self.look(|all| all.values().cloned().collect())
+        self.with_entries(|all| all.values().cloned().collect())
     }
 
     /// Client of the launcher of this VMI. The UID excludes an earlier VMI of the same name. If several are
     /// listed, the last one counts.
     pub(crate) fn of(&self, namespace: &str, name: &str, uid: &str) -> Option<Client> {
-        self.look(|all| {
+        self.with_entries(|all| {
             let is =
                 |entry: &&Entry| (&*entry.namespace, &*entry.name, &*entry.uid) == (namespace, name, uid);
             all.values().rev().find(is).map(|entry| entry.client.clone())
         })
     }
 
-    fn look<T>(&self, look: impl FnOnce(&mut BTreeMap<u64, Entry>) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_entries<T>(&self, work: impl FnOnce(&mut BTreeMap<u64, Entry>) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -118,7 +118,7 @@ impl Listed {
     /// devices are not exported: a name that the launcher chooses must not become the label of a metric,
     /// which monitoring systems keep for ever. `agent`: the guest agent is connected.
     pub(crate) fn devices(&self, taps: Names, disks: Names, agent: bool) {
-        self.all.look(|all| {
+        self.all.with_entries(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
                 (entry.taps, entry.disks, entry.agent) = (taps, disks, agent);
                 entry.load = entry.load.filter(|_| agent);
@@ -132,7 +132,7 @@ impl Listed {
         let has_own = domain.cpu.as_ref().is_some_and(|cpu| cpu.dedicated_cpu_placement == Some(true));
         let devices = &domain.devices;
         let has_devices = !devices.gpus.is_empty() || !devices.host_devices.is_empty();
-        self.all.look(|all| {
+        self.all.with_entries(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
                 (entry.pod, entry.process) = (pod, process);
                 (entry.has_own_cpus, entry.has_devices) = (has_own, has_devices);
@@ -142,7 +142,7 @@ impl Listed {
 
     /// Sets the disks of the VMI that grow on the node, if any.
     pub(crate) fn grows(&self, disks: Option<GrowingDisks>) {
-        self.all.look(|all| {
+        self.all.with_entries(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
                 entry.growing = disks;
             }
@@ -151,7 +151,7 @@ impl Listed {
 
     /// Takes a state that the launcher reports.
     pub(crate) fn see(&self, state: &State) {
-        self.all.look(|all| {
+        self.all.with_entries(|all| {
             if let Some(disks) = all.get_mut(&self.number).and_then(|entry| entry.growing.as_mut()) {
                 disks.see(state);
             }
@@ -161,7 +161,7 @@ impl Listed {
     /// Sets the load of the guest; `None` if its agent does not report it. It is exported until the next
     /// query, or until the agent disconnects.
     pub(crate) fn load(&self, load: Option<GuestLoad>) {
-        self.all.look(|all| {
+        self.all.with_entries(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
                 entry.load = load;
             }
@@ -171,6 +171,6 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.all.look(|all| drop(all.remove(&self.number)));
+        self.all.with_entries(|all| drop(all.remove(&self.number)));
     }
 }

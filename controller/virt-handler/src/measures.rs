@@ -66,7 +66,7 @@ async fn ask(launchers: &Launchers) -> Vec<Used> {
                 said.map(Result::unwrap_or_default).unwrap_or_default()
             };
             let (stats, said) = tokio::join!(timeout(PATIENCE, entry.client.stats()), filesystems);
-            let filesystems = entry.filesystems.told(said);
+            let filesystems = entry.filesystems.to_metrics(said);
             Some(Used { stats: bounded(stats.ok()?.ok()?), filesystems, entry })
         });
     }
@@ -101,7 +101,7 @@ fn bounded(mut stats: Stats) -> Stats {
 
 /// Metrics page of a node's virt-handler.
 pub(crate) async fn page(node: &str, launchers: &Launchers, host: &Host) -> String {
-    let (used, had) = tokio::join!(ask(launchers), host.look(launchers.all()));
+    let (used, had) = tokio::join!(ask(launchers), host.read_usage(launchers.all()));
     let paused = launchers.all().iter().filter(|entry| entry.is_paused_for_disk()).count();
     page_of(node, &used, &had, paused)
 }
@@ -154,7 +154,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
     for (name, value) in DISK {
         let mut family = page.family(name);
         for used in all {
-            for (name, stats) in named(&used.entry.disks, &used.stats.disks) {
+            for (name, stats) in by_name(&used.entry.disks, &used.stats.disks) {
                 let mut labels = used.names(node).to_vec();
                 labels.push(("drive", &name));
                 family.is(&labels, value(stats));
@@ -164,7 +164,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
     for (name, value) in NETWORK {
         let mut family = page.family(name);
         for used in all {
-            for (name, stats) in named(&used.entry.taps, &used.stats.interfaces) {
+            for (name, stats) in by_name(&used.entry.taps, &used.stats.interfaces) {
                 let mut labels = used.names(node).to_vec();
                 labels.push(("interface", &name));
                 family.is(&labels, value(stats) as f64);
@@ -173,7 +173,7 @@ fn page_of(node: &str, all: &[Used], had: &Had, paused: usize) -> String {
     }
     let mut family = page.family("kubevirt_vmi_network_traffic_bytes_total");
     for used in all {
-        for (name, stats) in named(&used.entry.taps, &used.stats.interfaces) {
+        for (name, stats) in by_name(&used.entry.taps, &used.stats.interfaces) {
             for (way, bytes) in [("rx", stats.received_bytes), ("tx", stats.sent_bytes)] {
                 let mut labels = used.names(node).to_vec();
                 labels.extend([("interface", name.as_str()), ("type", way)]);
@@ -245,7 +245,7 @@ impl Used {
 }
 
 /// Metrics of devices by their names in the spec; devices without such a name are left out.
-fn named<'a, T>(names: &'a Names, stats: &'a BTreeMap<String, T>) -> impl Iterator<Item = (String, &'a T)> {
+fn by_name<'a, T>(names: &'a Names, stats: &'a BTreeMap<String, T>) -> impl Iterator<Item = (String, &'a T)> {
     stats.iter().filter_map(|(device, stats)| Some((cut(names.get(device)?), stats)))
 }
 

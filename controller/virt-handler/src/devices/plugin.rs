@@ -86,7 +86,7 @@ async fn once(folder: &Path, offer: &Offer, tries: &mut usize, blocking: &Blocki
         *tries = 0;
         loop {
             let both = (own.clone(), kubelet.clone());
-            let look = move || Ok((which(&both.0), which(&both.1)));
+            let look = move || Ok((file_identity(&both.0), file_identity(&both.1)));
             let (ours, now) = blocking.run("looking at the kubelet's socket", PATIENCE, look).await?;
             if before != now || ours.is_none() {
                 return Ok(());
@@ -127,7 +127,7 @@ fn clean(own: &Path, kubelet: &Path) -> Result<(Option<FileIdentity>, &'static s
         _ => {}
     }
     let unified = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
-    Ok((which(kubelet), if unified { "rwm" } else { "rw" }))
+    Ok((file_identity(kubelet), if unified { "rwm" } else { "rw" }))
 }
 
 /// Identity of a file: device, inode, and time of change.
@@ -135,7 +135,7 @@ type FileIdentity = (u64, u64, i64, i64);
 
 /// Identity of a socket, which differs after a restart with the same name.
 #[expect(clippy::disallowed_methods, reason = "work of virt_handler::blocking")]
-fn which(path: &Path) -> Option<FileIdentity> {
+fn file_identity(path: &Path) -> Option<FileIdentity> {
     let found = std::fs::symlink_metadata(path).ok()?;
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }

@@ -98,7 +98,7 @@ fn thresholds(process: &Path) -> Result<Thresholds> {
 }
 
 fn read(folder: &Folder, name: &str) -> Result<Value> {
-    let shown = folder.shown().join(name);
+    let shown = folder.display_path().join(name);
     let mut text = String::new();
     let read = folder.read(name)?.take(LARGEST).read_to_string(&mut text);
     read.map_err(|e| Error::io(format!("cannot read {}", shown.display()), e))?;

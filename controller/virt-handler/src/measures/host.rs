@@ -48,7 +48,7 @@ impl Host {
     }
 
     /// Current resources of the pods of these VMIs. Values that cannot be read are left out.
-    pub(super) async fn look(&self, entries: Vec<Entry>) -> Had {
+    pub(super) async fn read_usage(&self, entries: Vec<Entry>) -> Had {
         let folder = self.folder.clone();
         let look = move || {
             let cpus = entries.iter().filter_map(|entry| {
@@ -102,12 +102,17 @@ mod tests {
         let (mut has, other) = (entry("a"), entry("b"));
         has.has_devices = true;
         let host = Host::new(folder.path().to_owned());
-        let mut uuids: Vec<String> =
-            host.look(vec![has.clone(), other.clone()]).await.gpus.into_iter().map(|gpu| gpu.uuid).collect();
+        let mut uuids: Vec<String> = host
+            .read_usage(vec![has.clone(), other.clone()])
+            .await
+            .gpus
+            .into_iter()
+            .map(|gpu| gpu.uuid)
+            .collect();
         uuids.sort();
         assert_eq!(uuids, ["GPU-1", "GPU-2", "GPU-3"]);
         // Without devices of VMIs, the file is not read.
         has.has_devices = false;
-        assert_eq!(host.look(vec![has, other]).await.gpus, []);
+        assert_eq!(host.read_usage(vec![has, other]).await.gpus, []);
     }
 }

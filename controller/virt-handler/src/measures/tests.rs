@@ -147,7 +147,7 @@ fn no_label_of_a_page_is_longer_than_1024_bytes() {
         used_bytes: Some(1),
         total_bytes: Some(8),
     };
-    let filesystems = entry.filesystems.told(vec![said]);
+    let filesystems = entry.filesystems.to_metrics(vec![said]);
     let stats = Stats {
         disks: [("vda".to_owned(), DiskStats::default())].into(),
         interfaces: [("tap0".to_owned(), InterfaceStats::default())].into(),
@@ -186,7 +186,7 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         used_bytes: None,
         total_bytes: Some(8),
     };
-    let filesystems = entry.filesystems.told(vec![said]);
+    let filesystems = entry.filesystems.to_metrics(vec![said]);
     let stats = Stats {
         cpu_ns: 2_500_000_000,
         cpu_user_ns: Some(2_000_000_000),

@@ -111,14 +111,14 @@ fn socket(bridge: u32, name: &str) -> io::Result<OwnedFd> {
     set_ipv6_multicast_hops(&socket, 255)?;
     set_ipv6_multicast_loop(&socket, false)?;
     set_socket_recv_buffer_size(&socket, 4096)?;
-    set_option(&socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &heard())?;
+    set_option(&socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &solicitation_filter())?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes())?;
     set_ipv6_add_membership(&socket, &EVERY_ROUTER, bridge)?;
     Ok(socket)
 }
 
 /// Filter of ICMPv6 types, one bit each: all are blocked but solicitations.
-fn heard() -> [u8; 32] {
+fn solicitation_filter() -> [u8; 32] {
     let mut words = [u32::MAX; 8];
     words[usize::from(QUESTION >> 5)] &= !(1 << (QUESTION & 31));
     let mut bytes = [0; 32];
@@ -180,7 +180,7 @@ impl Advertiser {
                 heard = socket.recv(&mut first) => match heard {
                     Ok(length) => {
                         if length > 0 && first == [QUESTION] {
-                            pace.asked();
+                            pace.on_solicitation();
                         }
                         sleep(PAUSE).await;
                     }
@@ -209,7 +209,7 @@ impl Pace {
         (self.last, self.next) = (Some(now), now + if self.first > 0 { BETWEEN_FIRST } else { BETWEEN });
     }
 
-    fn asked(&mut self) {
+    fn on_solicitation(&mut self) {
         if let Some(last) = self.last {
             self.next = self.next.min(last + LEAST);
         }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn questions_alone_arrive() {
-        let filter = heard();
+        let filter = solicitation_filter();
         let word = |kind: u8| {
             let at = usize::from(kind >> 5) * 4;
             u32::from_ne_bytes(filter[at..at + 4].try_into().unwrap())
@@ -247,19 +247,19 @@ mod tests {
         let begun = Instant::now();
         let at = |pace: &Pace| (pace.next - begun).as_secs();
         let mut pace = Pace::new(begun);
-        pace.asked();
+        pace.on_solicitation();
         assert_eq!(at(&pace), 0);
         pace.sent(begun);
         assert_eq!(at(&pace), 4);
         for _ in 0..100 {
-            pace.asked();
+            pace.on_solicitation();
         }
         assert_eq!(at(&pace), 3);
         for seconds in [3, 7] {
             pace.sent(begun + Duration::from_secs(seconds));
         }
         assert_eq!(at(&pace), 307, "the first three are over");
-        pace.asked();
+        pace.on_solicitation();
         assert_eq!(at(&pace), 10);
     }
 }

@@ -65,9 +65,9 @@ impl Hand {
     /// change names.
     fn put_aside(&mut self, card: &Card, mac: Mac) -> io::Result<()> {
         let (aside, early) = (names::aside(&card.name), names::stand_in(&card.name));
-        if self.look(&aside)?.is_none() {
-            if !self.look(&early)?.is_some_and(|link| is_stand_in(&link)) {
-                if let Some(half) = self.look(&early)? {
+        if self.find_link(&aside)?.is_none() {
+            if !self.find_link(&early)?.is_some_and(|link| is_stand_in(&link)) {
+                if let Some(half) = self.find_link(&early)? {
                     self.route.change(link::remove(half.index))?;
                 }
                 let dummy = self.stand_in(&early, card)?.index;
@@ -85,7 +85,7 @@ impl Hand {
             self.route.change(link::take(real, &address))?;
         }
         self.route.change(link::set_mac(real, mac))?;
-        if let Some(dummy) = self.look(&early)? {
+        if let Some(dummy) = self.find_link(&early)? {
             self.route.change(link::rename(dummy.index, &card.name))?;
         }
         Ok(())
@@ -101,7 +101,7 @@ impl Hand {
 
     fn tap(&mut self, name: &str, mtu: u32, queues: bool) -> io::Result<()> {
         // An existing tap may be in use, and must not be opened again.
-        if self.look(name)?.is_none() {
+        if self.find_link(name)?.is_none() {
             tap::make(name, queues)?;
         }
         let it = self.find(name)?;
@@ -109,7 +109,7 @@ impl Hand {
     }
 
     fn made(&mut self, kind: &str, name: &str, mac: Mac, mtu: u32) -> io::Result<link::Link> {
-        match self.look(name)? {
+        match self.find_link(name)? {
             Some(found) if found.kind == kind => Ok(found),
             Some(found) => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
@@ -124,10 +124,10 @@ impl Hand {
 
     fn find(&mut self, name: &str) -> io::Result<link::Link> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, format!("link {name} does not exist"));
-        self.look(name)?.ok_or_else(gone)
+        self.find_link(name)?.ok_or_else(gone)
     }
 
-    fn look(&mut self, name: &str) -> io::Result<Option<link::Link>> {
+    fn find_link(&mut self, name: &str) -> io::Result<Option<link::Link>> {
         Ok(link::links(&mut self.route)?.into_iter().find(|link| link.name == name))
     }
 }

@@ -63,7 +63,8 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
                 plans.insert(interface.name.clone(), of_sidecar(interface));
                 continue;
             }
-            let card = look::card(&mut socket, &names::card(interface)).map_err(|e| of(interface, e))?;
+            let card = look::card(&mut socket, &names::card(interface))
+                .map_err(|e| with_card_origin(interface, e))?;
             let tap = look::tap(&mut socket, &card)?;
             let given = PlanInput { machine, interface, position, card: &card, tap: tap.as_deref() };
             plans.insert(interface.name.clone(), plan(&given)?);
@@ -79,7 +80,7 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
 }
 
 /// Adds to an error about a missing card which component should have made it.
-fn of(interface: &Interface, error: Error) -> Error {
+fn with_card_origin(interface: &Interface, error: Error) -> Error {
     match &interface.network {
         Network::Multus { name, .. } if error.kind() == ErrorKind::NotFound => {
             let what = format!(

@@ -116,7 +116,7 @@ impl Folder {
     pub fn held(&self, path: &str) -> Result<PathHandle> {
         let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, self.resolve)?;
         let shown = self.shown.join(path);
-        let stat = looked(&fd, &shown)?;
+        let stat = stat(&fd, &shown)?;
         // A link can be held without being followed, but no caller wants one.
         if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             return Err(self.cannot(path, Errno::LOOP));
@@ -225,7 +225,7 @@ impl Folder {
     }
 
     /// Metadata of a direct entry; links are not followed.
-    pub fn look(&self, name: &str) -> Result<EntryMetadata> {
+    pub fn metadata(&self, name: &str) -> Result<EntryMetadata> {
         single(name, self)?;
         let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| self.cannot(name, e))?;
         Ok(EntryMetadata(stat))
@@ -307,7 +307,7 @@ impl Folder {
     }
 
     /// Path of the folder for error messages.
-    pub fn shown(&self) -> &Path {
+    pub fn display_path(&self) -> &Path {
         &self.shown
     }
 
@@ -360,7 +360,7 @@ impl PathHandle {
     }
 
     /// Path of the entry for error messages.
-    pub fn shown(&self) -> &Path {
+    pub fn display_path(&self) -> &Path {
         &self.shown
     }
 
@@ -457,7 +457,7 @@ impl PathHandle {
     pub fn of(file: &File, shown: PathBuf) -> Result<PathHandle> {
         let cannot = |e| Error::io(format!("cannot hold {}", shown.display()), e);
         let fd = file.as_fd().try_clone_to_owned().map_err(cannot)?;
-        let stat = looked(&fd, &shown)?;
+        let stat = stat(&fd, &shown)?;
         Ok(PathHandle { fd, stat, shown })
     }
 
@@ -481,7 +481,7 @@ fn single(name: &str, folder: &Folder) -> Result<()> {
     Err(Error::refused(format!("invalid file name {name:?} in {}", folder.shown.display())))
 }
 
-fn looked(fd: &OwnedFd, shown: &Path) -> Result<Stat> {
+fn stat(fd: &OwnedFd, shown: &Path) -> Result<Stat> {
     fstat(fd).map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))
 }
 

@@ -118,7 +118,7 @@ impl PodFolder {
             let folder = place.root()?.folder("disks")?;
             let mut taken = 0_u64;
             for name in names.iter() {
-                match folder.look(&format!("{name}.qcow2")) {
+                match folder.metadata(&format!("{name}.qcow2")) {
                     Ok(disk) => taken = taken.saturating_add(disk.allocated()),
                     Err(e) if e.kind() == ErrorKind::NotFound => {}
                     Err(e) => return Err(e),
@@ -161,7 +161,7 @@ impl PodFolder {
     /// Process of the container that provides an image beside the launcher. It must belong to this pod.
     pub fn beside(&self, socket: &Inside) -> Result<Process> {
         let (folder, name) = self.inside(socket)?;
-        let shown = || folder.shown().join(&name).display().to_string();
+        let shown = || folder.display_path().join(&name).display().to_string();
         match try_connect(folder.held(&name)?)? {
             Tried::Connected(_, Some(process)) => self.owns(&process).map(|()| process),
             Tried::Connected(_, None) => Err(Error::failed(NOT_SEEN)),

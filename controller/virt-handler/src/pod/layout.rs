@@ -100,7 +100,7 @@ impl Layout {
             |container: &&Container| container.name != COMPUTE && !hook::is_container(&container.name);
         let beside = pod.spec.containers.iter().filter(is_ours).filter_map(|container| {
             let path = argument(container, "--copy-path")?;
-            Some(beside(container, volumes, path).ok_or_else(|| {
+            Some(image_container(container, volumes, path).ok_or_else(|| {
                 Error::refused(format!(
                     "the socket {path} of the container {} in the pod {name} is not in an emptyDir of the pod",
                     container.name
@@ -147,7 +147,11 @@ impl Layout {
 }
 
 /// Image that a container provides.
-fn beside(container: &Container, volumes: &[Volume], path: &str) -> Option<(String, ImageContainer)> {
+fn image_container(
+    container: &Container,
+    volumes: &[Volume],
+    path: &str,
+) -> Option<(String, ImageContainer)> {
     let Inside { volume, path } = in_empty_dir(container, volumes, path)?;
     let plain = !path.is_empty() && path != ".." && path != "." && !path.contains('/');
     plain.then(|| {

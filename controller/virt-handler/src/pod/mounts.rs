@@ -49,7 +49,11 @@ fn put(
 ) -> Result<()> {
     let (from, into) = (from.mounts()?, into.mounts()?);
     let cannot = |e: Errno| {
-        let what = format!("cannot mount {} on {}", source.shown().display(), target.shown().display());
+        let what = format!(
+            "cannot mount {} on {}",
+            source.display_path().display(),
+            target.display_path().display()
+        );
         Error::io(what, e)
     };
     let work = || {
@@ -75,7 +79,7 @@ fn put(
 /// node must be in the mount namespace of this process.
 pub(super) fn permitting_devices(node: &PathHandle) -> Result<OwnedFd> {
     copy(node, &Attributes::of_device())
-        .map_err(|e| Error::io(format!("cannot reach the device {}", node.shown().display()), e))
+        .map_err(|e| Error::io(format!("cannot reach the device {}", node.display_path().display()), e))
 }
 
 /// Detached copy of the mount of a held entry.

@@ -117,12 +117,12 @@ impl Process {
 
     /// Root of the process, with the mounts in it.
     pub fn root(&self) -> Result<Folder> {
-        Ok(Folder::opened(self.of_its_container("root", FOLDER)?, self.shown("root")))
+        Ok(Folder::opened(self.of_its_container("root", FOLDER)?, self.display_path("root")))
     }
 
     /// Root of the process, without the mounts in it.
     pub fn image(&self) -> Result<Folder> {
-        Ok(Folder::unmixed(self.of_its_container("root", FOLDER)?, self.shown("root")))
+        Ok(Folder::unmixed(self.of_its_container("root", FOLDER)?, self.display_path("root")))
     }
 
     /// Opens a file of the process, unless it has a user namespace of its own. In such a namespace, any user
@@ -199,11 +199,11 @@ impl Process {
     fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd> {
         openat(&self.folder, name, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|e| match e {
             Errno::SRCH | Errno::NOENT => gone(self.number, e),
-            e => Error::io(format!("cannot open {}", self.shown(name).display()), e),
+            e => Error::io(format!("cannot open {}", self.display_path(name).display()), e),
         })
     }
 
-    pub(super) fn shown(&self, name: &str) -> PathBuf {
+    pub(super) fn display_path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{name}", self.number))
     }
 }

@@ -20,7 +20,7 @@ pub(super) enum Tried {
 
 /// Tries once to connect to a socket, and identifies the listening process. Does not wait.
 pub(super) fn try_connect(socket: PathHandle) -> Result<Tried> {
-    let shown = socket.shown().display();
+    let shown = socket.display_path().display();
     if socket.kind() != FileType::Socket {
         return Err(Error::refused(format!("{shown} is not a socket")));
     }

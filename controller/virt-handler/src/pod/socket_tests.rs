@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 fn connected(tried: Tried) -> (UnixStream, Process) {
     match tried {
         Tried::Connected(stream, process) => (stream, process.unwrap()),
-        Tried::Full(socket) => panic!("the queue of {} is full", socket.shown().display()),
+        Tried::Full(socket) => panic!("the queue of {} is full", socket.display_path().display()),
     }
 }
 
@@ -23,7 +23,7 @@ fn a_socket_is_reached_by_what_is_held_and_tells_who_listens() {
     fs::rename(short.path().join("s"), place.path().join(&path)).unwrap();
     let (_stream, process) = connected(try_connect(folder.held(&path).unwrap()).unwrap());
     let own = Process::of(std::process::id()).unwrap();
-    assert_eq!(process.shown("root"), own.shown("root"));
+    assert_eq!(process.display_path("root"), own.display_path("root"));
     drop(listener);
     let said = try_connect(folder.held(&path).unwrap()).unwrap_err();
     assert_eq!(said.kind(), ErrorKind::NotFound);

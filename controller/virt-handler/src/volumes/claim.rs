@@ -99,7 +99,7 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(PathHandle, Option<
     let found = sole(&file, folder, DISK)?;
     if found.uid() != LAUNCHER {
         // The PVC is the VM's own; the program that filled it need not have known the launcher's user.
-        let shown = folder.shown().join(DISK);
+        let shown = folder.display_path().join(DISK);
         give(file.as_fd()).map_err(|e| {
             Error::io(format!("cannot make the launcher the owner of {}", shown.display()), e)
         })?;
@@ -130,7 +130,7 @@ pub fn host_disk(
         }
         (Err(e), _) => return Err(e),
     };
-    is_namespaces(&held.open(Access::Write)?, held.shown(), namespace)?;
+    is_namespaces(&held.open(Access::Write)?, held.display_path(), namespace)?;
     Ok(held)
 }
 
@@ -197,15 +197,15 @@ fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u6
 /// its disk. A hostDisk also gets its namespace attribute before its final name.
 fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Result<PathHandle> {
     let partial = format!("{name}.partial");
-    let cannot = |e| Error::io(format!("cannot make {}", folder.shown().join(name).display()), e);
+    let cannot = |e| Error::io(format!("cannot make {}", folder.display_path().join(name).display()), e);
     let file = begun(folder, &partial)?;
     file.set_len(size).map_err(cannot)?;
     if let Some(namespace) = namespace {
-        is_namespaces(&file, &folder.shown().join(&partial), namespace)?;
+        is_namespaces(&file, &folder.display_path().join(&partial), namespace)?;
     }
     file.sync_all().map_err(cannot)?;
     folder.rename(&partial, name)?;
-    PathHandle::of(&file, folder.shown().join(name))
+    PathHandle::of(&file, folder.display_path().join(name))
 }
 
 /// Opens the file that becomes a disk, and locks it as the engine locks a file that it fills: each waits for
@@ -216,13 +216,13 @@ fn begun(folder: &Folder, partial: &str) -> Result<File> {
             return Ok(file);
         }
     }
-    let shown = folder.shown().join(partial);
+    let shown = folder.display_path().join(partial);
     Err(Error::failed(format!("{} is repeatedly created and removed by other processes", shown.display())))
 }
 
 /// Tries once; `None` if the name belongs to another file by now.
 fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
-    let is_there = || folder.look(partial).is_ok();
+    let is_there = || folder.metadata(partial).is_ok();
     let (file, is_new) = match folder.write(partial) {
         Ok(file) => (file, false),
         Err(e) if e.kind() == ErrorKind::NotFound => match folder.create(partial) {
@@ -232,7 +232,7 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
         },
         Err(e) => return Err(e),
     };
-    let shown = folder.shown().join(partial);
+    let shown = folder.display_path().join(partial);
     let shown = shown.display();
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -246,7 +246,7 @@ fn try_begin(folder: &Folder, partial: &str) -> Result<Option<File>> {
     }
     let found = sole(&file, folder, partial)?;
     // Another process may have finished it between opening and locking, and it has the disk's final name now.
-    if !folder.look(partial).is_ok_and(|now| now.is(&found)) {
+    if !folder.metadata(partial).is_ok_and(|now| now.is(&found)) {
         return Ok(None);
     }
     // Left by a virt-handler that was killed, or by an import. An import's file must not be overwritten.
@@ -269,7 +269,7 @@ fn holds_data(file: &File) -> bool {
 /// Metadata of a regular file with a single hard link. A file with a second one may belong to another user
 /// under that name.
 fn sole(file: &File, folder: &Folder, name: &str) -> Result<Metadata> {
-    let shown = folder.shown().join(name);
+    let shown = folder.display_path().join(name);
     let found = file.metadata().map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))?;
     match found.nlink() {
         0 | 1 => Ok(found),
@@ -290,7 +290,7 @@ fn is_launchers(file: &File, folder: &Folder, name: &str) -> Result<()> {
     Err(Error::refused(format!(
         "{} belongs to the user {}, and the owner of a hostDisk is not changed: it must belong to the user {LAUNCHER} (chown \
          {LAUNCHER}:{LAUNCHER}), which VMIs run as",
-        folder.shown().join(name).display(),
+        folder.display_path().join(name).display(),
         found.uid()
     )))
 }
@@ -299,7 +299,7 @@ fn grow(file: &File, folder: &Folder, size: u64, largest: u64) -> Result<()> {
     if largest <= size {
         return Ok(());
     }
-    let shown = folder.shown().join(DISK);
+    let shown = folder.display_path().join(DISK);
     tracing::info!("{} grows from {size} to {largest} bytes", shown.display());
     let grown = file.set_len(largest).and_then(|()| file.sync_all());
     grown.map_err(|e| Error::io(format!("cannot grow {} to {largest} bytes", shown.display()), e))

@@ -89,7 +89,7 @@ impl Parts<'_> {
         let same = |seen: Folder, own: &Folder| match seen.is(own)? {
             true => Ok(seen),
             false => {
-                let shown = seen.shown().display();
+                let shown = seen.display_path().display();
                 Err(Error::refused(format!(
                     "{shown} is not the launcher's own folder: another folder is mounted there"
                 )))

@@ -386,7 +386,7 @@ impl Pod {
 
     /// Content at a path in the launcher's container.
     fn seen(&self, path: &Path) -> PathBuf {
-        let root = self.compute.process().root().unwrap().shown().to_owned();
+        let root = self.compute.process().root().unwrap().display_path().to_owned();
         root.join(path.strip_prefix("/").unwrap())
     }
 }

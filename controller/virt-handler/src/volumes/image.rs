@@ -51,13 +51,16 @@ pub fn disk(folder: &Folder, image: &str, path: Option<&str>, not_its_own: &[&st
 fn list(folder: &Folder, at: &str, listed: &mut Vec<(String, Listed)>, depth: usize) -> Result<()> {
     for name in folder.names(MOST)? {
         let path = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
-        let found = found(folder, &name)?;
+        let found = entry_type(folder, &name)?;
         if found == Listed::Folder && (depth > 0 || name == "disk") && depth < DEEPEST {
             list(&folder.folder(&name)?, &path, listed, depth + 1)?;
         }
         listed.push((path, found));
         if listed.len() > MOST {
-            return Err(Error::refused(format!("{} holds more than {MOST} files", folder.shown().display())));
+            return Err(Error::refused(format!(
+                "{} holds more than {MOST} files",
+                folder.display_path().display()
+            )));
         }
     }
     Ok(())
@@ -68,7 +71,7 @@ fn way(folder: &Folder, path: &str, listed: &mut Vec<(String, Listed)>) -> Resul
     let mut here = folder.folder(".")?;
     let mut at = String::new();
     for part in path.split('/') {
-        let found = match found(&here, part) {
+        let found = match entry_type(&here, part) {
             Ok(found) => found,
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             Err(e) => return Err(e),
@@ -83,8 +86,8 @@ fn way(folder: &Folder, path: &str, listed: &mut Vec<(String, Listed)>) -> Resul
     Ok(())
 }
 
-fn found(folder: &Folder, name: &str) -> Result<Listed> {
-    let held = folder.look(name)?;
+fn entry_type(folder: &Folder, name: &str) -> Result<Listed> {
+    let held = folder.metadata(name)?;
     Ok(match held.kind() {
         FileType::RegularFile => Listed::File(held.size()),
         FileType::Directory => Listed::Folder,

@@ -230,7 +230,7 @@ impl Parts<'_> {
     fn device(&self, own: &PathHandle, disk: &Disk, writes: bool) -> Result<PathBuf> {
         let (node, name) = (self.place.block_device(own)?, disk_of(&disk.name));
         if !self.is_shown(&node, &name)? {
-            refuse_in_use(&node.open_block_device()?, own.shown(), access_of(disk, writes))?;
+            refuse_in_use(&node.open_block_device()?, own.display_path(), access_of(disk, writes))?;
         }
         self.show_device(&node, &name)
     }
@@ -247,7 +247,7 @@ impl Parts<'_> {
     ) -> Result<Source> {
         let (there, name) = (PathBuf::from(mount).join(path), disk_of(&disk.name));
         if !self.is_shown(file, &name)? {
-            refuse_in_use(&file.open(Access::Read)?, file.shown(), access_of(disk, writes))?;
+            refuse_in_use(&file.open(Access::Read)?, file.display_path(), access_of(disk, writes))?;
         }
         let path = self.show(file, self.process, &name, access, Some(there))?;
         Ok(Source::File { path, format: Format::Raw, preallocated })
@@ -269,7 +269,7 @@ impl Parts<'_> {
             true => Ok(folder),
             false => Err(Error::refused(format!(
                 "{} is not the folder {parent} of the node, in which the hostDisk {path} lies",
-                folder.shown().display()
+                folder.display_path().display()
             ))),
         }
     }
@@ -352,7 +352,7 @@ impl Parts<'_> {
         if folder.is_mount()? || mounts::are_ours(self.process)? {
             return Ok(folder);
         }
-        let shown = folder.shown().display();
+        let shown = folder.display_path().display();
         Err(Error::refused(format!("{shown} is a plain folder: no volume is mounted there")))
     }
 
@@ -378,7 +378,7 @@ impl Parts<'_> {
             if folder.is(&of_host)? {
                 return Err(Error::refused(format!(
                     "{} is the folder of the hostDisk {path}, and not the claim {claim}",
-                    folder.shown().display()
+                    folder.display_path().display()
                 )));
             }
         }

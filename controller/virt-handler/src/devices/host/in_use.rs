@@ -70,7 +70,7 @@ impl InUse {
             };
             *left = rest;
             // Links point to drivers and to parent devices.
-            if folder.look(&name)?.kind() != FileType::Directory {
+            if folder.metadata(&name)?.kind() != FileType::Directory {
                 continue;
             }
             let inner = folder.folder(&name)?;
@@ -95,7 +95,7 @@ impl InUse {
             }
             for name in folder.names(DEVICES)? {
                 let is_partition =
-                    name.starts_with(&disk) && folder.look(&name)?.kind() == FileType::Directory;
+                    name.starts_with(&disk) && folder.metadata(&name)?.kind() == FileType::Directory;
                 if is_partition && let Some(why) = self.disk(&folder.folder(&name)?, &name)? {
                     return Ok(Some(why));
                 }
@@ -163,7 +163,7 @@ fn networks(net: &Folder) -> Result<Option<String>> {
 /// Collects one value of each line of a list. Other parts of a line may come from tenants, such as the paths
 /// of mounts of their pods.
 fn each(folder: &Folder, name: &str, read: fn(&str) -> Option<String>) -> Result<BTreeSet<String>> {
-    let shown = folder.shown().join(name);
+    let shown = folder.display_path().join(name);
     let cannot = |e| Error::io(format!("cannot read {}", shown.display()), e);
     let mut list = BufReader::new(folder.read(name)?.take(LONGEST));
     let (mut found, mut line, mut length) = (BTreeSet::new(), Vec::new(), 0_u64);

@@ -190,7 +190,7 @@ fn carry_out(sysfs: &Sysfs, step: &Step) -> Result<String> {
     };
     let folder = sysfs.folder(&folder)?;
     let mut attribute = folder.held(file)?.open(Access::WriteOnly)?;
-    let cannot = || format!("cannot write to {}", folder.shown().join(file).display());
+    let cannot = || format!("cannot write to {}", folder.display_path().join(file).display());
     attribute.write_all(word.as_bytes()).map_err(|e| Error::io(cannot(), e))?;
     Ok(done)
 }

@@ -94,9 +94,9 @@ pub(crate) async fn run(
     };
     loop {
         let permitted = settings.borrow_and_update().as_ref().map(|said| said.host_devices.clone());
-        if plugins.look.given().is_none() {
+        if plugins.look.usb_assignments().is_none() {
             let given = given_before(folder, &plugins.at_kubelet).await;
-            *plugins.look.given() = given;
+            *plugins.look.usb_assignments() = given;
         }
         let types = plugins.look.types(&labels.borrow_and_update());
         plugins.look.make(folder, types).await;
@@ -161,10 +161,10 @@ impl DeviceScanner {
         if permitted.rules.is_empty() {
             return Ok(Discovery::default());
         }
-        let (roots, given) = (self.roots.clone(), self.given().clone());
+        let (roots, given) = (self.roots.clone(), self.usb_assignments().clone());
         let mediated = self.mediated.clone();
         let look = move || {
-            let mut found = look(&roots, &permitted, given.as_ref())?;
+            let mut found = scan(&roots, &permitted, given.as_ref())?;
             let leaving = held(&mediated).leaving.keys().cloned().collect();
             found.units.values_mut().for_each(|units| units.retain(|unit| !unit.is_of(&leaving)));
             Ok(found)
@@ -202,7 +202,7 @@ impl DeviceScanner {
         held(&self.mediated)
     }
 
-    fn given(&self) -> MutexGuard<'_, Option<UsbAssignments>> {
+    fn usb_assignments(&self) -> MutexGuard<'_, Option<UsbAssignments>> {
         held(&self.given)
     }
 }
@@ -232,7 +232,7 @@ impl Mediated {
     }
 }
 
-fn look(
+fn scan(
     Roots { sysfs, proc }: &Roots,
     permitted: &Permitted,
     given: Option<&UsbAssignments>,
@@ -278,7 +278,7 @@ impl Plugins {
             match self.running.get(resource) {
                 Some(running) => {
                     running.list.send_if_modified(|known| {
-                        let now = told(units, known);
+                        let now = device_list(units, known);
                         let is_other = *known != now;
                         *known = now;
                         is_other
@@ -300,7 +300,7 @@ impl Plugins {
     }
 
     fn begin(&mut self, resource: &str, units: &[Unit]) {
-        let (list, listed) = watch::channel(told(units, &Devices::default()));
+        let (list, listed) = watch::channel(device_list(units, &Devices::default()));
         let offer = Offer {
             resource: resource.to_owned(),
             // A socket path has room for 107 characters.
@@ -326,7 +326,7 @@ impl Plugins {
 }
 
 /// The list for the kubelet: units that are present, and known ones that are gone.
-fn told(units: &[Unit], known: &Devices) -> Devices {
+fn device_list(units: &[Unit], known: &Devices) -> Devices {
     let there = units.iter().map(|unit| wire::Device {
         id: unit.id.clone(),
         topology: unit.numa.map(|numa| Topology { nodes: vec![NumaNode { id: i64::from(numa) }] }),
@@ -345,10 +345,10 @@ fn allocate(look: DeviceScanner, resource: String) -> plugin::Allocate {
             let found = look.found().await.map_err(|e| Status::unavailable(e.chain()))?;
             let units = found.units.get(&resource).map_or(&[][..], Vec::as_slice);
             let response =
-                given(&resource, units, &asked, permissions).map_err(Status::failed_precondition)?;
+                allocation(&resource, units, &asked, permissions).map_err(Status::failed_precondition)?;
             let ids: BTreeSet<&String> =
                 asked.containers.iter().flat_map(|container| &container.ids).collect();
-            let mut known = look.given();
+            let mut known = look.usb_assignments();
             let mut asked = units.iter().filter(|unit| ids.contains(&unit.id));
             if !known.as_mut().is_none_or(|known| asked.all(|unit| known.note(&resource, unit))) {
                 return Err(Status::resource_exhausted(
@@ -361,7 +361,7 @@ fn allocate(look: DeviceScanner, resource: String) -> plugin::Allocate {
 }
 
 /// The answer for containers that get devices. With an error, the kubelet refuses the pod, with that message.
-fn given(
+fn allocation(
     resource: &str,
     units: &[Unit],
     asked: &AllocateRequest,

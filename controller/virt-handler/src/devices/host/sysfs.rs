@@ -57,7 +57,7 @@ impl Sysfs {
 /// Text of an attribute, trimmed.
 pub(super) fn text(folder: &Folder, name: &str) -> Result<String> {
     let mut text = String::new();
-    let cannot = || format!("cannot read {}", folder.shown().join(name).display());
+    let cannot = || format!("cannot read {}", folder.display_path().join(name).display());
     folder.read(name)?.take(LONGEST).read_to_string(&mut text).map_err(|e| Error::io(cannot(), e))?;
     Ok(text.trim().to_owned())
 }

@@ -41,15 +41,15 @@ fn a_container_is_given_nodes_and_variables() {
         unit("7", api::machine::host_device::PCI, "0000:81:00.0", "/dev/vfio/7"),
         unit("8", api::machine::host_device::PCI, "0000:82:00.0", "/dev/vfio/8"),
     ];
-    let response = given("v.io/gpu", &units, &ask(&["8", "7"]), "rw").unwrap();
+    let response = allocation("v.io/gpu", &units, &ask(&["8", "7"]), "rw").unwrap();
     let container = &response.containers[0];
     assert_eq!(container.envs["PCI_RESOURCE_V_IO_GPU"], "0000:82:00.0,0000:81:00.0");
     let paths: Vec<&str> = container.devices.iter().map(|device| device.host_path.as_str()).collect();
     assert_eq!(paths, ["/dev/vfio/7", "/dev/vfio/8", "/dev/vfio/vfio"]);
     assert!(container.devices.iter().all(|device| device.permissions == "rw"));
-    let said = given("v.io/gpu", &units, &ask(&["9"]), "rw").unwrap_err();
+    let said = allocation("v.io/gpu", &units, &ask(&["9"]), "rw").unwrap_err();
     assert!(said.contains("\"9\" of v.io/gpu is not there any more"), "{said}");
-    let list = told(&units, &Devices::default());
+    let list = device_list(&units, &Devices::default());
     assert_eq!(list.devices[0].topology.as_ref().unwrap().nodes[0].id, 1);
 }
 
@@ -62,13 +62,13 @@ fn a_unit_that_is_gone_is_told_as_unhealthy() {
         nodes: Vec::new(),
         numa: None,
     };
-    let both = told(&[unit("1-1"), unit("1-2")], &Devices::default());
-    let one = told(&[unit("1-2")], &both);
+    let both = device_list(&[unit("1-1"), unit("1-2")], &Devices::default());
+    let one = device_list(&[unit("1-2")], &both);
     let state = |devices: &Devices| -> Vec<(String, String)> {
         devices.devices.iter().map(|device| (device.id.clone(), device.health.clone())).collect()
     };
     assert_eq!(state(&one), [("1-2".into(), "Healthy".into()), ("1-1".into(), "Unhealthy".into())]);
-    assert_eq!(state(&told(&[unit("1-1"), unit("1-2")], &one)), state(&both), "it is back");
+    assert_eq!(state(&device_list(&[unit("1-1"), unit("1-2")], &one)), state(&both), "it is back");
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ fn without_knowing_what_pods_have_no_usb_device_is_offered() {
     let (permitted, roots) =
         (settings(&rules).host_devices, Roots { sysfs: tree.sysfs(), proc: tree.proc() });
     let offered = |given: Option<&UsbAssignments>| {
-        look(&roots, &permitted, given).unwrap().units.into_keys().collect::<Vec<_>>()
+        scan(&roots, &permitted, given).unwrap().units.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(offered(None), ["v.io/gpu"]);
     assert_eq!(offered(Some(&UsbAssignments::default())), ["v.io/gpu", "v.io/stick"]);
