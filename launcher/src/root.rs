@@ -171,7 +171,7 @@ fn length(path: &Path) -> usize {
     path.as_os_str().as_bytes().len()
 }
 
-/// Creates a folder for the own user only.
+/// Creates a folder that only the launcher's user can access (mode 0700).
 fn make(folder: &Path) -> Result<(), Error> {
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|source| Error::Make { path: folder.to_owned(), source })

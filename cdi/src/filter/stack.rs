@@ -37,7 +37,7 @@ pub struct Options {
     pub decoded: Decoded,
 }
 
-/// The innermost bytes and the layers around them.
+/// The layers of compression and archives around a disk, and a reader of the disk inside them.
 pub struct Stack {
     /// Layers from the outermost to the innermost.
     pub layers: Vec<Layer>,

@@ -292,7 +292,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Outcomes that may wait for the collector: a GiB or two of disk, in some 100 KiB of memory.
 const OUTCOMES: usize = 1024;
 
-/// Packed stretches that wait for their turn to be committed. A target that takes any order has none.
+/// Queue that commits prepared parts of the disk in the order of the disk. It stays empty for a target that
+/// accepts any order.
 struct InOrder<'a> {
     sink: &'a EngineSink<'a>,
     watch: &'a Watch,

@@ -53,7 +53,7 @@ pub struct Watch {
     done: AtomicU64,
     read: AtomicU64,
     written: AtomicU64,
-    /// The source's own counter, while the run is a stream.
+    /// Counter of the bytes read, kept by the source; set while the source is read as a stream.
     stream: Mutex<Option<Count>>,
     stopped: AtomicBool,
     error: Mutex<Option<Error>>,

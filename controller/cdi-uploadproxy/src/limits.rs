@@ -14,7 +14,7 @@ pub(crate) struct Limits {
     of_pvc: Places,
 }
 
-/// Places of one request; they are free again on drop.
+/// The places that one request occupies in the three limits. They are released on drop.
 #[derive(Debug)]
 pub(crate) struct RequestPlaces {
     _places: [Place; 3],

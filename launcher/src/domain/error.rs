@@ -18,7 +18,7 @@ pub enum DomainError {
     /// Two devices ask for the same PCI address.
     #[error("{second} asks for the PCI address {address}, which {first} has; {free}")]
     Taken {
-        /// The address that both ask for.
+        /// The address that both devices ask for.
         address: PciAddress,
         /// The device that has it.
         first: String,

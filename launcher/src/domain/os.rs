@@ -36,7 +36,7 @@ impl Domain<'_> {
                 && kernel.initrd.is_some()
                 && matches!(self.machine.firmware.boot, Boot::Bios { .. })
             {
-                let why = "BIOS starts a kernel with an initrd, which would lie over the ACPI tables; boot with EFI";
+                let why = "BIOS starts a kernel with an initrd only if there is no TPM: QEMU would load the initrd over the ACPI tables; boot with EFI";
                 return Err(DomainError::refused("spec.domain.devices.tpm", why));
             }
             if let Some(initrd) = &kernel.initrd {

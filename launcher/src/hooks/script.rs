@@ -62,8 +62,8 @@ pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<Stri
     }
     match String::from_utf8(output) {
         Ok(xml) if !xml.trim().is_empty() => Ok(xml),
-        Ok(_) => Err(failed("wrote no domain to its standard output".into())),
-        Err(_) => Err(failed("wrote what is not text".into())),
+        Ok(_) => Err(failed("wrote no domain XML to its standard output".into())),
+        Err(_) => Err(failed("wrote output that is not UTF-8".into())),
     }
 }
 

@@ -97,7 +97,7 @@ impl Sidecar {
         let answer: Domain = self.ask(Point::OnDefineDomain, question, ANSWER)?;
         let what =
             |why: &str| Error::refused(format!("{} answered OnDefineDomain with {why}", self.display_name()));
-        let xml = String::from_utf8(answer.xml).map_err(|e| what("what is not text").because(e))?;
+        let xml = String::from_utf8(answer.xml).map_err(|e| what("XML that is not UTF-8").because(e))?;
         if xml.trim().is_empty() {
             return Err(what("no domain"));
         }

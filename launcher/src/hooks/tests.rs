@@ -289,8 +289,8 @@ fn a_domain_larger_than_a_pipe_is_read_to_its_end() {
 fn a_program_that_fails_is_told_with_its_last_words() {
     for (lines, said) in [
         ("echo it is broken >&2; exit 3", "the hook HOOK ended with exit status: 3: it is broken"),
-        ("exit 0", "the hook HOOK wrote no domain to its standard output"),
-        ("printf '\\377'", "the hook HOOK wrote what is not text"),
+        ("exit 0", "the hook HOOK wrote no domain XML to its standard output"),
+        ("printf '\\377'", "the hook HOOK wrote output that is not UTF-8"),
         ("yes", "the hook HOOK wrote more than 1048576 bytes"),
         ("echo '<domain/>'", "the hook HOOK changed the name of the domain from \"test_web\" to none"),
     ] {

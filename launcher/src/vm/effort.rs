@@ -258,8 +258,8 @@ pub(super) fn find(
     Ok(seen)
 }
 
-/// Looks for the parts of a VM that was taken over. They are needed only to change media; a file that cannot be found any more
-/// must not end a guest.
+/// Locates the files and devices of a VM that an earlier launcher started. They are needed only to change
+/// media, so a file that is missing does not end the guest.
 pub(super) fn locate(known: &CurrentVm, root: &Root) -> Outcome {
     let host = prepare(&known.machine, &known.sync.resolved, root, PrepareMode::TakeOver)
         .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()));

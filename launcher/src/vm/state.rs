@@ -134,7 +134,7 @@ fn is_folder(path: &Path, what: &str) -> Result<()> {
     }
 }
 
-/// Creates a folder for the own user only.
+/// Creates a folder that only the launcher's user can access (mode 0700).
 fn make(folder: &Path) -> Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|e| {

@@ -36,8 +36,8 @@ const YOUNG: Duration = Duration::from_secs(1);
 pub struct Patience {
     /// From the start of a connection until its first request.
     pub first: Duration,
-    /// Between two requests. An API server closes a connection that was unused for 90 s. The API server must
-    /// be the one that closes: a request that is on its way while we close is lost.
+    /// Between two requests of a connection. An API server closes a connection that was unused for 90 s. It
+    /// must close first: a request that is sent while the server closes is lost.
     pub idle: Duration,
     /// Until the client has read an answer.
     pub taking: Duration,

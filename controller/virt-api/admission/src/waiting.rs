@@ -69,7 +69,8 @@ impl Occupancy {
         other.map_or_else(Arc::default, |taker| Arc::clone(&taker.line))
     }
 
-    /// The place that another address gives up for this one.
+    /// The review that is evicted so that this address gets its place: the newest one of the address with
+    /// most places. `None` if no address has at least two more than this one.
     fn gives_way_to(&self, peer: Peer) -> Option<u64> {
         let mut counts: HashMap<Peer, usize> = HashMap::new();
         for taker in self.places.values() {

@@ -83,7 +83,7 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
     tell(world, map, &all.concat(), now, plan);
 }
 
-/// Writes down the public keys that hold, and since when it is these.
+/// Plans the ConfigMap with the public keys that are valid, and the time of their last change.
 fn tell(world: &World, map: Option<&Plain>, text: &str, now: Timestamp, plan: &mut Plan) {
     let namespace = &world.facts.namespace;
     let mut metadata = json!({

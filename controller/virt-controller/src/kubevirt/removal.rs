@@ -21,9 +21,9 @@ use serde_json::json;
 
 /// Our finalizer on the KubeVirt object.
 pub(super) const FINALIZER: &str = "foregroundDeleteKubeVirt";
-/// The most that are deleted in one round.
+/// Maximum number of objects that are deleted in one round.
 const AT_ONCE: usize = 50;
-/// The most that are counted for people.
+/// Largest exact number of further objects in a message; a larger one is shown as "10 or more".
 const COUNTED: usize = 10;
 
 /// The ConfigMap that records the removal of the installation.

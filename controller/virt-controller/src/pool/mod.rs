@@ -174,8 +174,8 @@ impl<'a> Pool<'a> {
         }
         (chosen.len() < excess).then(|| {
             let why = format!(
-                "{excess} VMs are to be deleted, and spec.scaleInStrategy.proactive.selectionPolicy.selectors takes {}: change \
-                 the selectors, or spec.replicas",
+                "{excess} VMs are to be deleted, and spec.scaleInStrategy.proactive.selectionPolicy.selectors matches only {}: \
+                 change the selectors, or spec.replicas",
                 chosen.len()
             );
             ("FailedScaleIn", why)

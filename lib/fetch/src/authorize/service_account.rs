@@ -70,7 +70,7 @@ impl ServiceAccount {
         let file: KeyFile = serde_json::from_slice(bytes)
             .map_err(|_| odd("is not JSON with type, client_email and private_key"))?;
         if file.r#type != "service_account" {
-            return Err(odd("is of another type than service_account, which alone is known here"));
+            return Err(odd("is of another type than service_account, the only supported one"));
         }
         let der = pem(&file.private_key).ok_or_else(|| odd("holds a private_key that is not PEM"))?;
         let key = RsaKeyPair::from_pkcs8(&der)
@@ -79,7 +79,7 @@ impl ServiceAccount {
         let token_server =
             Location::parse(address).map_err(|_| odd("names a token_uri that is not a URL"))?.0;
         if !token_server.is_tls() && !token_server.is_loopback() {
-            return Err(odd("names a token_uri without TLS, which is not asked"));
+            return Err(odd("names a token_uri without TLS: it must be an https:// URL"));
         }
         let token = tokio::sync::Mutex::default();
         let (email, key_id) = (file.client_email, file.private_key_id);

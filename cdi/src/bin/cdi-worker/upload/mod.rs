@@ -72,7 +72,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// The environment variable with the name in the certificates of upload clients.
 const CLIENT_NAME: &str = "CLIENT_NAME";
-/// Time that an upload of tus waits for its next connection, at most until the end of the pod: long enough
+/// Time that a tus upload waits for its next connection, at most until the end of the pod: long enough
 /// for a laptop that was closed for an evening.
 const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
 /// The longest time that open connections are served after the disk is complete.

@@ -11,7 +11,7 @@ pub(super) enum Route<'a> {
     Probe,
     Upload(Kind),
     Archive,
-    /// A request of tus, with the ID of an upload if it has one.
+    /// A request of the tus protocol, with the ID of the upload if the path has one.
     Tus(Option<&'a str>),
     Nowhere,
 }
@@ -25,7 +25,7 @@ pub(super) struct Kind {
     pub(super) is_async: bool,
 }
 
-/// The path of uploads of tus.
+/// The path of tus uploads.
 pub(super) const TUS: &str = "/v1beta1/upload-tus";
 
 pub(super) fn route<'a>(method: &Method, path: &'a str) -> Route<'a> {

@@ -29,13 +29,13 @@ enum State {
         cut: Arc<Notify>,
     },
     Waiting(WaitingUpload),
-    /// The disk is complete; with the ID of its upload, if it was one of tus.
+    /// The disk is complete; with the ID of its upload, if it was a tus upload.
     Done(Option<String>),
     /// The deadline has passed.
     Shut,
 }
 
-/// An upload of tus between two connections.
+/// A tus upload whose connection was lost, until the client connects again.
 pub(super) struct WaitingUpload {
     pub(super) id: String,
     /// Bytes that were passed to the conversion.
@@ -64,7 +64,7 @@ pub(super) enum Unavailable {
     Shut,
 }
 
-/// The state of an upload of tus.
+/// The state of a tus upload.
 pub(super) enum UploadState {
     /// No byte of it was taken; the slot is free for it.
     Nothing,
@@ -97,7 +97,7 @@ impl Slot {
         Ok(Turn { earlier, cut })
     }
 
-    /// Looks up an upload of tus. A connection that still sends it is cut, and its end awaited.
+    /// Looks up a tus upload. A connection that still sends it is closed, and its end awaited.
     pub(super) async fn find(&self, id: &str) -> UploadState {
         let mut changes = self.changed.subscribe();
         loop {
@@ -117,7 +117,7 @@ impl Slot {
         }
     }
 
-    /// Resumes an upload of tus that waits at this byte; `None` if it does not wait any more.
+    /// Resumes a tus upload that waits at this byte; `None` if it does not wait any more.
     pub(super) fn resume(&self, id: &str, offset: u64) -> Option<(Conversion, Arc<Notify>)> {
         let mut state = self.state();
         if !matches!(&*state, State::Waiting(held) if held.id == id && held.offset == offset) {

@@ -42,7 +42,7 @@ const BYTES: &str = "application/offset+octet-stream";
 /// Time for a connection that is cut to release the upload; also for a disk that is made durable meanwhile.
 const HANDOVER: Duration = Duration::from_secs(10);
 
-/// Answers a request for uploads of tus; `id`: that of an upload.
+/// Answers a request of the tus protocol. `id`: the ID of the upload, if the path has one.
 pub(super) async fn answer(
     site: Arc<Uploads>,
     request: Request<Incoming>,

@@ -1,5 +1,5 @@
-//! Replica sets: their template is validated as the VMI that it creates, and their selector must match those
-//! VMIs.
+//! VirtualMachineInstanceReplicaSets: their template is validated as the VMI that it creates, and their
+//! selector must match those VMIs.
 
 use super::{AdmissionResponse, Operation, Request, RequestContext, template, unknown};
 use api::fault::{Fault, Reason};
@@ -9,7 +9,7 @@ use api::wire;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Validates a new or changed replica set.
+/// Validates a new or changed VirtualMachineInstanceReplicaSet.
 pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
     if request.is_leaving() || update && rest(&request.old) == rest(&request.object) {
