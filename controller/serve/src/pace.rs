@@ -210,7 +210,7 @@ impl Line {
         }
     }
 
-    /// First request of the client after the last one.
+    /// Takes the oldest request of the next client in round-robin order.
     fn next(&mut self) -> Option<(String, oneshot::Sender<()>)> {
         let behind = self.waiting.range::<String, _>((Excluded(&self.last), Unbounded)).next();
         let client = behind.or_else(|| self.waiting.iter().next())?.0.clone();

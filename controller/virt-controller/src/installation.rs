@@ -40,8 +40,8 @@ pub(crate) fn registry(world: &World) -> Option<&str> {
     world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::registry)
 }
 
-/// Description of the installation by the manifests of virt-controller, in upstream's form, and its checksum.
-/// It changes with each upgrade, and not otherwise.
+/// `observedDeploymentConfig` and `observedDeploymentID` for the status of the KubeVirt object: the version,
+/// registry and images in the manifests, as JSON, and a checksum. They change only with an upgrade.
 pub(crate) fn deployment(world: &World) -> (String, String) {
     let home = &world.facts.namespace;
     let images = world.deployments.get(home, CONTROLLER).and_then(|found| found.meta.annotations.get(IMAGES));

@@ -102,7 +102,9 @@ async fn done(
             Ok(say(StatusCode::OK, &ask(service, &service.calls, "ask the monitor of", ask_monitor).await?))
         }
         Route::Screenshot { wake } => screenshot(service, wake).await,
-        Route::GuestInfo => guest(service, "ask the guest agent for guest info of", |guest| guest.info()).await,
+        Route::GuestInfo => {
+            guest(service, "ask the guest agent for guest info of", |guest| guest.info()).await
+        }
         Route::GuestUsers => guest(service, "ask the guest agent for users of", |guest| guest.users()).await,
         Route::GuestFilesystems => {
             guest(service, "ask the guest agent for file systems of", |guest| guest.filesystems()).await

@@ -280,7 +280,8 @@ impl Preparing<'_> {
         )
     }
 
-    /// A small ISO image.
+    /// ISO image with the files of a volume, for example cloud-init data or a Secret. It is created when the
+    /// VM starts.
     fn seed(&self, disk: &Disk) -> Result<DiskLocation> {
         let path = self.root.seed(&disk.name);
         if let PrepareMode::Start(hooks) = self.how {

@@ -150,18 +150,18 @@ fn imported(
 
 /// The parts of a worker pod.
 pub(crate) struct Part<'a> {
-    /// With the settings of the cluster.
+    /// The cluster's objects, with its settings.
     pub(crate) world: &'a World,
     pub(crate) work: Work,
     pub(crate) name: &'a str,
-    /// The PVC, which owns the pod. That of an export, and one that is served, is for reading alone.
+    /// The PVC, which owns the pod. It is mounted read-only for an export and for the source pod of a clone.
     pub(crate) claim: &'a PersistentVolumeClaim,
     pub(crate) job: String,
     pub(crate) is_block: bool,
     pub(crate) attempt: i64,
     /// Labels in addition to those of all workers.
     pub(crate) labels: Map<String, Value>,
-    /// Volumes and mounts beside these of all workers.
+    /// Volumes and mounts in addition to those of all workers.
     pub(crate) volumes: Vec<Value>,
     pub(crate) mounts: Vec<Value>,
     pub(crate) tls: Option<Tls>,
@@ -169,13 +169,13 @@ pub(crate) struct Part<'a> {
 
 /// The certificate of a worker.
 pub(crate) struct Tls {
-    /// The Secret with the certificate, its key, and the authorities of the other end.
+    /// The Secret with the certificate, its key, and the CA certificates for the peer.
     pub(crate) secret: String,
     /// The worker is a server. It is ready when it answers.
     pub(crate) serves: bool,
     /// The only client of an upload server; other servers have it in their job.
     pub(crate) client: Option<&'static str>,
-    /// Until when it serves.
+    /// Time at which the server stops; `None` if it has no deadline.
     pub(crate) deadline: Option<Timestamp>,
 }
 

@@ -28,11 +28,11 @@ pub const FIELDS: &[(&str, Served)] = &[
         No("of its programs, customizeComponents of the KubeVirt object patches cdi-uploadproxy"),
     ),
     ("cloneStrategyOverride", Values(&["copy", "snapshot", "csi-clone"])),
-    ("certConfig", No("authorities of uploads hold for 48 hours, and what they sign for 24 hours")),
+    ("certConfig", No("upload CAs are valid for 48 hours, and the certificates that they sign for 24 hours")),
     (
         "priorityClass",
         No(
-            "it applies to the control plane, whose manifests set it; a DataVolume names that of its worker pods",
+            "it applies to the control plane, whose manifests set it; each DataVolume sets the priority class of its worker pods",
         ),
     ),
 ];
@@ -55,7 +55,7 @@ pub const CONFIG_FIELDS: &[(&str, Served)] = &[
     (
         "tlsSecurityProfile",
         No(
-            "`tlsConfiguration` of the KubeVirt object holds for cdi-uploadproxy, and worker pods speak TLS 1.3 alone",
+            "`tlsConfiguration` of the KubeVirt object applies to cdi-uploadproxy, and worker pods use only TLS 1.3",
         ),
     ),
     ("imagePullSecrets", Yes),

@@ -84,7 +84,7 @@ pub fn accepted() -> impl Iterator<Item = (&'static str, Vec<String>)> {
 pub fn argument(field: &str, name: &str, value: &str) -> Result<String, String> {
     let short = |text: &str| text.chars().take(SHOWN).collect::<String>();
     let Some((_, program, flags)) = FLAGS.iter().find(|(of, ..)| *of == field) else {
-        return Err("no program has this field".to_owned());
+        return Err("this installation has no program for this field".to_owned());
     };
     let known = name.trim_start_matches('-');
     let open = flags.iter().filter(|(_, flag)| *flag == Plain).map(|(name, _)| *name).collect::<Vec<_>>();
@@ -128,7 +128,7 @@ mod tests {
             ("api", "listen", "[::]:1", "virt-api takes no arguments from here"),
             ("handler", "max-devices", "7", "virt-handler does not know the argument \"max-devices\""),
             ("api", "v", "5", "logVerbosity sets it"),
-            ("operator", "v", "5", "no program has this field"),
+            ("operator", "v", "5", "this installation has no program for this field"),
         ] {
             let said = argument(field, name, value).unwrap_err();
             assert!(said.contains(says), "{said}");

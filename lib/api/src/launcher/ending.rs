@@ -8,7 +8,7 @@ use super::{Life, State};
 use crate::termination;
 use serde::{Deserialize, Serialize};
 
-/// Most characters of a reason.
+/// Maximum length of a reason, in characters.
 const WORD: usize = 64;
 
 /// End of a VMI.

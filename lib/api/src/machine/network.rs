@@ -133,7 +133,7 @@ pub struct Dhcp {
     pub tftp_server: Option<String>,
     /// IPv4 addresses of NTP servers.
     pub ntp_servers: Vec<String>,
-    /// Options 224 to 254.
+    /// Private DHCP options (`privateOptions` in the spec), by number: 224 to 254.
     pub private: Vec<(u8, String)>,
 }
 
