@@ -15,9 +15,9 @@ use serve::health::Health;
 use serve::program::{asked_to_end, client, ends_after};
 use serve::settings::Dials;
 use serve::token::Verifier;
-use serve::transport::tls::{self, Shown};
+use serve::transport::tls::{self, CurrentCertificate};
 use serve::transport::{
-    Answers, Asked, Authorities, HttpResponse, Limits, Transport, everywhere, listen, plain,
+    Answers, Authorities, HttpResponse, IncomingRequest, Limits, Transport, everywhere, listen, plain,
 };
 use serve::{certificate, mounted};
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ pub struct Proxy {
 
 /// State that follows Secrets, ConfigMaps and the KubeVirt object while the program runs.
 struct Live {
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
     dials: Arc<Dials>,
     verifier: Arc<Verifier>,
     pods: Arc<Pods>,
@@ -69,7 +69,7 @@ struct Live {
 impl Live {
     fn new(namespace: &str, pods_at: Option<SocketAddr>) -> Result<Live> {
         let pods = Pods { shown: Arc::default(), authorities: Arc::default(), at: pods_at };
-        let shown = Arc::new(Shown::own(PROXY.program)?);
+        let shown = Arc::new(CurrentCertificate::own(PROXY.program)?);
         let home = Home { namespace: namespace.to_owned(), ..Home::default() };
         let dials = Dials::new(Program::Proxy, home);
         Ok(Live { shown, dials, verifier: Arc::default(), pods: Arc::new(pods) })
@@ -139,7 +139,7 @@ struct Routes {
 }
 
 impl Answers for Routes {
-    async fn answer(&self, asked: Asked) -> HttpResponse {
+    async fn answer(&self, asked: IncomingRequest) -> HttpResponse {
         if let Some(answer) = self.health.answer(&asked.head, asked.peer, &self.gate).await {
             return answer;
         }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::claim;
     use cluster_model::objects::rights::each;
-    use kit::Asked as Server;
+    use kit::IncomingRequest as Server;
     use serve::transport::Peer;
     use std::collections::BTreeSet;
     use std::net::Ipv4Addr;

@@ -9,7 +9,7 @@
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use serve::token::{Claims, Refused, Verifier};
+use serve::token::{Claims, TokenError, Verifier};
 use serve::transport::HttpResponse;
 
 /// Returns the claims of the token in these headers, or the refusal of a request without a valid token.
@@ -28,7 +28,7 @@ pub(crate) fn claims(
     verifier.verify(token, now).map_err(|refused| {
         tracing::info!("refused an upload: {refused}");
         let status = match refused {
-            Refused::OtherPurpose => StatusCode::BAD_REQUEST,
+            TokenError::OtherPurpose => StatusCode::BAD_REQUEST,
             _ => StatusCode::UNAUTHORIZED,
         };
         answer(status, &refused.to_string())

@@ -5,24 +5,24 @@
 //!  512 in all ─► 64 of a namespace ─► 4 of a PVC: its pod takes one upload at a time
 //! ```
 
-use serve::places::{Place, Places};
+use serve::slots::{Slot, Slots};
 
 /// Limits in total, per namespace and per PVC.
 pub(crate) struct Limits {
-    all: Places,
-    of_namespace: Places,
-    of_pvc: Places,
+    all: Slots,
+    of_namespace: Slots,
+    of_pvc: Slots,
 }
 
 /// The places that one request occupies in the three limits. They are released on drop.
 #[derive(Debug)]
 pub(crate) struct RequestPlaces {
-    _places: [Place; 3],
+    _places: [Slot; 3],
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { all: Places::new(512), of_namespace: Places::new(64), of_pvc: Places::new(4) }
+        Limits { all: Slots::new(512), of_namespace: Slots::new(64), of_pvc: Slots::new(4) }
     }
 }
 

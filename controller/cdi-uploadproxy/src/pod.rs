@@ -18,7 +18,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use serve::transport::tls::{self, Shown};
+use serve::transport::tls::{self, CurrentCertificate};
 use serve::transport::{Authorities, HttpResponse, probe};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -43,7 +43,7 @@ const LARGEST: usize = 64 << 10;
 /// Client of upload pods.
 pub(crate) struct Pods {
     /// Client certificate that is shown to upload pods.
-    pub(crate) shown: Arc<Shown>,
+    pub(crate) shown: Arc<CurrentCertificate>,
     /// Authorities that sign the certificates of upload pods.
     pub(crate) authorities: Arc<Authorities>,
     /// One address for all upload pods, in tests.

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use hyper::body::{Body as _, Bytes};
 use jiff::Timestamp;
 use serve::token::{Claims, Verifier};
-use serve::transport::{Asked, HttpResponse, Pieces, busy, plain};
+use serve::transport::{HttpResponse, IncomingRequest, Pieces, busy, plain};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Uploads {
     }
 
     /// Answers one request, with headers for cross-origin requests if a page sent it.
-    pub(crate) async fn answer(&self, asked: Asked) -> HttpResponse {
+    pub(crate) async fn answer(&self, asked: IncomingRequest) -> HttpResponse {
         if let Some(answer) = headers::preflight(&asked.head) {
             return answer;
         }
@@ -78,7 +78,7 @@ impl Uploads {
         answer
     }
 
-    async fn looked_at(&self, mut asked: Asked) -> HttpResponse {
+    async fn looked_at(&self, mut asked: IncomingRequest) -> HttpResponse {
         let (path, method) = (asked.head.uri.path().to_owned(), asked.head.method.clone());
         let of_client = &asked.head.headers;
         let expects = of_client.contains_key(header::EXPECT);

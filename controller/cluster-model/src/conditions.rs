@@ -32,14 +32,14 @@ pub fn is<T: ConditionKind>(list: &[Condition<T>], kind: &T) -> bool {
 }
 
 /// Status, reason and message of a condition. An empty text is left out.
-pub type Said<'a> = (&'a str, &'a str, &'a str);
+pub type ConditionText<'a> = (&'a str, &'a str, &'a str);
 
 /// Sets the condition of a type. One that says the same already is not changed, and keeps its times. `time`: the present,
 /// as in objects.
 pub fn set<T: ConditionKind>(
     list: &mut Vec<Condition<T>>,
     kind: T,
-    (status, reason, message): Said<'_>,
+    (status, reason, message): ConditionText<'_>,
     time: &str,
 ) {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());

@@ -3,7 +3,7 @@
 //! needs no restart.
 
 use super::transport::Authorities;
-use super::transport::tls::Shown;
+use super::transport::tls::CurrentCertificate;
 use cluster_client::watch::{self, WatchMessage};
 use cluster_model::objects::{AUTHORITY, BUNDLE, Kind, WatchTarget};
 use serde_json::Value;
@@ -11,7 +11,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Shows the certificate of the Secret of this name. Never returns.
-pub async fn follow(client: kube::Client, namespace: &str, secret: &'static str, shown: Arc<Shown>) {
+pub async fn follow(
+    client: kube::Client,
+    namespace: &str,
+    secret: &'static str,
+    shown: Arc<CurrentCertificate>,
+) {
     follow_with(client, namespace, secret, shown, |_| {}).await;
 }
 
@@ -20,7 +25,7 @@ pub async fn follow_with(
     client: kube::Client,
     namespace: &str,
     secret: &'static str,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
     also: impl Fn(&Value),
 ) {
     let which = WatchTarget::only(Kind::Secret, namespace, secret);

@@ -4,8 +4,10 @@
 use crate::authentication::Gate;
 use crate::certificate;
 use crate::settings_version::SettingsVersion;
-use crate::transport::tls::{self, Shown, Terms};
-use crate::transport::{Answers, Asked, Authorities, HttpResponse, Limits, Peer, Transport, listen, plain};
+use crate::transport::tls::{self, CurrentCertificate, Terms};
+use crate::transport::{
+    Answers, Authorities, HttpResponse, IncomingRequest, Limits, Peer, Transport, listen, plain,
+};
 use cluster_client::error::Result;
 use cluster_client::metrics;
 use cluster_model::servers::Server;
@@ -45,7 +47,7 @@ enum Measures {
     /// A function that needs no state.
     Plain(fn() -> String),
     /// A task that renders the page on request.
-    Asked(mpsc::Sender<Ask>),
+    IncomingRequest(mpsc::Sender<Ask>),
 }
 
 impl Health {
@@ -71,7 +73,7 @@ impl Health {
     /// Lets a task render the metrics page: each [`Ask`] wants one page.
     pub fn measures(&self) -> mpsc::Receiver<Ask> {
         let (ask, asked) = mpsc::channel(4);
-        *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::Asked(ask);
+        *self.measures.lock().unwrap_or_else(PoisonError::into_inner) = Measures::IncomingRequest(ask);
         asked
     }
 
@@ -130,7 +132,7 @@ impl Health {
         terms: Arc<Terms>,
         others: Arc<impl Answers>,
     ) -> Result<()> {
-        let shown = Arc::new(Shown::own(server.program)?);
+        let shown = Arc::new(CurrentCertificate::own(server.program)?);
         let authorities = server.is_asked_by_us.then(Arc::<Authorities>::default);
         let (listener, config) =
             (listen(address).await?, tls::config(Arc::clone(&shown), authorities.clone(), terms)?);
@@ -167,7 +169,7 @@ impl Health {
         match measures {
             Measures::None => None,
             Measures::Plain(page) => Some(page()),
-            Measures::Asked(ask) => {
+            Measures::IncomingRequest(ask) => {
                 let (tell, told) = oneshot::channel();
                 let asked = async { ask.send(tell).await.ok().map(|()| told)?.await.ok() };
                 tokio::time::timeout(PATIENCE, asked).await.ok()?
@@ -184,7 +186,7 @@ struct All<A> {
 }
 
 impl<A: Answers> Answers for All<A> {
-    async fn answer(&self, asked: Asked) -> HttpResponse {
+    async fn answer(&self, asked: IncomingRequest) -> HttpResponse {
         let answer = self.health.answer(&asked.head, asked.peer, &self.gate).await;
         match answer {
             Some(answer) => answer,
@@ -199,10 +201,10 @@ impl<A: Answers> Answers for All<A> {
 
 /// Handler for programs without further paths.
 #[derive(Clone, Copy, Debug)]
-pub struct Nothing;
+pub struct NoRoutes;
 
-impl Answers for Nothing {
-    async fn answer(&self, _: Asked) -> HttpResponse {
+impl Answers for NoRoutes {
+    async fn answer(&self, _: IncomingRequest) -> HttpResponse {
         plain(StatusCode::NOT_FOUND, "unknown path; known are /healthz, /readyz and /metrics")
     }
 }

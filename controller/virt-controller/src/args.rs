@@ -9,7 +9,7 @@ use cluster_model::objects::{ClusterFacts, Home, Key, Kind, LEASE, Program};
 use cluster_model::servers::{self, PORT};
 use fetch::Addresses;
 use serde_json::json;
-use serve::health::{Health, Nothing};
+use serve::health::{Health, NoRoutes};
 use serve::program::client;
 use serve::settings::Dials;
 use serve::transport::everywhere;
@@ -56,7 +56,7 @@ impl Controller {
         health.tells(&dials.version);
         health.measures_plainly(|| crate::measures::waiting(VERSION));
         let server = servers::CONTROLLER;
-        let (terms, others) = (Arc::clone(&dials.terms), Arc::new(Nothing));
+        let (terms, others) = (Arc::clone(&dials.terms), Arc::new(NoRoutes));
         health.clone().serve(self.listen, client.clone(), &self.namespace, server, terms, others).await?;
         // A replica in waiting keeps to them too.
         let (followed, of_waiting) = (client.clone(), Arc::clone(&dials));

@@ -18,7 +18,7 @@ const CONTROLLER: &str = "virt-controller";
 const NAMED: usize = 20;
 
 /// A condition: type, status, reason and message.
-pub(crate) type Said<'a> = (&'static str, &'static str, &'static str, &'a str);
+pub(crate) type ConditionRow<'a> = (&'static str, &'static str, &'static str, &'a str);
 
 /// A KubeVirt object stays: the installation is wanted.
 pub(crate) fn stays(world: &World) -> bool {
@@ -138,7 +138,7 @@ pub(crate) fn served(found: &[Unserved]) -> (&'static str, &'static str, String)
 /// Sets conditions; others stay.
 pub(crate) fn say<T: ConditionKind + for<'a> From<&'a str>>(
     object: &mut Value,
-    says: &[Said<'_>],
+    says: &[ConditionRow<'_>],
     now: Timestamp,
 ) {
     conditions::change_in::<T>(&mut object["status"], |list| {

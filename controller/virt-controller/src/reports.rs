@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  World: worker pods that run ──follow──► a task each ──GET /v1/report──► pod:8443
-//!                                             └──► Told ──► the loop: World::reports
+//!                                             └──► PodReport ──► the loop: World::reports
 //! ```
 //!
 //! **Guarantees.** A worker that is silent, or sends too much, delays only its own task: each request has a
@@ -60,11 +60,11 @@ const SILENT: Duration = Duration::from_secs(30);
 const WAITING: usize = 256;
 
 /// Report about a pod, by its key and its uid.
-pub(crate) type Told = (Key, String, Heard);
+pub(crate) type PodReport = (Key, String, WorkerState);
 
 /// State of a worker by its reports.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum WorkerState {
     Says(Report),
     /// Time since which it has not answered.
     Silent(Timestamp),
@@ -75,20 +75,20 @@ pub(crate) struct Reports {
     /// Connector for imports, which accepts any certificate.
     whoever: TlsConnector,
     provider: Arc<CryptoProvider>,
-    to: mpsc::Sender<Told>,
+    to: mpsc::Sender<PodReport>,
     /// By the pods' uids.
     tasks: BTreeMap<String, AbortHandle>,
 }
 
 impl Reports {
     /// Reports without tasks. The receiver gets the reports of all workers.
-    pub(crate) fn new() -> Result<(Reports, mpsc::Receiver<Told>), rustls::Error> {
+    pub(crate) fn new() -> Result<(Reports, mpsc::Receiver<PodReport>), rustls::Error> {
         let (to, told) = mpsc::channel(WAITING);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Whoever(Arc::clone(&provider))))
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(Arc::clone(&provider))))
             .with_no_client_auth();
         let whoever = TlsConnector::from(Arc::new(config));
         Ok((Reports { whoever, provider, to, tasks: BTreeMap::new() }, told))
@@ -118,9 +118,19 @@ impl Reports {
     }
 
     /// Expected server at this address. `None` while the authority of an upload pod's certificate is unknown.
-    fn who(&self, world: &World, key: &Key, address: SocketAddr, work: Work, now: Timestamp) -> Option<Who> {
+    fn who(
+        &self,
+        world: &World,
+        key: &Key,
+        address: SocketAddr,
+        work: Work,
+        now: Timestamp,
+    ) -> Option<ExpectedServer> {
         if work != Work::Upload {
-            return Some(Who { connector: self.whoever.clone(), name: ServerName::from(address.ip()) });
+            return Some(ExpectedServer {
+                connector: self.whoever.clone(),
+                name: ServerName::from(address.ip()),
+            });
         }
         let mut roots = RootCertStore::empty();
         for der in uploads::servers(world, now) {
@@ -136,7 +146,7 @@ impl Reports {
             .with_root_certificates(roots)
             .with_no_client_auth();
         let name = ServerName::try_from(format!("{}.{}.svc", key.name, key.namespace)).ok()?;
-        Some(Who { connector: TlsConnector::from(Arc::new(config)), name })
+        Some(ExpectedServer { connector: TlsConnector::from(Arc::new(config)), name })
     }
 }
 
@@ -178,7 +188,7 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
 }
 
 /// Server to expect: TLS settings and name.
-struct Who {
+struct ExpectedServer {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
@@ -190,11 +200,11 @@ fn pace(work: Work) -> Duration {
 
 /// Asks one pod until the receiver is closed.
 async fn ask(
-    who: Who,
+    who: ExpectedServer,
     (address, pace): (SocketAddr, Duration),
     key: Key,
     uid: String,
-    to: mpsc::Sender<Told>,
+    to: mpsc::Sender<PodReport>,
 ) {
     let mut connection = None;
     let (mut heard, mut is_told) = (tokio::time::Instant::now(), false);
@@ -207,7 +217,7 @@ async fn ask(
                 same = if last.as_ref() == Some(&report) { same.saturating_add(1) } else { 0 };
                 last = Some(report.clone());
                 (heard, is_told) = (tokio::time::Instant::now(), false);
-                if to.send((key.clone(), uid.clone(), Heard::Says(report))).await.is_err() {
+                if to.send((key.clone(), uid.clone(), WorkerState::Says(report))).await.is_err() {
                     return;
                 }
                 pause = if same < STILL { pace } else { SELDOM.max(pace) };
@@ -225,7 +235,7 @@ async fn ask(
             is_told = true;
             let since = SignedDuration::try_from(heard.elapsed()).unwrap_or_default();
             let since = Timestamp::now().checked_sub(since).unwrap_or_else(|_| Timestamp::now());
-            if to.send((key.clone(), uid.clone(), Heard::Silent(since))).await.is_err() {
+            if to.send((key.clone(), uid.clone(), WorkerState::Silent(since))).await.is_err() {
                 return;
             }
         }
@@ -234,9 +244,13 @@ async fn ask(
 }
 
 type Connection = SendRequest<Empty<Bytes>>;
-type Why = Box<dyn std::error::Error + Send + Sync>;
+type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-async fn once(who: &Who, address: SocketAddr, connection: &mut Option<Connection>) -> Result<Report, Why> {
+async fn once(
+    who: &ExpectedServer,
+    address: SocketAddr,
+    connection: &mut Option<Connection>,
+) -> Result<Report, Cause> {
     let mut sender = match connection.take() {
         Some(sender) => sender,
         None => connect(who, address).await?,
@@ -252,7 +266,7 @@ async fn once(who: &Who, address: SocketAddr, connection: &mut Option<Connection
     Ok(serde_json::from_slice(&body)?)
 }
 
-async fn connect(who: &Who, address: SocketAddr) -> Result<Connection, Why> {
+async fn connect(who: &ExpectedServer, address: SocketAddr) -> Result<Connection, Cause> {
     let stream = TcpStream::connect(address).await?;
     let stream = who.connector.connect(who.name.clone(), stream).await?;
     let mut builder = http1::Builder::new();
@@ -265,9 +279,9 @@ async fn connect(who: &Who, address: SocketAddr) -> Result<Connection, Why> {
 
 /// Accepts any certificate: see the assumptions above.
 #[derive(Debug)]
-struct Whoever(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Whoever {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -16,7 +16,7 @@ use crate::delay_queue::DelayQueue;
 use crate::fair_queue::FairQueue;
 use crate::measures::{Renderer, Snapshot, Times, Work};
 use crate::polls::{self, Polls};
-use crate::reports::{Heard, Reports, Told};
+use crate::reports::{PodReport, Reports, WorkerState};
 use cluster_client::error::{Error, ErrorKind};
 use cluster_client::history::History;
 use cluster_client::lease::Pulse;
@@ -87,7 +87,7 @@ pub(crate) async fn run(
     writer: Writer,
     facts: ClusterFacts,
     (health, pulse, dials): (Health, Pulse, Arc<Dials>),
-    (mut reports, mut told): (Reports, mpsc::Receiver<Told>),
+    (mut reports, mut told): (Reports, mpsc::Receiver<PodReport>),
     mut polls: Polls,
 ) -> Error {
     let (to, mut seen) = mpsc::channel(WAITING);
@@ -236,15 +236,15 @@ impl ControlLoop {
     }
 
     /// Records a worker's report, or its silence.
-    pub(crate) fn told(&mut self, (pod, uid, heard): Told) {
+    pub(crate) fn told(&mut self, (pod, uid, heard): PodReport) {
         // Another of that name may have come meanwhile.
         if self.world.uid(&pod).is_none_or(|known| known != uid) {
             return;
         }
         let at = (pod.namespace.clone(), pod.name.clone());
         let is_new = match heard {
-            Heard::Says(report) => self.world.says(at, uid, report, Timestamp::now()),
-            Heard::Silent(since) => self.world.silent.insert(at, (uid, since)).is_none(),
+            WorkerState::Says(report) => self.world.says(at, uid, report, Timestamp::now()),
+            WorkerState::Silent(since) => self.world.silent.insert(at, (uid, since)).is_none(),
         };
         if is_new {
             self.touch(&pod);
@@ -252,8 +252,8 @@ impl ControlLoop {
     }
 
     /// Records the answer about the image of a DataImportCron.
-    pub(crate) fn polled(&mut self, told: polls::Told) {
-        let polls::Told { key, uid, at, answer } = told;
+    pub(crate) fn polled(&mut self, told: polls::PollResult) {
+        let polls::PollResult { key, uid, at, answer } = told;
         // Another of that name may have come meanwhile.
         if self.world.uid(&key).is_none_or(|known| known != uid) {
             return;

@@ -134,7 +134,7 @@ fn the_answer_to_a_poll_is_for_the_object_that_it_was_asked_for() {
         json!({"metadata": {"namespace": "n", "name": "images", "uid": "2", "resourceVersion": "5"}});
     control.see(WatchMessage::Changed(Kind::DataImportCron, object), now);
     let mut told = |uid: &str, answer| {
-        control.polled(polls::Told { key: key.clone(), uid: uid.to_owned(), at: now, answer });
+        control.polled(polls::PollResult { key: key.clone(), uid: uid.to_owned(), at: now, answer });
         control.world.polls.values().map(|(_, polled)| polled.failures).next()
     };
     let failed = || Err((cluster_model::polls::NoAnswer::Silent, None));

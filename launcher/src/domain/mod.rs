@@ -15,7 +15,7 @@
 //! Debian 12's libvirt (9.0) has no elements for are passed to QEMU directly, from `usernet`, `panic`,
 //! `hyperv` and `disk` through `QemuArguments`.
 //!
-//! Called by `vm::effort` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: another try
+//! Called by `vm::blocking_work` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: another try
 //! on the same host gives it again.
 
 mod balloon;

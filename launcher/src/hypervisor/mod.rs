@@ -1,7 +1,7 @@
 //! The hypervisor as a trait of ours: its verbs, its events, its errors.
 //!
 //! ```text
-//!  vm::effort ──about a dozen verbs──►  trait Hypervisor  ◄──implements── libvirt/ (in the program virt-launcher alone)
+//!  vm::blocking_work ──about a dozen verbs──►  trait Hypervisor  ◄──implements── libvirt/ (in the program virt-launcher alone)
 //!             ◄──────────── Event ────                    ◄──implements── fake.rs  (records each call)
 //! ```
 //!

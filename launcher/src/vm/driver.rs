@@ -14,9 +14,9 @@
 //! work that hangs.
 //! **Never** blocks, and never forgets a VM: its end is published before anything else is begun.
 
+use super::blocking_work::{self, Begun, Outcome};
 use super::changeable;
 use super::disk_pressure::DiskPressure;
-use super::effort::{self, Begun, Outcome};
 use super::grace::Grace;
 use super::handle::{self, Command, CurrentVm, Handle, SyncError, judge};
 use super::keep;
@@ -82,7 +82,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         before: Before::default(),
         disk_error: None,
         disk_pressure: DiskPressure::default(),
-        heard: pause::Heard::default(),
+        heard: pause::PauseEvents::default(),
         grace: None,
         tick: None,
         ending: false,
@@ -111,7 +111,7 @@ struct Driver {
     disk_error: Option<DiskError>,
     disk_pressure: DiskPressure,
     /// Events since the begin of the work.
-    heard: pause::Heard,
+    heard: pause::PauseEvents,
     /// Grace period of the guest, after it was asked to shut down.
     grace: Option<Grace>,
     tick: Option<Instant>,
@@ -270,13 +270,13 @@ impl Driver {
             let emptied = room::emptied(state);
             *state = State { life: Life::Preparing, generation, targets, links, selinux, ..emptied };
         });
-        match effort::network(&known) {
+        match blocking_work::network(&known) {
             Ok(servers) => self.servers = servers,
             Err(why) => return self.failed(&why),
         }
         let (hypervisor, root) = (self.parts.hypervisor.clone(), self.parts.root.clone());
         let lines = self.parts.lines.clone();
-        let start = move || effort::start(&*hypervisor, &known, &root, &lines);
+        let start = move || blocking_work::start(&*hypervisor, &known, &root, &lines);
         self.work = Some(Work::begin("start".to_owned(), start));
     }
 
@@ -296,10 +296,11 @@ impl Driver {
                 self.before.grace_over = Some(0);
             }
         }
-        self.heard = pause::Heard::default();
+        self.heard = pause::PauseEvents::default();
         let hypervisor = self.parts.hypervisor.clone();
         let doing = word(&request);
-        self.work = Some(Work::begin(doing, move || effort::request(&*hypervisor, known, paused, request)));
+        self.work =
+            Some(Work::begin(doing, move || blocking_work::request(&*hypervisor, known, paused, request)));
     }
 
     fn finished(&mut self, outcome: Outcome) {
@@ -415,7 +416,7 @@ impl Driver {
                 self.tick = Some(Instant::now() + TICK);
                 if self.work.is_none() {
                     let path = PathBuf::from(&error.path);
-                    let go_on = move || effort::go_on_with_room(&*hypervisor, &name, &path);
+                    let go_on = move || blocking_work::go_on_with_room(&*hypervisor, &name, &path);
                     self.work = Some(Work::begin("resume".to_owned(), go_on));
                 }
             }
@@ -497,7 +498,7 @@ impl Driver {
         if matches!(end, End::Crashed | End::Failed | End::Unknown)
             && let Some(known) = &self.known
         {
-            self.before.last_words = effort::last_words(&self.parts.root, &known.name);
+            self.before.last_words = blocking_work::last_words(&self.parts.root, &known.name);
         }
         (self.grace, self.tick) = (None, None);
         self.stands(&life::ended(end, &self.before));
@@ -536,7 +537,7 @@ impl Driver {
         self.learn(CurrentVm { sync, machine, name, host: None })?;
         let Some(known) = self.known.clone() else { return Ok(()) };
         let last = self.publisher.state().life;
-        let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.lines, last);
+        let found = blocking_work::find(&*self.parts.hypervisor, &known, &self.parts.lines, last);
         let seen =
             found.map_err(|e| Error::new(ErrorKind::Failed, "cannot read the state of the VM").because(e))?;
         match seen {
@@ -544,7 +545,7 @@ impl Driver {
                 tracing::info!("took over {}, which runs", known.name);
                 // The guest has its address already, so a DHCP server that cannot start again is not a reason
                 // to stop.
-                self.servers = effort::network(&known).unwrap_or_default();
+                self.servers = blocking_work::network(&known).unwrap_or_default();
                 self.mode(Mode::Running);
                 let before = self.publisher.state();
                 self.saw(&seen);
@@ -552,7 +553,8 @@ impl Driver {
                     self.goes_on_with_room(before);
                 }
                 let root = self.parts.root.clone();
-                self.work = Some(Work::begin("take over".to_owned(), move || effort::locate(&known, &root)));
+                self.work =
+                    Some(Work::begin("take over".to_owned(), move || blocking_work::locate(&known, &root)));
             }
             _ if last.is_final() => self.mode(Mode::Ended),
             // The launcher was killed before the start of the VM.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 /// Events since the begin of the work, as far as they tell its effect.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct PauseEvents {
     pub(super) paused: bool,
     pub(super) resumed: bool,
 }

@@ -5,7 +5,7 @@
 //!                         │  ▲                 life      reason and message of an end or a pause (pure)
 //!             work: a thread  │ Event, Outcome  publish   State, with a rising number
 //!                         ▼  │                 keep      files for a new launcher
-//!                       effort ──► prepare     finds and makes the VM's parts on this host (`state`: what outlives it)
+//!                blocking_work ──► prepare     finds and makes the VM's parts on this host (`state`: what outlives it)
 //!                              ├─► domain      the libvirt domain of these parts
 //!                              └─► Hypervisor  defines, starts, resumes
 //!
@@ -23,11 +23,11 @@
 //! hanging work. A killed launcher loses nothing: the next one on the same folder reads the files of `keep`
 //! and takes the running VM over.
 
+mod blocking_work;
 mod changeable;
 pub(crate) mod credentials;
 mod disk_pressure;
 mod driver;
-mod effort;
 pub mod firmware;
 mod grace;
 pub mod guest;
@@ -54,6 +54,6 @@ mod scenarios;
 #[cfg(test)]
 mod stop_scenarios;
 
+pub use blocking_work::farewell;
 pub use driver::{Parts, drive};
-pub use effort::farewell;
 pub use handle::{Command, Handle, SyncError};

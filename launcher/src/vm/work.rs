@@ -7,7 +7,7 @@
 //!
 //! libvirt waits for QEMU without an end, and QEMU for its storage. Killing QEMU ends both waits.
 
-use super::effort::Outcome;
+use super::blocking_work::Outcome;
 use crate::hypervisor::{Hypervisor, Result};
 use crate::threads::{self, Running};
 use std::future::pending;

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! A token is for one source and one target. The source is a PVC, or a DataSource that does not point to a
-//! PVC yet ([`Named`]). In the second case the creator may clone every PVC in the namespace of that
+//! PVC yet ([`CloneSourceKind`]). In the second case the creator may clone every PVC in the namespace of that
 //! DataSource, and the verifier follows the DataSource.
 //!
 //! The validity of a token is not compared with the verifier's clock, since a clone may wait for days.
 //! Instead the DataVolume must have been created while the token was valid. So an annotation that is copied
 //! to a later DataVolume of the same name is worthless.
 
-use super::{Claims, ISSUER, LEEWAY, PublicKey, Refused, Resource, VALID, signed_claims};
+use super::{Claims, ISSUER, LEEWAY, PublicKey, Resource, TokenError, VALID, signed_claims};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -36,17 +36,17 @@ pub struct Cloned<'a> {
 
 /// Kind of the source of a clone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum CloneSourceKind {
     Claim,
     /// A DataSource, which points to a PVC of its own namespace when the clone begins.
     DataSource,
 }
 
-impl Named {
+impl CloneSourceKind {
     fn resource(self) -> Resource {
         match self {
-            Named::Claim => Resource::pvcs(),
-            Named::DataSource => Resource::data_sources(),
+            CloneSourceKind::Claim => Resource::pvcs(),
+            CloneSourceKind::DataSource => Resource::data_sources(),
         }
     }
 }
@@ -54,11 +54,11 @@ impl Named {
 impl Claims {
     /// Claims for a clone of a PVC into a DataVolume that is created now.
     pub fn cloning(clone: Cloned<'_>, now: Timestamp) -> Claims {
-        Claims::cloning_of(Named::Claim, clone, now)
+        Claims::cloning_of(CloneSourceKind::Claim, clone, now)
     }
 
     /// Claims for a clone into a DataVolume that is created now, with a source of this kind.
-    pub fn cloning_of(named: Named, clone: Cloned<'_>, now: Timestamp) -> Claims {
+    pub fn cloning_of(named: CloneSourceKind, clone: Cloned<'_>, now: Timestamp) -> Claims {
         let now = now.as_second();
         let (namespace, name) = clone.source;
         let mut params = Map::new();
@@ -87,28 +87,28 @@ pub fn verify_clone(
     token: &str,
     clone: Cloned<'_>,
     made: Timestamp,
-) -> Result<(), Refused> {
-    verify_clone_of(Named::Claim, keys, token, clone, made)
+) -> Result<(), TokenError> {
+    verify_clone_of(CloneSourceKind::Claim, keys, token, clone, made)
 }
 
 /// Same as [`verify_clone`], for a source of this kind.
 pub fn verify_clone_of(
-    named: Named,
+    named: CloneSourceKind,
     keys: &[PublicKey],
     token: &str,
     clone: Cloned<'_>,
     made: Timestamp,
-) -> Result<(), Refused> {
+) -> Result<(), TokenError> {
     let claims = signed_claims(keys, token)?;
     let made = made.as_second();
     if made > claims.exp {
-        return Err(Refused::Expired);
+        return Err(TokenError::Expired);
     }
     if made < claims.iat.max(claims.nbf).saturating_sub(LEEWAY) {
-        return Err(Refused::NotYetValid);
+        return Err(TokenError::NotYetValid);
     }
     if claims.iss != ISSUER {
-        return Err(Refused::OtherIssuer);
+        return Err(TokenError::OtherIssuer);
     }
     let param =
         |name: &str| claims.params.as_ref().and_then(|params| params.get(name)).and_then(Value::as_str);
@@ -123,7 +123,7 @@ pub fn verify_clone_of(
         && (claims.namespace.as_str(), claims.name.as_str()) == clone.source
         && param(NAMESPACE) == Some(namespace)
         && is_named;
-    if is_this { Ok(()) } else { Err(Refused::OtherPurpose) }
+    if is_this { Ok(()) } else { Err(TokenError::OtherPurpose) }
 }
 
 #[cfg(test)]
@@ -159,26 +159,33 @@ mod tests {
             Cloned { target: ("t", "other"), ..THIS },
             Cloned { target: ("u", "disk"), ..THIS },
         ] {
-            assert_eq!(verify_clone(&one(), &token, other, at(1)), Err(Refused::OtherPurpose), "{other:?}");
+            assert_eq!(
+                verify_clone(&one(), &token, other, at(1)),
+                Err(TokenError::OtherPurpose),
+                "{other:?}"
+            );
         }
         let others = keys(include_bytes!("other.pub.pem"));
-        assert_eq!(verify_clone(&others, &token, THIS, at(1)), Err(Refused::BadSignature));
-        assert_eq!(verify_clone(&one(), "", THIS, at(1)), Err(Refused::Malformed));
+        assert_eq!(verify_clone(&others, &token, THIS, at(1)), Err(TokenError::BadSignature));
+        assert_eq!(verify_clone(&one(), "", THIS, at(1)), Err(TokenError::Malformed));
         // Neither kind of token is accepted as the other.
-        assert_eq!(verify(&one(), &token, at(1)), Err(Refused::OtherPurpose));
+        assert_eq!(verify(&one(), &token, at(1)), Err(TokenError::OtherPurpose));
         let pair = Pair::read(include_bytes!("one.pem")).unwrap();
         let upload = sign(&pair, &Claims::upload("s", "golden", at(0))).unwrap();
-        assert_eq!(verify_clone(&one(), &upload, THIS, at(1)), Err(Refused::OtherPurpose));
+        assert_eq!(verify_clone(&one(), &upload, THIS, at(1)), Err(TokenError::OtherPurpose));
     }
 
     /// A DataSource and a PVC may have the same name: a token for one is not valid for the other.
     #[test]
     fn a_token_of_a_data_source_is_none_of_a_pvc_of_its_name() {
         let pair = Pair::read(include_bytes!("one.pem")).unwrap();
-        for (signed, other) in [(Named::DataSource, Named::Claim), (Named::Claim, Named::DataSource)] {
+        for (signed, other) in [
+            (CloneSourceKind::DataSource, CloneSourceKind::Claim),
+            (CloneSourceKind::Claim, CloneSourceKind::DataSource),
+        ] {
             let token = sign(&pair, &Claims::cloning_of(signed, THIS, at(0))).unwrap();
             let verified = |named| verify_clone_of(named, &one(), &token, THIS, at(1));
-            assert_eq!((verified(signed), verified(other)), (Ok(()), Err(Refused::OtherPurpose)));
+            assert_eq!((verified(signed), verified(other)), (Ok(()), Err(TokenError::OtherPurpose)));
         }
     }
 
@@ -187,11 +194,11 @@ mod tests {
     fn a_data_volume_is_made_while_its_token_is_valid() {
         let token = token(THIS);
         for (made, expected) in [
-            (-11, Err(Refused::NotYetValid)),
+            (-11, Err(TokenError::NotYetValid)),
             (-10, Ok(())),
             (0, Ok(())),
             (VALID, Ok(())),
-            (VALID + 1, Err(Refused::Expired)),
+            (VALID + 1, Err(TokenError::Expired)),
         ] {
             assert_eq!(verify_clone(&one(), &token, THIS, at(made)), expected, "{made}");
         }
@@ -205,7 +212,7 @@ mod tests {
         };
         assert_eq!(made("disk-x7q2p", "disk-"), Ok(()));
         for (name, generated) in [("other-x7q2p", "disk-"), ("disk-x7q2p", ""), ("disk-x7q2p", "d")] {
-            assert_eq!(made(name, generated), Err(Refused::OtherPurpose), "{name} {generated}");
+            assert_eq!(made(name, generated), Err(TokenError::OtherPurpose), "{name} {generated}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Keys of tokens: RSA keys of 2048 bits or more in PEM, as in `cdi-api-signing-key`.
 
-use super::{Claims, Cloned, Named, Refused, sign, verify};
+use super::{Claims, CloneSourceKind, Cloned, TokenError, sign, verify};
 use cluster_client::error::{Error, ErrorKind, Result};
 use jiff::Timestamp;
 use ring::rand::SystemRandom;
@@ -141,7 +141,12 @@ impl Signer {
     }
 
     /// Token for a clone into a DataVolume that is created now; `None` without a key.
-    pub fn cloning(&self, named: Named, clone: Cloned<'_>, now: Timestamp) -> Result<Option<String>> {
+    pub fn cloning(
+        &self,
+        named: CloneSourceKind,
+        clone: Cloned<'_>,
+        now: Timestamp,
+    ) -> Result<Option<String>> {
         self.signed(&Claims::cloning_of(named, clone, now))
     }
 
@@ -169,7 +174,7 @@ impl Verifier {
     }
 
     /// Verifies a token for an upload, and returns its claims.
-    pub fn verify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
+    pub fn verify(&self, token: &str, now: Timestamp) -> std::result::Result<Claims, TokenError> {
         verify(&self.keys(), token, now)
     }
 

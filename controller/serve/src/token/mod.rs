@@ -11,7 +11,7 @@
 //! A token is a JSON Web Token (RFC 7519) signed with PS256: RSA-PSS with SHA-256, as CDI's. No part of the
 //! token is trusted before its signature: the algorithm is fixed, only `alg` of the header is read, and a
 //! header with `crit` is refused. After the signature come the times, with [`LEEWAY`] for clocks that differ,
-//! the issuer, and then the purpose of the token ([`Refused::OtherPurpose`]): other tokens of CDI that the
+//! the issuer, and then the purpose of the token ([`TokenError::OtherPurpose`]): other tokens of CDI that the
 //! same key signs do not permit an upload.
 //!
 //! Pure: callers pass the time. Key files are followed by [`mounted`](crate::mounted), and kept by [`Signer`]
@@ -22,7 +22,7 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-pub use clone::{Cloned, Named, verify_clone, verify_clone_of};
+pub use clone::{CloneSourceKind, Cloned, verify_clone, verify_clone_of};
 pub use keys::{Pair, PublicKey, Signer, Verifier, public_keys};
 
 use base64::Engine as _;
@@ -111,7 +111,7 @@ impl Claims {
 
 /// Reason to refuse a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum TokenError {
     /// Not a token signed with PS256.
     Malformed,
     /// No accepted key has signed the token.
@@ -126,17 +126,17 @@ pub enum Refused {
     OtherPurpose,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refused::Malformed => "the token is not a JSON Web Token by PS256; ask for one with an UploadTokenRequest",
-            Refused::BadSignature => {
+            TokenError::Malformed => "the token is not a JSON Web Token by PS256; ask for one with an UploadTokenRequest",
+            TokenError::BadSignature => {
                 "no key of this installation has signed the token; ask for a new one with an UploadTokenRequest"
             }
-            Refused::Expired => "the token has expired; ask for a new one with an UploadTokenRequest",
-            Refused::NotYetValid => "the token is not valid yet: the clocks of the nodes differ",
-            Refused::OtherIssuer => "the token has another issuer than cdi-apiserver",
-            Refused::OtherPurpose => "the token does not permit an upload to a PVC",
+            TokenError::Expired => "the token has expired; ask for a new one with an UploadTokenRequest",
+            TokenError::NotYetValid => "the token is not valid yet: the clocks of the nodes differ",
+            TokenError::OtherIssuer => "the token has another issuer than cdi-apiserver",
+            TokenError::OtherPurpose => "the token does not permit an upload to a PVC",
         })
     }
 }
@@ -155,29 +155,29 @@ pub fn sign(pair: &Pair, claims: &Claims) -> Result<String> {
 }
 
 /// Claims of a token that one of the keys has signed and that permits an upload now.
-pub fn verify(keys: &[PublicKey], token: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
+pub fn verify(keys: &[PublicKey], token: &str, now: Timestamp) -> std::result::Result<Claims, TokenError> {
     let claims = signed_claims(keys, token)?;
     permits(&claims, now)?;
     Ok(claims)
 }
 
 /// Claims of a token that one of the keys has signed, whatever they permit.
-fn signed_claims(keys: &[PublicKey], token: &str) -> std::result::Result<Claims, Refused> {
+fn signed_claims(keys: &[PublicKey], token: &str) -> std::result::Result<Claims, TokenError> {
     if token.len() > LONGEST {
-        return Err(Refused::Malformed);
+        return Err(TokenError::Malformed);
     }
-    let (signed, signature) = token.rsplit_once('.').ok_or(Refused::Malformed)?;
-    let (header, body) = signed.split_once('.').ok_or(Refused::Malformed)?;
-    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| Refused::Malformed);
+    let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
+    let (header, body) = signed.split_once('.').ok_or(TokenError::Malformed)?;
+    let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed);
     let (header, body, signature) = (decode(header)?, decode(body)?, decode(signature)?);
-    let header: Header = serde_json::from_slice(&header).map_err(|_| Refused::Malformed)?;
+    let header: Header = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
     if header.alg != "PS256" || header.crit.is_some() {
-        return Err(Refused::Malformed);
+        return Err(TokenError::Malformed);
     }
     if !keys.iter().any(|key| key.has_signed(signed.as_bytes(), &signature)) {
-        return Err(Refused::BadSignature);
+        return Err(TokenError::BadSignature);
     }
-    serde_json::from_slice(&body).map_err(|_| Refused::OtherPurpose)
+    serde_json::from_slice(&body).map_err(|_| TokenError::OtherPurpose)
 }
 
 /// Parts of the header that are read; a header with a repeated field is refused.
@@ -188,22 +188,22 @@ struct Header {
 }
 
 /// Checks that signed claims permit an upload now.
-fn permits(claims: &Claims, now: Timestamp) -> std::result::Result<(), Refused> {
+fn permits(claims: &Claims, now: Timestamp) -> std::result::Result<(), TokenError> {
     let now = now.as_second();
     if claims.exp.saturating_add(LEEWAY) <= now {
-        return Err(Refused::Expired);
+        return Err(TokenError::Expired);
     }
     let latest = now.saturating_add(LEEWAY);
     if claims.iat > latest || claims.nbf > latest {
-        return Err(Refused::NotYetValid);
+        return Err(TokenError::NotYetValid);
     }
     if claims.iss != ISSUER {
-        return Err(Refused::OtherIssuer);
+        return Err(TokenError::OtherIssuer);
     }
     let is_upload = claims.operation == UPLOAD && claims.resource == Resource::pvcs();
     // An invalid name could point to another path of the API server, or to another host.
     if !is_upload || !is_name(&claims.name) || !is_name(&claims.namespace) {
-        return Err(Refused::OtherPurpose);
+        return Err(TokenError::OtherPurpose);
     }
     Ok(())
 }

@@ -57,21 +57,21 @@ fn a_token_has_the_claims_of_cdi() {
 fn a_token_has_its_time_and_clocks_may_differ_by_ten_seconds() {
     let token = sign(&pair(), &Claims::upload("n", "disk", now())).unwrap();
     for (seconds, expected) in [
-        (-11, Err(Refused::NotYetValid)),
+        (-11, Err(TokenError::NotYetValid)),
         (-10, Ok(())),
         (309, Ok(())),
-        (310, Err(Refused::Expired)),
-        (100_000, Err(Refused::Expired)),
+        (310, Err(TokenError::Expired)),
+        (100_000, Err(TokenError::Expired)),
     ] {
         assert_eq!(verify(&keys(), &token, after(seconds)).map(drop), expected, "{seconds}");
     }
     for (name, value, expected) in [
-        ("nbf", json!(1_700_000_011), Refused::NotYetValid),
-        ("exp", json!(i64::MAX), Refused::OtherIssuer),
-        ("iat", json!(i64::MAX), Refused::NotYetValid),
-        ("exp", json!(i64::MIN), Refused::Expired),
-        ("exp", json!("never"), Refused::OtherPurpose),
-        ("exp", Value::Null, Refused::OtherPurpose),
+        ("nbf", json!(1_700_000_011), TokenError::NotYetValid),
+        ("exp", json!(i64::MAX), TokenError::OtherIssuer),
+        ("iat", json!(i64::MAX), TokenError::NotYetValid),
+        ("exp", json!(i64::MIN), TokenError::Expired),
+        ("exp", json!("never"), TokenError::OtherPurpose),
+        ("exp", Value::Null, TokenError::OtherPurpose),
     ] {
         let mut claims = claims();
         claims["iss"] = json!("somebody");
@@ -83,8 +83,8 @@ fn a_token_has_its_time_and_clocks_may_differ_by_ten_seconds() {
 #[test]
 fn no_other_key_and_no_other_bytes() {
     let token = sign(&Pair::read(OTHER).unwrap(), &Claims::upload("n", "disk", now())).unwrap();
-    assert_eq!(verify(&keys(), &token, now()), Err(Refused::BadSignature));
-    assert_eq!(verify(&[], &token, now()), Err(Refused::BadSignature));
+    assert_eq!(verify(&keys(), &token, now()), Err(TokenError::BadSignature));
+    assert_eq!(verify(&[], &token, now()), Err(TokenError::BadSignature));
     // During a renewal of keys, two are accepted.
     let both = public_keys(&[ONE_PUBLIC, OTHER_PUBLIC].concat()).unwrap();
     assert_eq!(both.len(), 2);
@@ -93,8 +93,8 @@ fn no_other_key_and_no_other_bytes() {
     let parts: Vec<&str> = token.split('.').collect();
     let other = URL_SAFE_NO_PAD.encode(claims().to_string().replace("disk", "dusk"));
     let forged = format!("{}.{other}.{}", parts[0], parts[2]);
-    assert_eq!(verify(&keys(), &forged, now()), Err(Refused::BadSignature));
-    assert_eq!(verify(&keys(), &format!("{}.{}.", parts[0], parts[1]), now()), Err(Refused::BadSignature));
+    assert_eq!(verify(&keys(), &forged, now()), Err(TokenError::BadSignature));
+    assert_eq!(verify(&keys(), &format!("{}.{}.", parts[0], parts[1]), now()), Err(TokenError::BadSignature));
     for wrong in [
         String::new(),
         "...".into(),
@@ -106,7 +106,7 @@ fn no_other_key_and_no_other_bytes() {
         format!("{token}{}", "A".repeat(LONGEST)),
     ] {
         let refused = verify(&keys(), &wrong, now()).unwrap_err();
-        assert!(matches!(refused, Refused::Malformed | Refused::BadSignature), "{wrong}: {refused:?}");
+        assert!(matches!(refused, TokenError::Malformed | TokenError::BadSignature), "{wrong}: {refused:?}");
     }
 }
 
@@ -128,7 +128,11 @@ fn the_header_chooses_no_algorithm_and_no_key() {
         "[]",
         "",
     ] {
-        assert_eq!(verify(&keys(), &signed(header, &claims()), now()), Err(Refused::Malformed), "{header}");
+        assert_eq!(
+            verify(&keys(), &signed(header, &claims()), now()),
+            Err(TokenError::Malformed),
+            "{header}"
+        );
     }
     let body = URL_SAFE_NO_PAD.encode(claims().to_string());
     // An HMAC with the public key, as a confused verifier would accept it.
@@ -138,17 +142,17 @@ fn the_header_chooses_no_algorithm_and_no_key() {
         let tag = ring::hmac::sign(&key, signed.as_bytes());
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
     };
-    assert_eq!(verify(&keys(), &hmac(r#"{"alg":"HS256"}"#), now()), Err(Refused::Malformed));
-    assert_eq!(verify(&keys(), &hmac(r#"{"alg":"PS256"}"#), now()), Err(Refused::BadSignature));
+    assert_eq!(verify(&keys(), &hmac(r#"{"alg":"HS256"}"#), now()), Err(TokenError::Malformed));
+    assert_eq!(verify(&keys(), &hmac(r#"{"alg":"PS256"}"#), now()), Err(TokenError::BadSignature));
     let unsigned = format!("{}.{body}.", URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#));
-    assert_eq!(verify(&keys(), &unsigned, now()), Err(Refused::Malformed));
+    assert_eq!(verify(&keys(), &unsigned, now()), Err(TokenError::Malformed));
     // A key in the header is ignored.
     let with_key = r#"{"alg":"PS256","jwk":{"kty":"RSA"},"kid":"../../x"}"#;
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     let signed = format!("{}.{body}", part(with_key));
     let signature = Pair::read(OTHER).unwrap().sign(signed.as_bytes()).unwrap();
     let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
-    assert_eq!(verify(&keys(), &token, now()), Err(Refused::BadSignature));
+    assert_eq!(verify(&keys(), &token, now()), Err(TokenError::BadSignature));
 }
 
 #[test]
@@ -168,11 +172,11 @@ fn a_token_for_something_else_opens_no_upload() {
         let mut claims = claims();
         *claims.pointer_mut(path).unwrap() = value;
         let is = verify(&keys(), &signed(HEADER, &claims), now());
-        assert_eq!(is, Err(Refused::OtherPurpose), "{path}: {claims}");
+        assert_eq!(is, Err(TokenError::OtherPurpose), "{path}: {claims}");
     }
     let mut extended = claims();
     extended["iss"] = json!("cdi-deployment");
-    assert_eq!(verify(&keys(), &signed(HEADER, &extended), now()), Err(Refused::OtherIssuer));
+    assert_eq!(verify(&keys(), &signed(HEADER, &extended), now()), Err(TokenError::OtherIssuer));
 }
 
 #[test]
@@ -200,7 +204,7 @@ fn what_is_no_key_of_rsa_is_not_taken() {
     assert!(verifier.take(OTHER_PUBLIC).is_ok());
     assert_eq!(
         verifier.verify(&token, now()),
-        Err(Refused::BadSignature),
+        Err(TokenError::BadSignature),
         "the key before is believed no more"
     );
 }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  ConfigMap kubevirt-ca ─take()─► Authorities ◄─ each handshake ─ a certificate for clients, or none
-//!                                       ├──────► Asked::client: Client::is_called("virt-api.kubevirt.svc")
+//!                                       ├──────► IncomingRequest::client: Client::is_called("virt-api.kubevirt.svc")
 //!                                       └─ the other end: whom tls::client_config believes to be a server of ours
 //! ```
 //!
 //! A client without a certificate is served too, since the kubelet's probes and monitors have none: each
-//! handler decides whether it requires one ([`Asked::client`](super::Asked)). A client with a certificate
+//! handler decides whether it requires one ([`IncomingRequest::client`](super::IncomingRequest)). A client with a certificate
 //! that has expired, or that none of our authorities has signed for clients, is refused in the handshake. TLS
 //! sessions are not resumed if certificates are requested: a resumed session would stay trusted after its
 //! authority was removed.

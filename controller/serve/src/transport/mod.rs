@@ -60,7 +60,7 @@ use std::time::Duration;
 pub type HttpResponse = Response<Bytes>;
 
 /// A request with its head, its client and the place of its body.
-pub struct Asked {
+pub struct IncomingRequest {
     /// Head of the request.
     pub head: Parts,
     /// Body of the request, which is read only if a handler wants it.
@@ -73,7 +73,7 @@ pub struct Asked {
     exit: streams::Exit,
 }
 
-impl Asked {
+impl IncomingRequest {
     /// Takes the connection, which leaves HTTP once this request is answered with 101. An error is the answer
     /// to a refused upgrade: the request does not ask for one, or too many streams are open. A request has
     /// one upgrade.
@@ -92,7 +92,7 @@ impl Asked {
 
 /// Request handler of a program.
 pub trait Answers: Send + Sync + 'static {
-    fn answer(&self, asked: Asked) -> impl Future<Output = HttpResponse> + Send;
+    fn answer(&self, asked: IncomingRequest) -> impl Future<Output = HttpResponse> + Send;
 
     /// Answers a request of this path if there is no memory for it: short, and without waiting. `None` tells
     /// the client to try again.

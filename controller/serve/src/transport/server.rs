@@ -9,7 +9,7 @@ use super::keepalive;
 use super::memory_budget::MemoryBudget;
 use super::streams::Exit;
 use super::tls::Offer;
-use super::{Answers, Asked, Limits, Peer};
+use super::{Answers, IncomingRequest, Limits, Peer};
 use cluster_client::error::{Error, Result};
 use cluster_client::metrics::Page;
 use http::{HeaderName, HeaderValue, Request};
@@ -286,7 +286,7 @@ impl Connection {
                 let (mut head, incoming) = request.into_parts();
                 let exit = Exit::of(&mut head, places, left, turn.switched());
                 let body = Body { incoming, turn: Arc::clone(&turn), patience };
-                let answer = answers.answer(Asked { head, body, peer, client, exit }).await;
+                let answer = answers.answer(IncomingRequest { head, body, peer, client, exit }).await;
                 Ok(turn.answers(answer))
             })
         });

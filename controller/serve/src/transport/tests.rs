@@ -1,7 +1,7 @@
 //! The server and its clients over real TLS. No test measures time: the answers, their order, and the
 //! server's counters count. (`cargo run --example crowd` measures.)
 
-use super::tls::{self, Shown};
+use super::tls::{self, CurrentCertificate};
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -129,11 +129,11 @@ impl Running {
 }
 
 /// Certificate of virt-api, and the roots that trust it.
-pub(super) fn certificate() -> Result<(Shown, Arc<RootCertStore>)> {
+pub(super) fn certificate() -> Result<(CurrentCertificate, Arc<RootCertStore>)> {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["virt-api".into()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    let shown = Shown::default();
+    let shown = CurrentCertificate::default();
     shown.take(&json!({"data": {
         "tls.crt": STANDARD.encode(certificate.pem()), "tls.key": STANDARD.encode(key.serialize_pem()),
     }}))?;

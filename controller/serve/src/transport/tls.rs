@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Current certificate; `None` at first.
 #[derive(Debug, Default)]
-pub struct Shown(RwLock<Option<Now>>);
+pub struct CurrentCertificate(RwLock<Option<Now>>);
 
 /// Certificate, and the end of its validity if known, as for our own certificates.
 #[derive(Clone, Debug)]
@@ -34,15 +34,15 @@ struct Now {
     is_signed: bool,
 }
 
-impl Shown {
+impl CurrentCertificate {
     /// Shows a new self-signed certificate until another is set.
-    pub fn own(name: &str) -> Result<Shown> {
+    pub fn own(name: &str) -> Result<CurrentCertificate> {
         let cannot = |e: rcgen::Error| Error::setup("cannot make a self-signed certificate", e);
         let key = rcgen::KeyPair::generate().map_err(cannot)?;
         let params = rcgen::CertificateParams::new(vec![name.to_owned()]).map_err(cannot)?;
         let certificate = params.self_signed(&key).map_err(cannot)?;
         let key = certified(certificate.pem().as_bytes(), key.serialize_pem().as_bytes())?;
-        Ok(Shown(RwLock::new(Some(Now { key: Arc::new(key), until: None, is_signed: false }))))
+        Ok(CurrentCertificate(RwLock::new(Some(Now { key: Arc::new(key), until: None, is_signed: false }))))
     }
 
     /// Shows the certificate of a Secret of the type `kubernetes.io/tls`.
@@ -78,13 +78,13 @@ impl Shown {
     }
 }
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.now()?.key)
     }
 }
 
-impl ResolvesClientCert for Shown {
+impl ResolvesClientCert for CurrentCertificate {
     /// A self-signed certificate is not shown to servers, since they refuse such a client.
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.now().filter(|now| now.is_signed).map(|now| now.key)
@@ -137,7 +137,7 @@ impl Terms {
 /// TLS configuration of a server: each connection uses the settings that are current when it begins.
 #[derive(Debug)]
 pub struct Offer {
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
     clients: Option<Arc<Authorities>>,
     terms: Arc<Terms>,
     made: Mutex<(TlsPolicy, Arc<ServerConfig>)>,
@@ -164,7 +164,11 @@ impl Offer {
 
 /// TLS configuration of a server: 1.2 and 1.3 as far as the settings permit, HTTP/2 if the client supports
 /// it. With authorities, clients are asked for a certificate.
-pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>, terms: Arc<Terms>) -> Result<Arc<Offer>> {
+pub fn config(
+    shown: Arc<CurrentCertificate>,
+    clients: Option<Arc<Authorities>>,
+    terms: Arc<Terms>,
+) -> Result<Arc<Offer>> {
     let wanted = terms.now();
     let config = made_for(&wanted, &shown, clients.as_ref())?;
     Ok(Arc::new(Offer { shown, clients, terms, made: Mutex::new((wanted, config)) }))
@@ -172,7 +176,7 @@ pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>, terms: Arc<T
 
 fn made_for(
     wanted: &TlsPolicy,
-    shown: &Arc<Shown>,
+    shown: &Arc<CurrentCertificate>,
     clients: Option<&Arc<Authorities>>,
 ) -> Result<Arc<ServerConfig>> {
     let mut provider = rustls::crypto::ring::default_provider();
@@ -205,7 +209,7 @@ fn made_for(
 /// TLS configuration of a client between our programs: 1.2 and 1.3, HTTP/1.1 only, and a certificate if the
 /// server asks for one. Only servers with a certificate of these authorities are trusted. The configuration
 /// is a snapshot: make it anew when the authorities change.
-pub fn client_config(shown: Arc<Shown>, authorities: &Authorities) -> Result<Arc<ClientConfig>> {
+pub fn client_config(shown: Arc<CurrentCertificate>, authorities: &Authorities) -> Result<Arc<ClientConfig>> {
     let roots = authorities.roots();
     let roots = roots
         .ok_or_else(|| Error::new(ErrorKind::Unreachable, "the certificate authorities are not known yet"))?;
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_with_its_key_is_not_shown() {
-        let shown = Shown::default();
+        let shown = CurrentCertificate::default();
         for wrong in [
             json!({}),
             json!({"data": {"tls.crt": "?", "tls.key": ""}}),
@@ -333,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_certificate_of_its_own_is_for_the_time_being() {
-        let shown = Shown::own("virt-handler").unwrap();
+        let shown = CurrentCertificate::own("virt-handler").unwrap();
         assert!(shown.now().is_some() && !shown.is_signed() && shown.until().is_none());
         assert!(shown.take(&json!({})).is_err() && shown.now().is_some());
         shown.take(&secret(false)).unwrap();

@@ -10,7 +10,7 @@ use cluster_model::uploads::PRIVATE_KEY;
 use serve::health::Health;
 use serve::mounted;
 use serve::program::{asked_to_end, client, ends_after};
-use serve::transport::tls::{self, Shown};
+use serve::transport::tls::{self, CurrentCertificate};
 use serve::transport::{Limits, Transport, everywhere, listen};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,7 +34,8 @@ pub struct Api {
 impl Api {
     /// Runs until a signal to end.
     pub async fn run(self) -> Result<()> {
-        let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(servers::API.program)?)));
+        let live =
+            Arc::new(Live::new(&self.namespace, Arc::new(CurrentCertificate::own(servers::API.program)?)));
         let (api, webhooks) = (client(&live.dials.pace).await?, client(&live.dials.webhooks).await?);
         let health = Health::default();
         health.tells(&live.dials.version);

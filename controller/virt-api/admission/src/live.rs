@@ -22,7 +22,7 @@ use serde_json::Value;
 use serve::certificate;
 use serve::settings::Dials;
 use serve::token::Signer;
-use serve::transport::tls::Shown;
+use serve::transport::tls::CurrentCertificate;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -51,7 +51,7 @@ pub struct Live {
     /// Settings of this program in the KubeVirt object.
     pub dials: Arc<Dials>,
     /// Server certificate, replaced when it is rotated.
-    pub shown: Arc<Shown>,
+    pub shown: Arc<CurrentCertificate>,
     /// Authentication of the API aggregator.
     pub aggregation: Arc<Aggregation>,
     /// Addresses of the virt-handlers.
@@ -64,7 +64,7 @@ pub struct Live {
 
 impl Live {
     /// Empty state. The server certificate is the one in `shown`.
-    pub fn new(namespace: &str, shown: Arc<Shown>) -> Live {
+    pub fn new(namespace: &str, shown: Arc<CurrentCertificate>) -> Live {
         let home = Home { namespace: namespace.to_owned(), ..Home::default() };
         Live {
             dials: Dials::new(Program::Api, home),

@@ -29,8 +29,8 @@ use rustls::crypto::SecureRandom;
 use serve::authentication::Gate;
 use serve::health::Health;
 use serve::pace::on_behalf_of;
-use serve::token::{Cloned, Named};
-use serve::transport::{Answers, Asked, HttpResponse, Peer, plain};
+use serve::token::{CloneSourceKind, Cloned};
+use serve::transport::{Answers, HttpResponse, IncomingRequest, Peer, plain};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,7 +52,7 @@ pub struct Routes {
 }
 
 impl Answers for Routes {
-    async fn answer(&self, asked: Asked) -> HttpResponse {
+    async fn answer(&self, asked: IncomingRequest) -> HttpResponse {
         if let Some(answer) = self.health.answer(&asked.head, asked.peer, &self.gate).await {
             return answer;
         }
@@ -87,7 +87,7 @@ impl Routes {
         }
     }
 
-    async fn review(&self, hook: &'static Webhook, mut asked: Asked) -> HttpResponse {
+    async fn review(&self, hook: &'static Webhook, mut asked: IncomingRequest) -> HttpResponse {
         let head = &asked.head;
         if head.method != Method::POST {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "an admission review is POSTed");
@@ -196,9 +196,11 @@ impl Routes {
         context.clones = self.clones.found(&asked, peer).await?;
         // A dry run gets no token.
         let named = match context.clones.first() {
-            Some(Some(CloneResult::Permitted(namespace, name))) => Some((Named::Claim, namespace, name)),
+            Some(Some(CloneResult::Permitted(namespace, name))) => {
+                Some((CloneSourceKind::Claim, namespace, name))
+            }
             Some(Some(CloneResult::PermittedLater(namespace, name))) => {
-                Some((Named::DataSource, namespace, name))
+                Some((CloneSourceKind::DataSource, namespace, name))
             }
             _ => None,
         };

@@ -8,7 +8,7 @@ use super::Result;
 use ::admission::live::Live;
 use ::admission::routes::Routes;
 use ::serve::health::Health;
-use ::serve::transport::tls::{self, Shown};
+use ::serve::transport::tls::{self, CurrentCertificate};
 use ::serve::transport::{Limits, Transport, listen};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 pub(crate) async fn run() -> Result<()> {
     let key = rcgen::KeyPair::generate()?;
     let certificate = rcgen::CertificateParams::new(vec!["virt-api".to_owned()])?.self_signed(&key)?;
-    let shown = Arc::new(Shown::default());
+    let shown = Arc::new(CurrentCertificate::default());
     shown.take(&json!({"data": {
         "tls.crt": STANDARD.encode(certificate.pem()), "tls.key": STANDARD.encode(key.serialize_pem()),
     }}))?;

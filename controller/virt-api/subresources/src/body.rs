@@ -7,13 +7,13 @@ use crate::refusal::{Refusal, Result};
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serve::transport::Asked;
+use serve::transport::IncomingRequest;
 
 /// Maximum size of YAML: parsing it takes longer than JSON, and other requests wait meanwhile.
 const YAML: usize = 256 << 10;
 
 /// The options of a request; without a body, none are set.
-pub(crate) async fn read<T: DeserializeOwned + Default>(asked: Asked, most: usize) -> Result<T> {
+pub(crate) async fn read<T: DeserializeOwned + Default>(asked: IncomingRequest, most: usize) -> Result<T> {
     let whole = asked.body.whole(most).await.map_err(|answer| {
         let text = String::from_utf8_lossy(answer.body()).trim().to_owned();
         match answer.status() {

@@ -20,7 +20,7 @@ use rustls::pki_types::ServerName;
 use serde_json::Value;
 use serve::certificate;
 use serve::transport::Authorities;
-use serve::transport::tls::{self, Shown};
+use serve::transport::tls::{self, CurrentCertificate};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -39,7 +39,7 @@ const WAITING: usize = 64;
 /// The addresses of all virt-handlers.
 pub struct Handlers {
     namespace: String,
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
     authorities: Arc<Authorities>,
     /// Addresses by node, for each slice.
     slices: RwLock<BTreeMap<String, BTreeMap<String, SocketAddr>>>,
@@ -47,7 +47,7 @@ pub struct Handlers {
 
 impl Handlers {
     /// No addresses yet; `shown` is the certificate presented to virt-handlers.
-    pub fn new(namespace: &str, shown: Arc<Shown>) -> Handlers {
+    pub fn new(namespace: &str, shown: Arc<CurrentCertificate>) -> Handlers {
         Handlers {
             namespace: namespace.to_owned(),
             shown,

@@ -34,7 +34,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use serve::settings_version::SettingsVersion;
 use serve::token::Signer;
-use serve::transport::{Asked, HttpResponse, Limits, Upgrade, Upgraded};
+use serve::transport::{HttpResponse, IncomingRequest, Limits, Upgrade, Upgraded};
 use std::sync::Arc;
 
 /// Maximum body size of options.
@@ -110,11 +110,11 @@ impl Routes {
     }
 
     /// The response to a request.
-    pub async fn answer(&self, asked: Asked) -> HttpResponse {
+    pub async fn answer(&self, asked: IncomingRequest) -> HttpResponse {
         self.act(asked).await.unwrap_or_else(|refused| refused.answer())
     }
 
-    async fn act(&self, asked: Asked) -> Result<HttpResponse> {
+    async fn act(&self, asked: IncomingRequest) -> Result<HttpResponse> {
         let path = asked.head.uri.path().to_owned();
         if let Some(document) = discovery::document(&path) {
             return match asked.head.method {
@@ -172,12 +172,12 @@ impl Routes {
     }
 
     /// Authenticates the API aggregator, and asks whether the user may use the subresource.
-    async fn permits(&self, asked: &Asked, route: &Route<'_>) -> Result<()> {
+    async fn permits(&self, asked: &IncomingRequest, route: &Route<'_>) -> Result<()> {
         let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
         self.access.permits(&requester, &asked.head.method, route).await
     }
 
-    async fn of_vm(&self, mut asked: Asked, route: &Route<'_>) -> Result<HttpResponse> {
+    async fn of_vm(&self, mut asked: IncomingRequest, route: &Route<'_>) -> Result<HttpResponse> {
         let (namespace, name) = (route.namespace, route.name);
         match route.subresource.action {
             Action::Start => {
@@ -225,7 +225,7 @@ impl Routes {
 
     async fn of_vmi(
         &self,
-        mut asked: Asked,
+        mut asked: IncomingRequest,
         route: &Route<'_>,
         vmi: &VirtualMachineInstance,
     ) -> Result<HttpResponse> {
@@ -295,7 +295,7 @@ impl Routes {
     }
 
     /// Cancels an evacuation. If none is requested, the request succeeds.
-    async fn cancel_evacuation(&self, asked: Asked, route: &Route<'_>) -> Result<HttpResponse> {
+    async fn cancel_evacuation(&self, asked: IncomingRequest, route: &Route<'_>) -> Result<HttpResponse> {
         let options: EvacuateCancelOptions = body::read(asked, OPTIONS).await?;
         self.objects.cancel_evacuation(route.namespace, route.name, &options).await?;
         Ok(Response::new(Bytes::new()))
@@ -311,7 +311,7 @@ impl Routes {
 
     async fn port_forward(
         &self,
-        asked: &mut Asked,
+        asked: &mut IncomingRequest,
         route: &Route<'_>,
         vmi: &VirtualMachineInstance,
     ) -> Result<HttpResponse> {

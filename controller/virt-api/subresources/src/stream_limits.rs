@@ -13,7 +13,7 @@
 use crate::refusal::{Refusal, Result};
 use crate::sessions::Session;
 use cluster_model::subresources::Action;
-use serve::places::{Place, Places};
+use serve::slots::{Slot, Slots};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -27,40 +27,40 @@ const OF_VMI: usize = 64;
 /// Share of all streams that one namespace may have, as a divisor.
 const PART: usize = 4;
 
-/// Places of all streams.
+/// Slots of all streams.
 #[derive(Debug)]
 pub(crate) struct Streams {
     opening: Arc<Semaphore>,
-    opening_of_vmi: Places,
-    of_vmi: Places,
-    of_namespace: Places,
+    opening_of_vmi: Slots,
+    of_vmi: Slots,
+    of_namespace: Slots,
 }
 
 /// A stream that is being opened. Its places are released on drop.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    opened: (Place, Place),
+    opened: (Slot, Slot),
     action: Action,
     vmi: (String, String),
-    _opening: (OwnedSemaphorePermit, Place),
+    _opening: (OwnedSemaphorePermit, Slot),
 }
 
 /// An open stream. Its places are released on drop.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    _of_vmi: Place,
-    _of_namespace: Place,
+    _of_vmi: Slot,
+    _of_namespace: Slot,
     _session: Session,
 }
 
 impl Streams {
-    /// Places for so many streams in all.
+    /// Slots for so many streams in all.
     pub(crate) fn new(all: usize) -> Streams {
         Streams {
             opening: Arc::new(Semaphore::new(OPENING)),
-            opening_of_vmi: Places::new(OPENING_OF_VMI),
-            of_vmi: Places::new(OF_VMI),
-            of_namespace: Places::new((all / PART).max(1)),
+            opening_of_vmi: Slots::new(OPENING_OF_VMI),
+            of_vmi: Slots::new(OF_VMI),
+            of_namespace: Slots::new((all / PART).max(1)),
         }
     }
 

@@ -20,7 +20,7 @@ use http::{Method, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use serve::token::Signer;
-use serve::transport::{Asked, HttpResponse};
+use serve::transport::{HttpResponse, IncomingRequest};
 use std::sync::Arc;
 
 /// The resource in roles and paths.
@@ -89,7 +89,7 @@ impl Tokens {
     }
 
     /// The response for an authorized user.
-    pub(crate) async fn answer(&self, asked: Asked, place: &RequestPath) -> Result<HttpResponse> {
+    pub(crate) async fn answer(&self, asked: IncomingRequest, place: &RequestPath) -> Result<HttpResponse> {
         match (&asked.head.method, place.name.as_str()) {
             (&Method::POST, "") => {}
             (&Method::GET, name) if !name.is_empty() => {

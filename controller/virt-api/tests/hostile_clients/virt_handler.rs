@@ -5,9 +5,9 @@ use crate::authority::{Authority, Identity};
 use api::launcher::STREAM;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Response, StatusCode};
-use serve::transport::tls::{self, Shown};
+use serve::transport::tls::{self, CurrentCertificate};
 use serve::transport::{
-    Answers, Asked, Authorities, HttpResponse, Limits, Transport, Upgraded, listen, plain,
+    Answers, Authorities, HttpResponse, IncomingRequest, Limits, Transport, Upgraded, listen, plain,
 };
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) const HANDLER: &str = "virt-handler.kubevirt.svc";
 
 pub(crate) struct VirtHandler {
     pub(crate) port: u16,
-    pub(crate) shown: Arc<Shown>,
+    pub(crate) shown: Arc<CurrentCertificate>,
     pub(crate) authorities: Arc<Authorities>,
     guests: Arc<Guests>,
     _ends: watch::Sender<bool>,
@@ -32,7 +32,8 @@ struct Guests {
 
 impl VirtHandler {
     pub(crate) async fn begin(ours: &Authority, identity: &Identity) -> VirtHandler {
-        let (shown, authorities) = (Arc::new(Shown::default()), Arc::new(Authorities::default()));
+        let (shown, authorities) =
+            (Arc::new(CurrentCertificate::default()), Arc::new(Authorities::default()));
         shown.take(&identity.secret()).unwrap();
         authorities.take(&ours.pem).unwrap();
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
@@ -58,7 +59,7 @@ impl VirtHandler {
 struct For(Arc<Guests>);
 
 impl Answers for For {
-    async fn answer(&self, mut asked: Asked) -> HttpResponse {
+    async fn answer(&self, mut asked: IncomingRequest) -> HttpResponse {
         if !asked.client.as_ref().is_some_and(|client| client.is_called(crate::client::VIRT_API)) {
             return plain(StatusCode::UNAUTHORIZED, "only virt-api is answered");
         }

@@ -20,7 +20,7 @@
 use super::source::{Question, Source, is_image_digest};
 use crate::datavolume::base_pod::{self, BasePod};
 use crate::datavolume::pod::Mounted;
-use crate::datavolume::registries::Told;
+use crate::datavolume::registries::RegistrySettings;
 use crate::datavolume::worker::{attempt, why};
 use api::cdi::DataImportCron;
 use api::datavolume::DataVolume;
@@ -56,7 +56,7 @@ fn has_proxy(world: &World) -> bool {
 /// created.
 fn is_told(world: &World, question: &Question) -> bool {
     let Question::Image { host, .. } = question else { return false };
-    !Told::of_host(Some(host), world).is_ok_and(|told| told.is_empty())
+    !RegistrySettings::of_host(Some(host), world).is_ok_and(|told| told.is_empty())
 }
 
 /// The pods of a DataImportCron, the last one first.
@@ -122,7 +122,7 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
     let meta = &cron.metadata;
     let template = &cron.spec.template;
     let volume = DataVolume { metadata: meta.clone(), spec: template.spec.clone(), ..DataVolume::default() };
-    let mut named = Named::default();
+    let mut named = MountedReferences::default();
     // Nothing is written: a poll has no target.
     let mut source = match Import::from_data_volume(&volume, Target::File(PathBuf::new()), &mut named) {
         Ok(import) => import.source,
@@ -132,7 +132,7 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
         }
         Err(Refusal::Reference(never)) => match never {},
     };
-    let told = Told::of_source(&source, world)?;
+    let told = RegistrySettings::of_source(&source, world)?;
     if let job::Source::Registry(registry) = &mut source {
         told.say(registry);
     }
@@ -167,9 +167,9 @@ pub(super) fn pod(world: &World, cron: &DataImportCron, failures: i64) -> Result
 
 /// Secrets and ConfigMaps of the template. An image that nodes pull is looked up in its registry.
 #[derive(Default)]
-struct Named(Mounted);
+struct MountedReferences(Mounted);
 
-impl References for Named {
+impl References for MountedReferences {
     type Error = Infallible;
 
     fn secret(&mut self, name: &str) -> Result<Files, Infallible> {

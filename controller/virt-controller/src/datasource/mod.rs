@@ -35,7 +35,7 @@ const READY: &str = "Ready";
 const NOT_FOUND: &str = "NotFound";
 
 /// Reason and message of a source that cannot be cloned.
-type Why = (String, String);
+type SourceProblem = (String, String);
 
 /// Plan for a DataSource.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
@@ -64,7 +64,7 @@ pub(crate) fn resolved<'a>(
     world: &'a World,
     namespace: &str,
     name: &str,
-) -> Result<&'a DataSourceSource, Why> {
+) -> Result<&'a DataSourceSource, SourceProblem> {
     let Some(source) = world.data_sources.get(namespace, name) else {
         return Err(because(NOT_FOUND, "it is not there"));
     };
@@ -72,12 +72,12 @@ pub(crate) fn resolved<'a>(
     check(world, namespace, meant).map(|()| meant)
 }
 
-fn because(reason: &str, message: impl Into<String>) -> Why {
+fn because(reason: &str, message: impl Into<String>) -> SourceProblem {
     (reason.to_owned(), message.into())
 }
 
 /// Source of a DataSource: its own, or that of the DataSource that it names.
-fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceSource, Why> {
+fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceSource, SourceProblem> {
     let Some(named) = &source.spec.source.data_source else { return Ok(&source.spec.source) };
     let field = "spec.source.dataSource";
     let own = source.metadata.namespace.as_deref().unwrap_or_default();
@@ -103,7 +103,7 @@ fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceS
 }
 
 /// Checks if a source can be cloned. `own` is the namespace of the DataSource.
-fn check(world: &World, own: &str, source: &DataSourceSource) -> Result<(), Why> {
+fn check(world: &World, own: &str, source: &DataSourceSource) -> Result<(), SourceProblem> {
     match (&source.pvc, &source.snapshot) {
         (Some(_), Some(_)) => {
             Err(because("NoSource", "spec.source names a PVC and a VolumeSnapshot: leave one of them"))
@@ -114,7 +114,7 @@ fn check(world: &World, own: &str, source: &DataSourceSource) -> Result<(), Why>
     }
 }
 
-fn check_pvc(world: &World, own: &str, source: &PvcSource) -> Result<(), Why> {
+fn check_pvc(world: &World, own: &str, source: &PvcSource) -> Result<(), SourceProblem> {
     let namespace = if source.namespace.is_empty() { own } else { &source.namespace };
     let name = &source.name;
     check_disk(world, namespace, name).map_err(|(reason, message)| {
@@ -127,7 +127,7 @@ fn check_pvc(world: &World, own: &str, source: &PvcSource) -> Result<(), Why> {
 }
 
 /// Checks if a PVC can be cloned. The answer is meant for its own namespace.
-pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(), Why> {
+pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(), SourceProblem> {
     if let Some(volume) = world.data_volumes.get(namespace, name) {
         let phase = volume.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         return match phase {
@@ -145,7 +145,7 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
 }
 
 /// Checks if the disk of a PVC is complete.
-fn check_content(claim: &PersistentVolumeClaim) -> Result<(), Why> {
+fn check_content(claim: &PersistentVolumeClaim) -> Result<(), SourceProblem> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let shown = format!("{}/{}", text(&claim.meta.namespace), text(&claim.meta.name));
     claim.not_whole().map_or(Ok(()), |why| Err(because("Pending", format!("PVC {shown} {why}"))))

@@ -12,9 +12,9 @@
 
 use super::claim::{AT_ONCE, RequestedClaim};
 use super::claim_annotations::running;
-use super::clone::{self, Cloned, Served, Way};
+use super::clone::{self, CloneMethod, Cloned, Served};
 use super::outcome::Outcome;
-use super::registries::Told;
+use super::registries::RegistrySettings;
 use super::request::Request;
 use super::{NEXT, WAITS, claim_annotations, claim_name, grow, pod, refused, status, upload, users, worker};
 use api::datavolume::{ConditionType, Phase};
@@ -48,11 +48,11 @@ pub(super) struct Target<'t, 'a> {
 pub(super) fn fill(target: &Target<'_, '_>) -> Outcome {
     let Target { request, claim, clone, .. } = *target;
     match clone.and_then(|cloned| cloned.way.as_ref()) {
-        Some(Way::Csi) => return clone::populated(request, claim, Phase::CsiCloneInProgress),
-        Some(Way::Snapshot) => {
+        Some(CloneMethod::Csi) => return clone::populated(request, claim, Phase::CsiCloneInProgress),
+        Some(CloneMethod::Snapshot) => {
             return clone::populated(request, claim, Phase::CloneFromSnapshotSourceInProgress);
         }
-        Some(Way::Copy(_)) | None => {}
+        Some(CloneMethod::Copy(_)) | None => {}
     }
     let pod = request.world.worker_for(claim, request.work);
     let seen = not_running_since(request);
@@ -143,7 +143,7 @@ fn imports(
     let waits = report.is_some_and(|report| report.stage == Stage::Waiting);
     if waits
         && let Some(pod) = pod
-        && let Ok(told) = Told::of(&request.volume, request.world)
+        && let Ok(told) = RegistrySettings::of(&request.volume, request.world)
         && !told.is_known_to(pod)
     {
         let message =
@@ -470,7 +470,7 @@ fn made_until(request: &Request<'_>, clone: Option<&Cloned<'_>>, pod: &str) -> O
 }
 
 /// The settings of registries for the pod; an outcome with the reason where the pod cannot be made as the DataVolume asks for it.
-fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Box<Outcome>> {
+fn registry_settings(request: &Request<'_>, config: &Config) -> Result<RegistrySettings, Box<Outcome>> {
     if let (Some(_), Some(why)) = (request.node_image(), no_image_volumes(request.world, config)) {
         let message = format!(
             "pullMethod node needs image volumes of pods, and {why}; without pullMethod the importer pulls the image itself"
@@ -481,7 +481,7 @@ fn registry_settings(request: &Request<'_>, config: &Config) -> Result<Told, Box
             .again(request.now.checked_add(NODES).unwrap_or(request.now));
         return Err(Box::new(outcome));
     }
-    Told::of(&request.volume, request.world).map_err(|message| {
+    RegistrySettings::of(&request.volume, request.world).map_err(|message| {
         let outcome = Outcome::default().stands(request, "RegistriesNotValid", &message);
         Box::new(outcome.enters(Phase::Pending, true, "RegistriesNotValid", message))
     })

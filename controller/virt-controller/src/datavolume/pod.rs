@@ -14,7 +14,7 @@
 
 use super::base_pod::{self, BasePod};
 use super::claim::RequestedClaim;
-use super::registries::Told;
+use super::registries::RegistrySettings;
 use super::settings;
 use api::datavolume::DataVolume;
 use api::job::{self, Files, Import, References, Refusal, Source, Target};
@@ -53,7 +53,7 @@ pub(super) struct WorkerInput<'a> {
     pub(super) work: Work,
     pub(super) deadline: Option<Timestamp>,
     /// Settings of registries for the pod.
-    pub(super) told: &'a Told,
+    pub(super) told: &'a RegistrySettings,
     /// The address of the source pod of a clone.
     pub(super) clone: Option<job::Clone>,
 }

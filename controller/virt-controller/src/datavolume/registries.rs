@@ -29,46 +29,48 @@ const MOST: usize = 48 << 10;
 
 /// Settings of registries and of the proxy for one pod.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct RegistrySettings {
     insecure: bool,
     settings: BTreeMap<String, String>,
     /// Certificates (PEM) to trust beside the system's.
     authorities: Option<String>,
 }
 
-impl Told {
+impl RegistrySettings {
     /// Settings for the pod of a DataVolume, or the reason why they cannot be read. A source without a
     /// registry, and an image that the node pulls, get no settings of registries. A pod that fetches nothing
     /// gets no settings of the proxy.
-    pub(crate) fn of(volume: &DataVolume, world: &World) -> Result<Told, String> {
-        let Some(source) = &volume.spec.source else { return Ok(Told::default()) };
+    pub(crate) fn of(volume: &DataVolume, world: &World) -> Result<RegistrySettings, String> {
+        let Some(source) = &volume.spec.source else { return Ok(RegistrySettings::default()) };
         let fetches = source.http.is_some() || source.s3.is_some() || source.gcs.is_some();
         match source.registry.as_ref().filter(|registry| registry.of_node().is_none()) {
-            None if fetches => Ok(Told { authorities: authorities(world)?, ..Told::default() }),
-            None => Ok(Told::default()),
+            None if fetches => {
+                Ok(RegistrySettings { authorities: authorities(world)?, ..RegistrySettings::default() })
+            }
+            None => Ok(RegistrySettings::default()),
             Some(registry) => {
-                let told = Told::of_host(registry.host().as_deref(), world)?;
-                Ok(Told { authorities: authorities(world)?, ..told })
+                let told = RegistrySettings::of_host(registry.host().as_deref(), world)?;
+                Ok(RegistrySettings { authorities: authorities(world)?, ..told })
             }
         }
     }
 
     /// The same for a pod that polls a source.
-    pub(crate) fn of_source(source: &job::Source, world: &World) -> Result<Told, String> {
+    pub(crate) fn of_source(source: &job::Source, world: &World) -> Result<RegistrySettings, String> {
         let told = match source {
             job::Source::Registry(registry) => {
                 let rest = registry.url.strip_prefix("docker://").unwrap_or(&registry.url);
-                Told::of_host(rest.split('/').next(), world)?
+                RegistrySettings::of_host(rest.split('/').next(), world)?
             }
-            _ => Told::default(),
+            _ => RegistrySettings::default(),
         };
-        Ok(Told { authorities: authorities(world)?, ..told })
+        Ok(RegistrySettings { authorities: authorities(world)?, ..told })
     }
 
     /// The same for a pod that asks the registry of this name, and for which no proxy is set.
-    pub(crate) fn of_host(host: Option<&str>, world: &World) -> Result<Told, String> {
+    pub(crate) fn of_host(host: Option<&str>, world: &World) -> Result<RegistrySettings, String> {
         let insecure = host.is_some_and(|host| is_insecure(world, host));
-        Ok(Told { insecure, settings: settings(world)?, authorities: None })
+        Ok(RegistrySettings { insecure, settings: settings(world)?, authorities: None })
     }
 
     /// Says it in a job.
@@ -92,7 +94,7 @@ impl Told {
 
     /// True without any settings.
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Told::default()
+        *self == RegistrySettings::default()
     }
 
     /// Checksum of the settings; `None` if there are none.

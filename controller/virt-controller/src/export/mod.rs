@@ -34,7 +34,7 @@ mod pod;
 mod tests;
 
 use crate::datavolume::claim_annotations;
-use crate::datavolume::registries::Told;
+use crate::datavolume::registries::RegistrySettings;
 use crate::datavolume::users::user;
 use crate::datavolume::worker::{self, PAUSE, Worker};
 use answer::{Answer, Phase};
@@ -237,7 +237,7 @@ fn begin(input: &Export<'_>, request: &Request) -> Outcome {
         None => input.waits("Starting", &format!("pod {pod_name} is being created")),
     };
     let registry = Registry { url: Some(request.target.clone()), ..Registry::default() };
-    let told = match Told::of_host(registry.host().as_deref(), input.world) {
+    let told = match RegistrySettings::of_host(registry.host().as_deref(), input.world) {
         Ok(told) => told,
         Err(message) => return input.waits("RegistriesNotValid", &message).then(input.again()),
     };

@@ -2,7 +2,7 @@
 
 use super::answer::Answer;
 use crate::datavolume::pod::{Mounted, Part, worker};
-use crate::datavolume::registries::Told;
+use crate::datavolume::registries::RegistrySettings;
 use api::cdi::annotations::EXPORT_REQUEST;
 use api::job::export::{Disk, Request};
 use cluster_model::objects::{PersistentVolumeClaim, Work, World};
@@ -15,7 +15,7 @@ pub(super) fn pod(
     claim: &PersistentVolumeClaim,
     world: &World,
     answer: &Answer,
-    told: &Told,
+    told: &RegistrySettings,
 ) -> Value {
     let is_block = claim.is_block();
     let disk = if is_block { Disk::Device(DEVICE.into()) } else { Disk::File(DISK.into()) };

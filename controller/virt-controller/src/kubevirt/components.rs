@@ -29,7 +29,7 @@
 //! **Caveats.** The components are changed at once, each pod by pod (or as a patch of its `strategy` says).
 //! Pods that find no node, or do not get ready, stay beside those of before.
 
-use crate::installation::Said;
+use crate::installation::ConditionRow;
 use api::kubevirt::flags::{self, FLAGS};
 use api::kubevirt::{ComponentFlags, ComponentPatch, PATCHED};
 use api::wire;
@@ -102,7 +102,7 @@ pub(super) fn problem(world: &World, settings: &Value) -> Option<(&'static str, 
 }
 
 /// Condition that reports the problem.
-pub(super) fn condition<'a>(problem: Option<&'a (&'static str, String)>) -> Said<'a> {
+pub(super) fn condition<'a>(problem: Option<&'a (&'static str, String)>) -> ConditionRow<'a> {
     match problem {
         None => ("Synchronized", "True", "AllResourcesSynchronized", "All resources are as they should be."),
         Some((reason, why)) => ("Synchronized", "False", *reason, why.as_str()),

@@ -8,7 +8,7 @@
 //! | newer manifests were applied | the newer version | the version before, until every component is ready | `Deploying` | `UpdateInProgress` |
 
 use super::{DAEMONS, DEPLOYMENTS};
-use crate::installation::{self, Said};
+use crate::installation::{self, ConditionRow};
 use cluster_model::objects::{Component, Kind, World};
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ impl<'a> State<'a> {
         deployments.chain(daemons.map(|found| entry(Kind::DaemonSet, found))).collect()
     }
 
-    pub(super) fn conditions(&self) -> Vec<Said<'_>> {
+    pub(super) fn conditions(&self) -> Vec<ConditionRow<'_>> {
         let created = ("Created", "True", "AllResourcesCreated", "All resources were created.");
         let (available, progressing, degraded, reason, message) = match (self.missing, &self.update) {
             (None, _) => ("True", "False", "False", "AllComponentsReady", "All components are ready."),

@@ -35,7 +35,7 @@ pub(super) const MANY: &str = "<many>";
 /// Exported values by object uid and metric.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LabelValues {
-    told: BTreeMap<String, BTreeMap<&'static str, Told>>,
+    told: BTreeMap<String, BTreeMap<&'static str, ExportedHashes>>,
     /// Addresses, interfaces and disks that the page has of a namespace so far.
     counts: BTreeMap<String, usize>,
     /// Random keys, so that no client can construct colliding values.
@@ -46,7 +46,7 @@ pub(super) struct LabelValues {
 pub(super) type Measure = (&'static str, usize);
 
 /// Hashes of exported values, with the time at which each was last seen.
-type Told = BTreeMap<u64, Timestamp>;
+type ExportedHashes = BTreeMap<u64, Timestamp>;
 
 impl LabelValues {
     /// A page begins. Objects that are gone are forgotten.

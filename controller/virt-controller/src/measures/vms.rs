@@ -95,19 +95,19 @@ fn group(word: &PrintableStatus) -> &'static str {
 }
 
 /// Labels of VMs that are exported: an allowed set if the settings limit them, without the ignored ones.
-struct Wanted<'a> {
+struct LabelFilter<'a> {
     allowed: Option<BTreeSet<&'a str>>,
     ignored: BTreeSet<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
-    fn read(world: &'a World) -> Wanted<'a> {
+impl<'a> LabelFilter<'a> {
+    fn read(world: &'a World) -> LabelFilter<'a> {
         let map = world.config_maps.get(&world.facts.namespace, VM_LABELS);
         let names = |key: &str| {
             let text = map.and_then(|map| map.object["data"][key].as_str())?;
             Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect::<BTreeSet<_>>())
         };
-        Wanted {
+        LabelFilter {
             allowed: names("allowlist").filter(|names| !names.contains("*")),
             ignored: names("ignorelist").unwrap_or_default(),
         }
@@ -122,7 +122,7 @@ impl<'a> Wanted<'a> {
 /// whose labels change all the time is exported without labels.
 fn labels(page: &mut Page, world: &World, words: &mut LabelValues, now: Timestamp) {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let wanted = Wanted::read(world);
+    let wanted = LabelFilter::read(world);
     let mut family = page.family("kubevirt_vm_labels");
     for vm in world.vms.all() {
         let mut said: BTreeMap<String, &str> = BTreeMap::new();

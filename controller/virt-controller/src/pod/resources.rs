@@ -182,7 +182,7 @@ fn plugins(machine: &Machine) -> u64 {
 
 pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
     let (config, automatic) = (around.config, around.limits);
-    let mut asked = Asked::of(vmi);
+    let mut asked = PodResources::of(vmi);
     asked.memory(vmi, machine, config);
     asked.cpu(machine, config);
     if automatic.cpu && !asked.limits.contains_key("cpu") {
@@ -197,7 +197,7 @@ pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, around:
 }
 
 /// Requests and limits of the pod, as in the spec and as computed.
-struct Asked<'a> {
+struct PodResources<'a> {
     said_requests: &'a BTreeMap<String, Quantity>,
     said_limits: &'a BTreeMap<String, Quantity>,
     requests: BTreeMap<String, String>,
@@ -206,8 +206,8 @@ struct Asked<'a> {
 
 static NOTHING: BTreeMap<String, Quantity> = BTreeMap::new();
 
-impl<'a> Asked<'a> {
-    fn of(vmi: &'a VirtualMachineInstance) -> Asked<'a> {
+impl<'a> PodResources<'a> {
+    fn of(vmi: &'a VirtualMachineInstance) -> PodResources<'a> {
         let said = vmi.spec.domain.resources.as_ref();
         let (said_requests, said_limits) =
             said.map_or((&NOTHING, &NOTHING), |said| (&said.requests, &said.limits));
@@ -217,7 +217,12 @@ impl<'a> Asked<'a> {
             let others = said.iter().filter(|(name, _)| is_other(name));
             others.map(|(name, amount)| (name.clone(), amount.to_string())).collect()
         };
-        Asked { said_requests, said_limits, requests: others(said_requests), limits: others(said_limits) }
+        PodResources {
+            said_requests,
+            said_limits,
+            requests: others(said_requests),
+            limits: others(said_limits),
+        }
     }
 
     fn memory(&mut self, vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) {

@@ -22,7 +22,7 @@ const HUGEPAGES: &str = "/dev/hugepages";
 const IMAGES: &str = "/var/run/kubevirt-image-volume";
 
 /// Both ways to an image.
-struct Way<'a> {
+struct ImageAccess<'a> {
     /// The pod's volume and its path, where it is mounted.
     volume: &'a str,
     path: String,
@@ -80,7 +80,7 @@ impl Volumes {
     }
 
     /// An image: mounted, or held out by a container of its own where the cluster cannot mount it.
-    fn image(&mut self, image: &Image, way: &Way<'_>, around: &Surroundings<'_>) {
+    fn image(&mut self, image: &Image, way: &ImageAccess<'_>, around: &Surroundings<'_>) {
         self.pull_secrets.extend(image.pull_secret.clone().filter(|secret| !secret.is_empty()));
         if !around.image_volumes {
             return image_containers::hold(self, &way.container, image, &way.held, around.config);
@@ -208,7 +208,8 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
             Volume::ContainerDisk { image, .. } => {
                 let index = vmi.spec.volumes.iter().position(|volume| volume.name == *name).unwrap_or(0);
                 let path = format!("{IMAGES}/{}", held(index));
-                let way = Way { volume: name, path, container: format!("volume{name}"), held: held(index) };
+                let way =
+                    ImageAccess { volume: name, path, container: format!("volume{name}"), held: held(index) };
                 all.image(image, &way, around);
             }
             Volume::Claim { name: claim, readonly } => all.claim(name, claim, *readonly, around),
@@ -267,7 +268,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
     if let Some(image) = machine.firmware.kernel.as_ref().and_then(|kernel| kernel.image.as_ref()) {
         let name = all.free("kernel-boot");
         let (container, held) = ("kernel-boot-volume".to_owned(), HELD_KERNEL.to_owned());
-        all.image(image, &Way { volume: &name, path: KERNEL.to_owned(), container, held }, around);
+        all.image(image, &ImageAccess { volume: &name, path: KERNEL.to_owned(), container, held }, around);
     }
     hooks::add(&mut all, &machine.hooks, around);
     all

@@ -52,7 +52,7 @@ const IDLE: Duration = Duration::from_secs(15);
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Result of a poll: key and uid of the DataImportCron, and the answer.
-pub(crate) struct Told {
+pub(crate) struct PollResult {
     pub(crate) key: Key,
     pub(crate) uid: String,
     pub(crate) at: Timestamp,
@@ -72,7 +72,7 @@ pub(crate) struct Polls {
     /// Turn in which each namespace was served last; absent if the namespace has no waiting requests.
     served: BTreeMap<String, u64>,
     turn: u64,
-    tasks: JoinSet<Told>,
+    tasks: JoinSet<PollResult>,
     by_task: BTreeMap<tokio::task::Id, Key>,
     /// Longest time without a byte of an answer.
     idle: Duration,
@@ -132,7 +132,7 @@ impl Polls {
             let task = self.tasks.spawn(async move {
                 let answer = tokio::time::timeout(ALL, request::ask(&connector, &question, idle)).await;
                 let answer = answer.unwrap_or(Err((NoAnswer::Silent, None)));
-                Told { key, uid, at: Timestamp::now(), answer }
+                PollResult { key, uid, at: Timestamp::now(), answer }
             });
             self.by_task.insert(task.id(), whose);
         }
@@ -161,7 +161,7 @@ impl Polls {
     }
 
     /// Result of the next request that ends; `None` for a request that panicked.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+    pub(crate) async fn next(&mut self) -> Option<PollResult> {
         let (id, told) = match self.tasks.join_next_with_id().await? {
             Ok((id, told)) => (id, Some(told)),
             Err(error) => {

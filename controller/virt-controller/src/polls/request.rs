@@ -69,8 +69,8 @@ async fn image(
     (host, repository, tag): (&str, &str, &str),
     idle: Duration,
 ) -> Result<Option<String>, Fault> {
-    let authorizer = RegistryToken::new(host, Arc::new(Nobody));
-    let client = Client::over(Arc::clone(connector), REDIRECTS, authorizer, Words);
+    let authorizer = RegistryToken::new(host, Arc::new(NoCredentials));
+    let client = Client::over(Arc::clone(connector), REDIRECTS, authorizer, LogMessages);
     let base = base(&client, host, idle).await?;
     let scopes = Scopes::pull(repository);
     let to = base.at(&format!("/v2/{repository}/manifests/{tag}"));
@@ -108,9 +108,9 @@ fn said(answer: &Fetched) -> Option<String> {
 }
 
 /// Client without a login.
-struct Nobody;
+struct NoCredentials;
 
-impl Credentials for Nobody {
+impl Credentials for NoCredentials {
     fn find(&self, _: &str) -> fetch::Result<Option<Credential>> {
         Ok(None)
     }
@@ -119,7 +119,7 @@ impl Credentials for Nobody {
 // ── A file ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async fn file(connector: &Arc<Connector>, url: &str, idle: Duration) -> Result<Option<String>, Fault> {
-    let client = Client::over(Arc::clone(connector), REDIRECTS, Headers::default(), Words);
+    let client = Client::over(Arc::clone(connector), REDIRECTS, Headers::default(), LogMessages);
     let (to, user) = Location::parse(url)?;
     if user.is_some() {
         return Err(Fault::from_kind(FaultKind::Denied, "the address has a user"));
@@ -173,9 +173,9 @@ async fn send<A: Authorizer>(
 }
 
 /// Progress listener that writes messages about a server to the log only.
-struct Words;
+struct LogMessages;
 
-impl Messages for Words {
+impl Messages for LogMessages {
     fn unreachable(&self, place: &Location, _: FaultKind, e: reqwest::Error) -> Error {
         Error::failed(format!("{} cannot be reached", place.shown())).because(e)
     }

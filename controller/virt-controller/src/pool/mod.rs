@@ -38,7 +38,7 @@ use std::collections::BTreeSet;
 use template::Template;
 
 /// Reason and message of a problem.
-type Trouble = (&'static str, String);
+type PoolProblem = (&'static str, String);
 
 /// Input of a pool's reconciliation.
 struct Pool<'a> {
@@ -87,7 +87,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 impl<'a> Pool<'a> {
     /// A pool that can be looked after, or why it cannot.
     /// `unread`: fields of its spec that cannot be read. The remaining spec is not the requested one.
-    fn of(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, Trouble> {
+    fn of(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, PoolProblem> {
         let invalid = |why: String| ("InvalidSpec", why);
         if let Some(fault) = unread.into_iter().chain(pool::faults(&spec)).next() {
             return Err(invalid(fault.to_string()));
@@ -112,7 +112,7 @@ impl<'a> Pool<'a> {
         failed: Option<&Failure>,
         now: Timestamp,
         plan: &mut Plan,
-    ) -> Option<Trouble> {
+    ) -> Option<PoolProblem> {
         let (alive, going): (Vec<&VirtualMachine>, Vec<_>) =
             ours.iter().copied().partition(|vm| vm.metadata.deletion_timestamp.is_none());
         if let Some(healing) = &self.spec.autohealing {
@@ -166,7 +166,7 @@ impl<'a> Pool<'a> {
         policy: Option<&SelectionPolicy>,
         alive: &[&VirtualMachine],
         plan: &mut Plan,
-    ) -> Option<Trouble> {
+    ) -> Option<PoolProblem> {
         let chosen = selection::chosen(policy, &self.template, alive);
         let excess = alive.len() - self.wanted;
         for vm in chosen.iter().take(excess.min(AT_ONCE)) {
@@ -216,7 +216,7 @@ fn say(
     object: &Plain,
     ours: &[&VirtualMachine],
     paused: bool,
-    trouble: Option<Trouble>,
+    trouble: Option<PoolProblem>,
     now: Timestamp,
     plan: &mut Plan,
 ) {

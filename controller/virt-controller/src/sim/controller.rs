@@ -1,7 +1,7 @@
 //! One virt-controller: the loop's own ControlLoop, what it has not heard yet, and what is on its way to the server and back.
 
 use super::{News, Sim, door};
-use crate::polls::Told;
+use crate::polls::PollResult;
 use crate::run::ControlLoop;
 use cluster_client::Done;
 use cluster_client::watch::WatchMessage;
@@ -84,7 +84,7 @@ impl Controller {
                 0 => Err((NoAnswer::Unreachable, None)),
                 number => Ok(digest(number)),
             };
-            self.control.polled(Told { key, uid, at: sim.now, answer });
+            self.control.polled(PollResult { key, uid, at: sim.now, answer });
         }
         self.flights.extend(fresh);
         for flight in std::mem::take(&mut self.flights) {

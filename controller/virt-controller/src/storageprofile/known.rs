@@ -2,7 +2,7 @@
 //! smallest volume.
 //!
 //! ```text
-//!  StorageClass ── provisioner ──────────────► rows ── variant ──► Known
+//!  StorageClass ── provisioner ──────────────► rows ── variant ──► Provisioner
 //!               └─ parameters ──► variant ─────────────┘
 //! ```
 //!
@@ -48,7 +48,7 @@ pub(super) enum Clones {
 
 /// Row of a provisioner, or of one variant of its volumes.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct Provisioner {
     provisioner: &'static str,
     variant: &'static str,
     /// Modes in order of preference; empty if no volumes for disks are created.
@@ -65,32 +65,32 @@ pub(super) struct Known {
 #[derive(Debug)]
 pub(super) enum Knowledge {
     /// The row was found.
-    Of(&'static Known),
+    Of(&'static Provisioner),
     /// The provisioner is in no row.
     Nothing,
     /// The provisioner is in the table, but not the variant of these parameters.
     NotByParameters,
 }
 
-impl Known {
-    const fn of(provisioner: &'static str, modes: &'static [Modes]) -> Known {
-        Known { provisioner, variant: "", modes, clones: None, keeps_snapshots: false, smallest: 0 }
+impl Provisioner {
+    const fn of(provisioner: &'static str, modes: &'static [Modes]) -> Provisioner {
+        Provisioner { provisioner, variant: "", modes, clones: None, keeps_snapshots: false, smallest: 0 }
     }
 
-    const fn variant(self, variant: &'static str) -> Known {
-        Known { variant, ..self }
+    const fn variant(self, variant: &'static str) -> Provisioner {
+        Provisioner { variant, ..self }
     }
 
-    const fn clones(self, clones: Clones) -> Known {
-        Known { clones: Some(clones), ..self }
+    const fn clones(self, clones: Clones) -> Provisioner {
+        Provisioner { clones: Some(clones), ..self }
     }
 
-    const fn keeps_snapshots(self) -> Known {
-        Known { keeps_snapshots: true, ..self }
+    const fn keeps_snapshots(self) -> Provisioner {
+        Provisioner { keeps_snapshots: true, ..self }
     }
 
-    const fn smallest(self, smallest: u64) -> Known {
-        Known { smallest, ..self }
+    const fn smallest(self, smallest: u64) -> Provisioner {
+        Provisioner { smallest, ..self }
     }
 
     /// Volumes are no business of the provisioner.
@@ -99,100 +99,102 @@ impl Known {
     }
 }
 
-const ROWS: &[Known] = &[
+const ROWS: &[Provisioner] = &[
     // Directories and devices of one node.
-    Known::of("kubevirt.io.hostpath-provisioner", LEAST),
-    Known::of("kubevirt.io/hostpath-provisioner", LEAST),
-    Known::of("k8s.io/minikube-hostpath", LEAST),
-    Known::of("rancher.io/local-path", LEAST),
-    Known::of("directpv-min-io", LEAST),
-    Known::of("topolvm.cybozu.com", DEVICES_OF_A_NODE).clones(Clones::Copy),
-    Known::of("topolvm.io", DEVICES_OF_A_NODE).clones(Clones::Copy),
+    Provisioner::of("kubevirt.io.hostpath-provisioner", LEAST),
+    Provisioner::of("kubevirt.io/hostpath-provisioner", LEAST),
+    Provisioner::of("k8s.io/minikube-hostpath", LEAST),
+    Provisioner::of("rancher.io/local-path", LEAST),
+    Provisioner::of("directpv-min-io", LEAST),
+    Provisioner::of("topolvm.cybozu.com", DEVICES_OF_A_NODE).clones(Clones::Copy),
+    Provisioner::of("topolvm.io", DEVICES_OF_A_NODE).clones(Clones::Copy),
     // File servers.
-    Known::of("nfs.csi.k8s.io", &[RWX_FILE]),
-    Known::of("k8s-sigs.io/nfs-subdir-external-provisioner", &[RWX_FILE]),
-    Known::of("manila.csi.openstack.org", &[RWX_FILE]),
-    Known::of("efs.csi.aws.com", SHARED_FILES),
-    Known::of("kubernetes.io/azure-file", &[RWX_FILE]),
-    Known::of("file.csi.azure.com", &[RWX_FILE]),
-    Known::of("cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
-    Known::of("rook-ceph.cephfs.csi.ceph.com", SHARED_FILES),
-    Known::of("openshift-storage.cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
-    Known::of("spectrumscale.csi.ibm.com", SHARED_FILES).clones(Clones::Csi),
-    Known::of("csi-isilon.dellemc.com", SHARED_FILES_READ_BY_MANY).clones(Clones::Csi),
+    Provisioner::of("nfs.csi.k8s.io", &[RWX_FILE]),
+    Provisioner::of("k8s-sigs.io/nfs-subdir-external-provisioner", &[RWX_FILE]),
+    Provisioner::of("manila.csi.openstack.org", &[RWX_FILE]),
+    Provisioner::of("efs.csi.aws.com", SHARED_FILES),
+    Provisioner::of("kubernetes.io/azure-file", &[RWX_FILE]),
+    Provisioner::of("file.csi.azure.com", &[RWX_FILE]),
+    Provisioner::of("cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
+    Provisioner::of("rook-ceph.cephfs.csi.ceph.com", SHARED_FILES),
+    Provisioner::of("openshift-storage.cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
+    Provisioner::of("spectrumscale.csi.ibm.com", SHARED_FILES).clones(Clones::Csi),
+    Provisioner::of("csi-isilon.dellemc.com", SHARED_FILES_READ_BY_MANY).clones(Clones::Csi),
     // Ceph's block devices.
-    Known::of("kubernetes.io/rbd", SHARED_DEVICES),
-    Known::of("rbd.csi.ceph.com", SHARED_DEVICES),
-    Known::of("rook-ceph.rbd.csi.ceph.com", SHARED_DEVICES).clones(Clones::Csi).keeps_snapshots(),
-    Known::of("openshift-storage.rbd.csi.ceph.com", SHARED_DEVICES).clones(Clones::Csi).keeps_snapshots(),
+    Provisioner::of("kubernetes.io/rbd", SHARED_DEVICES),
+    Provisioner::of("rbd.csi.ceph.com", SHARED_DEVICES),
+    Provisioner::of("rook-ceph.rbd.csi.ceph.com", SHARED_DEVICES).clones(Clones::Csi).keeps_snapshots(),
+    Provisioner::of("openshift-storage.rbd.csi.ceph.com", SHARED_DEVICES)
+        .clones(Clones::Csi)
+        .keeps_snapshots(),
     // Disks of clouds.
-    Known::of("kubernetes.io/aws-ebs", &[RWO_BLOCK]),
-    Known::of("ebs.csi.aws.com", &[RWO_BLOCK]),
-    Known::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("io1").smallest(4 * GIB),
-    Known::of("ebs.csi.aws.com", SHARED_DEVICES).variant("io2").smallest(4 * GIB),
-    Known::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("gp").smallest(GIB),
-    Known::of("kubernetes.io/azure-disk", &[RWO_BLOCK]),
-    Known::of("disk.csi.azure.com", &[RWO_BLOCK]),
-    Known::of("kubernetes.io/gce-pd", &[RWO_BLOCK]),
-    Known::of("pd.csi.storage.gke.io", DEVICES_OF_A_NODE).clones(Clones::Snapshot).keeps_snapshots(),
-    Known::of("pd.csi.storage.gke.io", SHARED_DEVICES)
+    Provisioner::of("kubernetes.io/aws-ebs", &[RWO_BLOCK]),
+    Provisioner::of("ebs.csi.aws.com", &[RWO_BLOCK]),
+    Provisioner::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("io1").smallest(4 * GIB),
+    Provisioner::of("ebs.csi.aws.com", SHARED_DEVICES).variant("io2").smallest(4 * GIB),
+    Provisioner::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("gp").smallest(GIB),
+    Provisioner::of("kubernetes.io/azure-disk", &[RWO_BLOCK]),
+    Provisioner::of("disk.csi.azure.com", &[RWO_BLOCK]),
+    Provisioner::of("kubernetes.io/gce-pd", &[RWO_BLOCK]),
+    Provisioner::of("pd.csi.storage.gke.io", DEVICES_OF_A_NODE).clones(Clones::Snapshot).keeps_snapshots(),
+    Provisioner::of("pd.csi.storage.gke.io", SHARED_DEVICES)
         .variant("hyperdisk")
         .clones(Clones::Snapshot)
         .keeps_snapshots()
         .smallest(4 * GIB),
-    Known::of("blockvolume.csi.oraclecloud.com", SHARED_DEVICES),
-    Known::of("cinder.csi.openstack.org", DEVICES_OF_A_NODE),
-    Known::of("csi.ovirt.org", DEVICES_OF_A_NODE),
-    Known::of("csi.vsphere.vmware.com", DEVICES_OF_A_NODE),
-    Known::of("csi.vsphere.vmware.com", &[RWX_FILE, RWO_BLOCK, RWO_FILE]).variant("nfs"),
+    Provisioner::of("blockvolume.csi.oraclecloud.com", SHARED_DEVICES),
+    Provisioner::of("cinder.csi.openstack.org", DEVICES_OF_A_NODE),
+    Provisioner::of("csi.ovirt.org", DEVICES_OF_A_NODE),
+    Provisioner::of("csi.vsphere.vmware.com", DEVICES_OF_A_NODE),
+    Provisioner::of("csi.vsphere.vmware.com", &[RWX_FILE, RWO_BLOCK, RWO_FILE]).variant("nfs"),
     // Arrays, and storage that nodes have together.
-    Known::of("linstor.csi.linbit.com", READ_BY_MANY_AS_FILES),
-    Known::of("driver.longhorn.io", &[RWO_BLOCK]),
-    Known::of("driver.longhorn.io", &[RWX_BLOCK, RWO_BLOCK]).variant("migratable"),
-    Known::of("driver.longhorn.io", SHARED_FILES).variant("nfs"),
-    Known::of("driver.longhorn.io", LEAST).variant("fs"),
-    Known::of("kubesan.gitlab.io", &[RWX_BLOCK, ROX_BLOCK, RWO_BLOCK, RWO_FILE]).clones(Clones::Csi),
-    Known::of("kubernetes.io/storageos", LEAST),
-    Known::of("storageos", LEAST),
-    Known::of("kubernetes.io/portworx-volume", EVERYTHING),
-    Known::of("kubernetes.io/portworx-volume", SHARED_FILES).variant("nfs"),
-    Known::of("pxd.portworx.com", EVERYTHING).clones(Clones::Csi),
-    Known::of("pxd.portworx.com", SHARED_FILES).variant("nfs").clones(Clones::Csi),
-    Known::of("pxd.portworx.com", SHARED_DEVICES).variant("pure_block"),
-    Known::of("pxd.portworx.com", SHARED_FILES).variant("pure_fa_file"),
-    Known::of("csi.trident.netapp.io", SHARED_FILES)
+    Provisioner::of("linstor.csi.linbit.com", READ_BY_MANY_AS_FILES),
+    Provisioner::of("driver.longhorn.io", &[RWO_BLOCK]),
+    Provisioner::of("driver.longhorn.io", &[RWX_BLOCK, RWO_BLOCK]).variant("migratable"),
+    Provisioner::of("driver.longhorn.io", SHARED_FILES).variant("nfs"),
+    Provisioner::of("driver.longhorn.io", LEAST).variant("fs"),
+    Provisioner::of("kubesan.gitlab.io", &[RWX_BLOCK, ROX_BLOCK, RWO_BLOCK, RWO_FILE]).clones(Clones::Csi),
+    Provisioner::of("kubernetes.io/storageos", LEAST),
+    Provisioner::of("storageos", LEAST),
+    Provisioner::of("kubernetes.io/portworx-volume", EVERYTHING),
+    Provisioner::of("kubernetes.io/portworx-volume", SHARED_FILES).variant("nfs"),
+    Provisioner::of("pxd.portworx.com", EVERYTHING).clones(Clones::Csi),
+    Provisioner::of("pxd.portworx.com", SHARED_FILES).variant("nfs").clones(Clones::Csi),
+    Provisioner::of("pxd.portworx.com", SHARED_DEVICES).variant("pure_block"),
+    Provisioner::of("pxd.portworx.com", SHARED_FILES).variant("pure_fa_file"),
+    Provisioner::of("csi.trident.netapp.io", SHARED_FILES)
         .variant("ontap-nas")
         .clones(Clones::Snapshot)
         .keeps_snapshots(),
-    Known::of("csi.trident.netapp.io", &[RWX_BLOCK])
+    Provisioner::of("csi.trident.netapp.io", &[RWX_BLOCK])
         .variant("ontap-san")
         .clones(Clones::Snapshot)
         .keeps_snapshots(),
-    Known::of("csi.trident.netapp.io", SHARED_FILES)
+    Provisioner::of("csi.trident.netapp.io", SHARED_FILES)
         .variant("gcnv-flex")
         .clones(Clones::Snapshot)
         .keeps_snapshots()
         .smallest(GIB),
-    Known::of("infinibox-csi-driver", SHARED_DEVICES).variant("san").clones(Clones::Csi),
-    Known::of("infinibox-csi-driver", SHARED_FILES).variant("nfs").clones(Clones::Csi),
-    Known::of("hspc.csi.hitachi.com", SHARED_DEVICES).clones(Clones::Csi),
-    Known::of("csi.hpe.com", SHARED_DEVICES).clones(Clones::Csi),
-    Known::of("block.csi.ibm.com", SHARED_DEVICES).clones(Clones::Csi),
-    Known::of("csi.huawei.com", READ_BY_MANY_AS_FILES),
-    Known::of("csi.huawei.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Known::of("csi-unity.dellemc.com", READ_BY_MANY_AS_FILES),
-    Known::of("csi-unity.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Known::of("csi-vxflexos.dellemc.com", READ_BY_MANY_AS_FILES).clones(Clones::Csi),
-    Known::of("csi-vxflexos.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Known::of("csi-powermax.dellemc.com", READ_BY_MANY).clones(Clones::Csi),
-    Known::of("csi-powermax.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
-    Known::of("csi-powerstore.dellemc.com", READ_BY_MANY).clones(Clones::Copy),
-    Known::of("csi-powerstore.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::of("infinibox-csi-driver", SHARED_DEVICES).variant("san").clones(Clones::Csi),
+    Provisioner::of("infinibox-csi-driver", SHARED_FILES).variant("nfs").clones(Clones::Csi),
+    Provisioner::of("hspc.csi.hitachi.com", SHARED_DEVICES).clones(Clones::Csi),
+    Provisioner::of("csi.hpe.com", SHARED_DEVICES).clones(Clones::Csi),
+    Provisioner::of("block.csi.ibm.com", SHARED_DEVICES).clones(Clones::Csi),
+    Provisioner::of("csi.huawei.com", READ_BY_MANY_AS_FILES),
+    Provisioner::of("csi.huawei.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::of("csi-unity.dellemc.com", READ_BY_MANY_AS_FILES),
+    Provisioner::of("csi-unity.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::of("csi-vxflexos.dellemc.com", READ_BY_MANY_AS_FILES).clones(Clones::Csi),
+    Provisioner::of("csi-vxflexos.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::of("csi-powermax.dellemc.com", READ_BY_MANY).clones(Clones::Csi),
+    Provisioner::of("csi-powermax.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Provisioner::of("csi-powerstore.dellemc.com", READ_BY_MANY).clones(Clones::Copy),
+    Provisioner::of("csi-powerstore.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
     // Object buckets and snapshots of others: classes of these make no volumes.
-    Known::of("openshift-storage.noobaa.io/obc", &[]),
-    Known::of("openshift-storage.ceph.rook.io/bucket", &[]),
-    Known::of("rook-ceph.ceph.rook.io/bucket", &[]),
-    Known::of("stork-snapshot", &[]),
+    Provisioner::of("openshift-storage.noobaa.io/obc", &[]),
+    Provisioner::of("openshift-storage.ceph.rook.io/bucket", &[]),
+    Provisioner::of("rook-ceph.ceph.rook.io/bucket", &[]),
+    Provisioner::of("stork-snapshot", &[]),
 ];
 
 /// Looks up the row of a StorageClass.

@@ -34,7 +34,7 @@ use cluster_model::conditions::{self, stamp};
 use cluster_model::objects::{Key, Kind, StorageClass, World};
 use cluster_model::plan::Plan;
 use jiff::Timestamp;
-use known::{Clones, Knowledge, Known, Modes};
+use known::{Clones, Knowledge, Modes, Provisioner};
 use serde_json::{Value, json};
 
 /// Annotation of a StorageClass with the clone strategy.
@@ -173,7 +173,7 @@ fn resolve(class: &StorageClass, spec: Option<&StorageProfileSpec>) -> Resolved 
 }
 
 /// Row of the class's provisioner, if known.
-fn row(class: &StorageClass) -> Option<&'static Known> {
+fn row(class: &StorageClass) -> Option<&'static Provisioner> {
     match known::of(class) {
         Knowledge::Of(row) => Some(row),
         Knowledge::Nothing | Knowledge::NotByParameters => None,

@@ -1,6 +1,6 @@
 //! The DataVolumes of a VM: they are created from its templates, and the VM waits for them.
 
-use super::trouble::Trouble;
+use super::trouble::VmProblem;
 use api::datavolume::{ConditionType, DataVolume, Phase};
 use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
@@ -52,9 +52,9 @@ impl Disks {
     }
 
     /// Problem of a DataVolume that must not be created.
-    pub(super) fn denied(&self) -> Option<Trouble<'_>> {
+    pub(super) fn denied(&self) -> Option<VmProblem<'_>> {
         let Denied { name, reason, why } = self.denied.as_ref()?;
-        Some(Trouble { disk: Some(name), ..Trouble::of(reason, why) })
+        Some(VmProblem { disk: Some(name), ..VmProblem::of(reason, why) })
     }
 
     /// The DataVolume to create next.
@@ -79,9 +79,9 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
     for template in &vm.spec.data_volume_templates {
         let Some(name) = names(template) else { continue };
         match found(world, vm, namespace, name) {
-            Found::Nothing => {}
-            Found::Usable => continue,
-            Found::Foreign(why) => {
+            ExistingVolume::Nothing => {}
+            ExistingVolume::Usable => continue,
+            ExistingVolume::Foreign(why) => {
                 disks.deny(name, "FailedDataVolumeCreate", why);
                 continue;
             }
@@ -119,7 +119,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
 }
 
 /// Object with the name of a DataVolume that a VM would create.
-enum Found {
+enum ExistingVolume {
     Nothing,
     /// The VM's own, or without an owner.
     Usable,
@@ -129,28 +129,30 @@ enum Found {
 
 /// A VM that is created under the name of a deleted one would run on the old disk until the garbage collector
 /// deletes it, and two VMs would write to one disk.
-fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> Found {
+fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> ExistingVolume {
     if let Some(data) = world.data_volumes.get(namespace, name) {
         let owner = owner::controller(&data.metadata).filter(|owner| {
             owner.kind == Kind::VirtualMachine.name() && Some(&owner.uid) != vm.metadata.uid.as_ref()
         });
         return match owner {
-            _ if data.metadata.deletion_timestamp.is_some() => Found::Foreign(format!(
+            _ if data.metadata.deletion_timestamp.is_some() => ExistingVolume::Foreign(format!(
                 "DataVolume {name} is being deleted, and is created again when it is gone"
             )),
             Some(owner) if is_there(world, namespace, owner) => {
-                Found::Foreign(format!("DataVolume {name} belongs to the VM {}", owner.name))
+                ExistingVolume::Foreign(format!("DataVolume {name} belongs to the VM {}", owner.name))
             }
-            Some(_) => Found::Foreign(format!("DataVolume {name} still exists from a VM that is gone")),
-            None => Found::Usable,
+            Some(_) => {
+                ExistingVolume::Foreign(format!("DataVolume {name} still exists from a VM that is gone"))
+            }
+            None => ExistingVolume::Usable,
         };
     }
     match world.pvcs.get(namespace, name) {
-        Some(claim) if claim.meta.deletion_timestamp.is_some() => {
-            Found::Foreign(format!("PVC {name} is being deleted, and is created again when it is gone"))
-        }
-        Some(_) => Found::Usable,
-        None => Found::Nothing,
+        Some(claim) if claim.meta.deletion_timestamp.is_some() => ExistingVolume::Foreign(format!(
+            "PVC {name} is being deleted, and is created again when it is gone"
+        )),
+        Some(_) => ExistingVolume::Usable,
+        None => ExistingVolume::Nothing,
     }
 }
 

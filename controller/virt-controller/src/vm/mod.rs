@@ -45,7 +45,7 @@ use cluster_model::plan::Plan;
 use jiff::Timestamp;
 use serde_json::json;
 use strategy::Act;
-use trouble::Trouble;
+use trouble::VmProblem;
 
 /// The finalizer that we take off a VM when its VMI is gone.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
@@ -111,10 +111,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             next.spec.running = None;
         }
         change::done(&mut next, &strategy, vmi);
-        let trouble = taken.as_deref().map(|why| Trouble::of("FailedCreate", why));
-        let of_sizes = sizes.as_ref().err().map(|problem| Trouble::of(problem.reason, &problem.message));
+        let trouble = taken.as_deref().map(|why| VmProblem::of("FailedCreate", why));
+        let of_sizes = sizes.as_ref().err().map(|problem| VmProblem::of(problem.reason, &problem.message));
         let trouble = trouble.or(of_sizes).or(disks.denied());
-        let trouble = trouble.or(failed.map(|failed| Trouble::met(failed, disks.missing())));
+        let trouble = trouble.or(failed.map(|failed| VmProblem::met(failed, disks.missing())));
         status::say(&mut next, &strategy, vmi, &disks, trouble, now);
         trouble.into_iter().for_each(|trouble| trouble.tell(vm, &next, &mut plan));
     }
@@ -168,7 +168,7 @@ fn delete(
     match vmi {
         Some(there) if !orphaned => {
             let kept = failed.filter(|failed| matches!(failed.about, Attempt::Delete(_)));
-            let trouble = kept.map(|failed| Trouble::met(failed, None));
+            let trouble = kept.map(|failed| VmProblem::met(failed, None));
             status::terminating(next, there, trouble, now);
             trouble.into_iter().for_each(|trouble| trouble.tell(vm, next, plan));
             stop(vm, vmi, (failed, now), plan);

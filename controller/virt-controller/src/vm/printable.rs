@@ -6,7 +6,7 @@ use api::vmi::{Condition, ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions;
 
 /// Input of the printable status.
-pub(super) struct Seen<'a> {
+pub(super) struct PrintableInput<'a> {
     pub(super) vm: &'a VirtualMachine,
     pub(super) strategy: &'a RunStrategy,
     pub(super) vmi: Option<&'a VirtualMachineInstance>,
@@ -17,7 +17,7 @@ pub(super) struct Seen<'a> {
     pub(super) stops: bool,
 }
 
-pub(super) fn word(seen: &Seen<'_>) -> PrintableStatus {
+pub(super) fn word(seen: &PrintableInput<'_>) -> PrintableStatus {
     let phase = seen.vmi.map(super::super::vmi::phase);
     let conditions =
         seen.vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&[][..], |status| &status.conditions);

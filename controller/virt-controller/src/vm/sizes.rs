@@ -13,7 +13,7 @@
 //! ```
 //!
 //! **Guarantees.** In another namespace only the labels of the source of the VM's disk are read, with a
-//! verified right ([`Known`]). The spec of the VM stays as its author wrote it, except for inferred names,
+//! verified right ([`ReadableObjects`]). The spec of the VM stays as its author wrote it, except for inferred names,
 //! and if the policy says otherwise. The webhook of VMs makes the same checks earlier. They are repeated
 //! here, because the object may have changed, or was created after the VM.
 
@@ -174,7 +174,7 @@ fn inferred(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) 
         return Ok(false);
     }
     let ignores = matcher.policy == Some(&InferFailurePolicy::Ignore);
-    let known = Known::of(world, vm, matcher.infer_from_volume, now);
+    let known = ReadableObjects::of(world, vm, matcher.infer_from_volume, now);
     let named = match infer(vm, role, matcher.infer_from_volume, &known) {
         Ok(named) => Some(named),
         Err(error) if ignores && error.is_ignorable => None,
@@ -211,7 +211,7 @@ fn kind_of(role: Role, said: Option<String>) -> String {
 }
 
 /// Result of one of the two lookups.
-struct Found {
+struct Lookup {
     reference: InstancetypeStatusRef,
     make: Option<(Key, Value)>,
 }
@@ -221,7 +221,7 @@ fn found(
     vm: &VirtualMachine,
     matcher: &Matcher<'_>,
     given: &mut SizeSpecs,
-) -> Result<Found, String> {
+) -> Result<Lookup, String> {
     let kind = matcher.matched()?;
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     let of = |revision: &str| InstancetypeStatusRef {
@@ -245,7 +245,7 @@ fn found(
             ));
         };
         given.take(matcher.role, of_revision(revision, matcher.role)?).map_err(|why| wrong(name, &why))?;
-        return Ok(Found { reference: of(name), make: None });
+        return Ok(Lookup { reference: of(name), make: None });
     }
     let live = live(world, kind, namespace, matcher.name).ok_or_else(|| kind.not_found(matcher.name))?;
     given.take(matcher.role, live.spec.clone()).map_err(|why| wrong(matcher.name, &why))?;
@@ -262,7 +262,7 @@ fn found(
         Some(there) if of_revision(there, matcher.role).as_ref() == Ok(&live.spec) => None,
         Some(_) => return Err(format!("found existing ControllerRevision with unexpected data: {name}")),
     };
-    Ok(Found { reference: of(&name), make })
+    Ok(Lookup { reference: of(&name), make })
 }
 
 fn wrong(name: &str, why: &str) -> String {
@@ -300,21 +300,21 @@ fn expanded(vm: &VirtualMachine, given: &SizeSpecs, config: &Config) -> Result<V
 /// labels, but the author of the VM may not. The right to clone is not checked for a VM, but for the
 /// DataVolume of its volume. So the source of that DataVolume is read too, once the clone has begun and if
 /// the right was shown.
-struct Known<'a> {
+struct ReadableObjects<'a> {
     world: &'a World,
     namespace: String,
     far: Option<FarClone<'a>>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> ReadableObjects<'a> {
     /// `volume`: the VM's volume whose labels are needed.
-    fn of(world: &'a World, vm: &VirtualMachine, volume: &str, now: Timestamp) -> Known<'a> {
+    fn of(world: &'a World, vm: &VirtualMachine, volume: &str, now: Timestamp) -> ReadableObjects<'a> {
         let namespace = vm.metadata.namespace.clone().unwrap_or_default();
         let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
         let named = volumes.find(|one| one.name == volume).and_then(|volume| volume.data_volume.as_ref());
         let made = named.and_then(|named| world.data_volumes.get(&namespace, &named.name));
         let far = made.and_then(|made| far_clone(world, made, now));
-        Known { world, namespace, far }
+        ReadableObjects { world, namespace, far }
     }
 
     fn may_see(&self, namespace: &str, is_its: impl FnOnce(&FarClone<'_>) -> bool) -> bool {
@@ -322,7 +322,7 @@ impl<'a> Known<'a> {
     }
 }
 
-impl Labels for Known<'_> {
+impl Labels for ReadableObjects<'_> {
     fn pvc(&self, namespace: &str, name: &str) -> Option<&ObjectMeta> {
         let may_see = self.may_see(namespace, |far| far.is_of(namespace, name));
         self.world.pvcs.get(namespace, name).filter(|_| may_see).map(|claim| &claim.meta)

@@ -1,9 +1,9 @@
 //! The status of a VM.
 
 use super::disks::Disks;
-use super::printable::{Seen, word};
+use super::printable::{PrintableInput, word};
 use super::strategy::Act;
-use super::trouble::Trouble;
+use super::trouble::VmProblem;
 use super::{change, revision};
 use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{self, VirtualMachineInstance};
@@ -24,7 +24,7 @@ pub(super) fn say(
     strategy: &RunStrategy,
     vmi: Option<&VirtualMachineInstance>,
     disks: &Disks,
-    trouble: Option<Trouble<'_>>,
+    trouble: Option<VmProblem<'_>>,
     now: Timestamp,
 ) {
     let act = super::strategy::act(vm, strategy, vmi, now);
@@ -32,7 +32,7 @@ pub(super) fn say(
         || vmi.is_none()
             && change::wanted(vm, &StateChange::Start).is_some()
             && !matches!(act, Act::Wait { .. });
-    let seen = Seen { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
+    let seen = PrintableInput { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
     let word = word(&seen);
     let sum = revision::of_template(vm);
     let generation = vm.metadata.generation;
@@ -67,9 +67,9 @@ pub(super) fn say(
 }
 
 /// Sets or removes the condition of the current problem.
-fn failure(list: &mut Vec<Condition>, trouble: Option<Trouble<'_>>, now: Timestamp) {
+fn failure(list: &mut Vec<Condition>, trouble: Option<VmProblem<'_>>, now: Timestamp) {
     match trouble {
-        Some(Trouble { reason, why, .. }) => {
+        Some(VmProblem { reason, why, .. }) => {
             set(list, ConditionType::Failure, "True", Some(reason), Some(why), now);
         }
         None => list.retain(|condition| condition.r#type != ConditionType::Failure),
@@ -80,7 +80,7 @@ fn failure(list: &mut Vec<Condition>, trouble: Option<Trouble<'_>>, now: Timesta
 pub(super) fn terminating(
     vm: &mut VirtualMachine,
     vmi: &VirtualMachineInstance,
-    trouble: Option<Trouble<'_>>,
+    trouble: Option<VmProblem<'_>>,
     now: Timestamp,
 ) {
     let status = vm.status.get_or_insert_default();

@@ -6,7 +6,7 @@ use cluster_model::plan::Plan;
 
 /// Problem that keeps a VM from its desired state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trouble<'a> {
+pub(super) struct VmProblem<'a> {
     pub(super) reason: &'static str,
     /// Text for the condition and the event.
     pub(super) why: &'a str,
@@ -14,24 +14,26 @@ pub(super) struct Trouble<'a> {
     pub(super) disk: Option<&'a str>,
 }
 
-impl<'a> Trouble<'a> {
-    pub(super) fn of(reason: &'static str, why: &'a str) -> Trouble<'a> {
-        Trouble { reason, why, disk: None }
+impl<'a> VmProblem<'a> {
+    pub(super) fn of(reason: &'static str, why: &'a str) -> VmProblem<'a> {
+        VmProblem { reason, why, disk: None }
     }
 
     /// The last write that failed. `disk`: the DataVolume to create next.
-    pub(super) fn met(failed: &'a Failure, disk: Option<&'a str>) -> Trouble<'a> {
+    pub(super) fn met(failed: &'a Failure, disk: Option<&'a str>) -> VmProblem<'a> {
         let why = &failed.message;
         match failed.about {
-            Attempt::Make(Kind::DataVolume) => Trouble { disk, ..Trouble::of("FailedDataVolumeCreate", why) },
-            Attempt::Make(_) => Trouble::of("FailedCreate", why),
-            Attempt::Delete(_) => Trouble::of("FailedDelete", why),
+            Attempt::Make(Kind::DataVolume) => {
+                VmProblem { disk, ..VmProblem::of("FailedDataVolumeCreate", why) }
+            }
+            Attempt::Make(_) => VmProblem::of("FailedCreate", why),
+            Attempt::Delete(_) => VmProblem::of("FailedDelete", why),
         }
     }
 
     /// Sends an event, if the VM's condition has changed.
     pub(super) fn tell(&self, vm: &VirtualMachine, next: &VirtualMachine, plan: &mut Plan) {
-        let Trouble { reason, why, disk } = self;
+        let VmProblem { reason, why, disk } = self;
         let name = disk.or(vm.metadata.name.as_deref()).unwrap_or_default();
         let message = match *reason {
             "FailedCreate" => (*why).to_owned(),

@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use serve::transport::{Asked, HttpResponse};
+use serve::transport::{HttpResponse, IncomingRequest};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -25,7 +25,7 @@ const WAITS: Duration = Duration::from_secs(18);
 impl ForVirtApi {
     pub(super) async fn call(
         &self,
-        asked: Asked,
+        asked: IncomingRequest,
         vmi: &Vmi<'_>,
         launcher: &Launcher,
         call: Call,

@@ -40,8 +40,8 @@ use http::uri::PathAndQuery;
 use launcher_client::Client;
 use refused::{Rejection, Result};
 use route::{Question, route};
-use serve::places::Places;
-use serve::transport::{Answers, Asked, HttpResponse, plain};
+use serve::slots::Slots;
+use serve::transport::{Answers, HttpResponse, IncomingRequest, plain};
 use tokio::sync::Semaphore;
 
 /// Concurrent requests about one VMI.
@@ -68,11 +68,11 @@ pub(crate) struct ForVirtApi {
     /// Name in virt-api's certificate.
     name: String,
     all: Semaphore,
-    requests: Places,
-    streams: Places,
-    opening: Places,
+    requests: Slots,
+    streams: Slots,
+    opening: Slots,
     /// At most one screenshot of each VMI waits …
-    pictures: Places,
+    pictures: Slots,
     /// … for one of these places.
     picture: Semaphore,
 }
@@ -84,15 +84,15 @@ impl ForVirtApi {
             launchers,
             name: format!("{}.{namespace}.svc", servers::API.program),
             all: Semaphore::new(ALL),
-            requests: Places::new(REQUESTS),
-            streams: Places::new(STREAMS),
-            opening: Places::new(OPENING),
-            pictures: Places::new(1),
+            requests: Slots::new(REQUESTS),
+            streams: Slots::new(STREAMS),
+            opening: Slots::new(OPENING),
+            pictures: Slots::new(1),
             picture: Semaphore::new(PICTURES),
         }
     }
 
-    async fn pass_on(&self, asked: Asked) -> Result<HttpResponse> {
+    async fn pass_on(&self, asked: IncomingRequest) -> Result<HttpResponse> {
         let path = asked.head.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default().to_owned();
         let wanted = route(&asked.head.method, &path);
         let (vmi, question) = wanted.ok_or_else(|| Rejection::unknown(&asked.head.method, &path))?;
@@ -109,7 +109,7 @@ impl ForVirtApi {
 }
 
 impl Answers for ForVirtApi {
-    async fn answer(&self, asked: Asked) -> HttpResponse {
+    async fn answer(&self, asked: IncomingRequest) -> HttpResponse {
         if !asked.client.as_ref().is_some_and(|client| client.is_called(&self.name)) {
             let said = format!("only virt-api is answered: show a client certificate of {}", self.name);
             return plain(StatusCode::UNAUTHORIZED, &said);

@@ -11,7 +11,7 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Response, StatusCode};
 use hyper::body::Bytes;
 use launcher_client::Stream;
-use serve::transport::{Asked, HttpResponse, Upgrade};
+use serve::transport::{HttpResponse, IncomingRequest, Upgrade};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
@@ -30,7 +30,7 @@ impl ForVirtApi {
     /// Answers 101 after the launcher has.
     pub(super) async fn stream(
         &self,
-        mut asked: Asked,
+        mut asked: IncomingRequest,
         vmi: &Vmi<'_>,
         launcher: &Launcher,
         way: StreamKind,

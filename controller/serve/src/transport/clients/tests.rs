@@ -1,7 +1,7 @@
 //! Verification of client certificates by real handshakes: authority, purpose and name count.
 
-use super::super::tls::{self, Shown};
-use super::super::{Answers, Asked, HttpResponse, Limits, Transport, listen, plain};
+use super::super::tls::{self, CurrentCertificate};
+use super::super::{Answers, HttpResponse, IncomingRequest, Limits, Transport, listen, plain};
 use super::*;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ const VIRT_API: &str = "virt-api.kubevirt.svc";
 struct Doors;
 
 impl Answers for Doors {
-    async fn answer(&self, asked: Asked) -> HttpResponse {
+    async fn answer(&self, asked: IncomingRequest) -> HttpResponse {
         let said = match &asked.client {
             None => "nobody",
             Some(client) if client.is_called(VIRT_API) => "virt-api",
@@ -67,7 +67,7 @@ struct Running {
 impl Running {
     async fn begin(authority: &Authority) -> Running {
         let (certificate, key) = authority.sign("virt-handler", ExtendedKeyUsagePurpose::ServerAuth);
-        let shown = Shown::default();
+        let shown = CurrentCertificate::default();
         let secret =
             json!({"data": {"tls.crt": STANDARD.encode(certificate), "tls.key": STANDARD.encode(key)}});
         shown.take(&secret).unwrap();
@@ -165,7 +165,7 @@ async fn a_program_of_ours_reaches_another_of_ours_and_no_strangers() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let (server, stranger) = (Running::begin(&ours).await, Running::begin(&theirs).await);
     server.authorities.take(&ours.pem).unwrap();
-    let (shown, known) = (Arc::new(Shown::own("virt-api").unwrap()), Authorities::default());
+    let (shown, known) = (Arc::new(CurrentCertificate::own("virt-api").unwrap()), Authorities::default());
     let early = tls::client_config(Arc::clone(&shown), &known).unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Unreachable);
     known.take(&ours.pem).unwrap();

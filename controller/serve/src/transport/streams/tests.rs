@@ -1,7 +1,7 @@
 //! Streams over real TLS: their bytes, their number, and their end.
 
 use super::super::tests::certificate;
-use super::super::{Answers, Asked, Limits, Transport, listen, tls};
+use super::super::{Answers, IncomingRequest, Limits, Transport, listen, tls};
 use super::*;
 use http::{HeaderValue, Response};
 use hyper::body::Bytes;
@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(60);
 struct Echo(mpsc::UnboundedSender<Result<()>>);
 
 impl Answers for Echo {
-    async fn answer(&self, mut asked: Asked) -> HttpResponse {
+    async fn answer(&self, mut asked: IncomingRequest) -> HttpResponse {
         let upgrade = match asked.upgrade() {
             Ok(upgrade) => upgrade,
             Err(answer) => return answer,

@@ -4,7 +4,7 @@ use super::super::claim::RequestedClaim;
 use super::super::outcome::Outcome;
 use super::super::request::Request;
 use super::serve::in_use;
-use super::{Cloned, Stop, Way, way};
+use super::{CloneMethod, Cloned, Stop, method};
 use api::claim::DataReference;
 use api::datavolume::ConditionType;
 use cluster_model::clones::{CLONE_FALLBACK, CLONE_REQUEST, CLONE_TYPE};
@@ -27,13 +27,13 @@ pub(in super::super) fn choose_way(
     cloned: &Cloned<'_>,
     requested: &RequestedClaim<'_>,
 ) -> Result<ChosenWay, Stop> {
-    let way = way::choose(request.world, request.namespace(), cloned, requested)?;
+    let way = method::choose(request.world, request.namespace(), cloned, requested)?;
     let mut outcome = Outcome::default();
-    if let (Way::Csi, Some(source)) = (&way, cloned.claim) {
+    if let (CloneMethod::Csi, Some(source)) = (&way, cloned.claim) {
         outcome = outcome.then(require_no_writer(request, source)?);
     }
     let mut annotations = vec![(CLONE_REQUEST, cloned.shown()), (CLONE_TYPE, way.name().to_owned())];
-    if let Way::Copy(why) = &way
+    if let CloneMethod::Copy(why) = &way
         && !why.is_empty()
     {
         annotations.push((CLONE_FALLBACK, why.clone()));

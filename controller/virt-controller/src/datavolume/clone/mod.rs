@@ -36,6 +36,7 @@
 //! VMs waiting by one clone after another.
 
 mod choose;
+mod method;
 mod permit;
 mod pod;
 mod reader;
@@ -43,13 +44,12 @@ mod serve;
 mod source;
 #[cfg(test)]
 mod tests;
-mod way;
 
 pub(super) use choose::choose_way;
+pub(super) use method::CloneMethod;
 pub(crate) use permit::{FarClone, far_clone};
 pub(super) use serve::{Served, forget_client, is_needed, serve, take_away};
 pub(super) use source::{Cloned, Size, resolve};
-pub(super) use way::Way;
 
 use super::claim_annotations::running;
 use super::fill::{broke, done};
@@ -118,7 +118,7 @@ pub(super) fn is_made_by_storage(request: &Request<'_>, claim: &PersistentVolume
         && request.owns(claim)
         && claim.is_bound()
         && claim.meta.deletion_timestamp.is_none()
-        && !matches!(way::of_claim(claim), Way::Copy(_))
+        && !matches!(method::of_claim(claim), CloneMethod::Copy(_))
 }
 
 /// The storage makes the PVC from its source. It is complete when it is bound.

@@ -33,7 +33,7 @@ use cluster_model::objects::{CDI_MUTATOR, World};
 use cluster_model::uploads::{PUBLIC_KEY, SIGNING_KEY};
 use cluster_model::webhooks::{Question, asks};
 use jiff::{SignedDuration, Timestamp};
-use serve::token::{Cloned, Named, PublicKey, Refused, public_keys, verify_clone_of};
+use serve::token::{CloneSourceKind, Cloned, PublicKey, TokenError, public_keys, verify_clone_of};
 
 /// The time after which every API server calls a new webhook.
 const SPREAD: SignedDuration = SignedDuration::from_secs(10);
@@ -70,11 +70,13 @@ pub(super) fn permitted(request: &Request<'_>, namespace: &str, name: &str) -> R
         let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) do not exist yet";
         return Stop::waits(DENIED, message);
     };
-    match verified(request, Named::Claim, (namespace, name), &keys, token, made) {
+    match verified(request, CloneSourceKind::Claim, (namespace, name), &keys, token, made) {
         Ok(()) => Ok(()),
-        Err(Refused::BadSignature) => Err(forgotten()),
+        Err(TokenError::BadSignature) => Err(forgotten()),
         Err(_) => match far_source(request).filter(|(home, _)| *home == namespace) {
-            Some(source) if verified(request, Named::DataSource, source, &keys, token, made).is_ok() => {
+            Some(source)
+                if verified(request, CloneSourceKind::DataSource, source, &keys, token, made).is_ok() =>
+            {
                 match leads_to(request.world, source, name) {
                     true => Ok(()),
                     false => denied(format!(
@@ -107,20 +109,20 @@ pub(super) fn holds_token_of(request: &Request<'_>, source: (&str, &str)) -> Res
     else {
         return Ok(false);
     };
-    match verified(request, Named::DataSource, source, &keys, token, made) {
-        Err(Refused::BadSignature) => Err(forgotten()),
+    match verified(request, CloneSourceKind::DataSource, source, &keys, token, made) {
+        Err(TokenError::BadSignature) => Err(forgotten()),
         verified => Ok(verified.is_ok()),
     }
 }
 
 fn verified(
     request: &Request<'_>,
-    named: Named,
+    named: CloneSourceKind,
     source: (&str, &str),
     keys: &[PublicKey],
     token: &str,
     made: Timestamp,
-) -> Result<(), Refused> {
+) -> Result<(), TokenError> {
     let meta = request.meta();
     let own = meta.namespace.as_deref().unwrap_or_default();
     let target = (own, meta.name.as_deref().unwrap_or_default());

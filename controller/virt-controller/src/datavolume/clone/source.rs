@@ -19,8 +19,8 @@ use super::super::outcome::Outcome;
 use super::super::request::Request;
 use super::super::size::Overhead;
 use super::super::{NOT_SERVED, claim_annotations};
+use super::method::{self, CloneMethod};
 use super::permit::{far_source, holds_token_of, permitted};
-use super::way::{self, Way};
 use super::{CLAIM, Stop, reader};
 use crate::datasource;
 use api::datavolume::{ConditionType, Phase, PvcSource};
@@ -40,8 +40,8 @@ pub(in super::super) struct Cloned<'a> {
     pub(in super::super) claim: Option<&'a PersistentVolumeClaim>,
     pub(in super::super) namespace: String,
     pub(in super::super) name: String,
-    /// Way of cloning; `None` until the PVC is created.
-    pub(in super::super) way: Option<Way>,
+    /// CloneMethod of cloning; `None` until the PVC is created.
+    pub(in super::super) way: Option<CloneMethod>,
 }
 
 /// The size of a source.
@@ -111,7 +111,7 @@ pub(in super::super) fn resolve<'a>(request: &Request<'a>) -> (Outcome, Result<O
             return (outcome, Err(stop));
         }
     }
-    let way = claim.map(way::of_claim);
+    let way = claim.map(method::of_claim);
     (outcome, Ok(Some(Cloned { claim: Some(source), namespace, name, way })))
 }
 
@@ -141,7 +141,7 @@ fn permitted_source<'a>(
     let (namespace, name) = match named(request, noted_on).map_err(|stop| over(&veil, stop))? {
         NamedSource::Claim(namespace, name) => (namespace, name),
         NamedSource::Snapshot(namespace, name) => {
-            let cloned = way::snapshot(request.namespace(), namespace, name);
+            let cloned = method::snapshot(request.namespace(), namespace, name);
             return cloned.map(PermittedSource::Snapshot).map_err(|stop| over(&veil, stop));
         }
     };
@@ -219,7 +219,7 @@ fn named(request: &Request<'_>, claim: Option<&PersistentVolumeClaim>) -> Result
 fn is_left(request: &Request<'_>, target: &PersistentVolumeClaim) -> bool {
     let refers = request.volume.spec.source_ref.is_some() && request.volume.spec.source.is_none();
     let Some((namespace, name)) = noted(target).filter(|_| refers) else { return false };
-    matches!(way::of_claim(target), Way::Copy(_))
+    matches!(method::of_claim(target), CloneMethod::Copy(_))
         && source(request, namespace, name, Some(target)).is_none()
         && !has_copied(request, target)
 }

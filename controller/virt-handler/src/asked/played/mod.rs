@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use launcher_client::{Cause, Client, Connector, Open, vmi_path};
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::json;
-use serve::transport::tls::{self, Shown};
+use serve::transport::tls::{self, CurrentCertificate};
 use serve::transport::{Authorities, Limits, Transport, listen};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -70,13 +70,13 @@ impl Scene {
     }
 
     /// A certificate with this name and purpose.
-    fn shown(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> Arc<Shown> {
+    fn shown(&self, name: &str, purpose: ExtendedKeyUsagePurpose) -> Arc<CurrentCertificate> {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.extended_key_usages = vec![purpose];
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
         let key = key.serialize_pem();
-        let shown = Shown::default();
+        let shown = CurrentCertificate::default();
         let data = json!({"tls.crt": STANDARD.encode(certificate), "tls.key": STANDARD.encode(key)});
         shown.take(&json!({"data": data})).unwrap();
         Arc::new(shown)

@@ -75,7 +75,7 @@ fn a_token_whose_key_is_forgotten_is_said_to_be_so() {
 /// A DataVolume whose maker may clone all of S, by a DataSource there.
 fn later(sim: &Sim) -> Value {
     let clone = Cloned { source: (S, "os"), target: (T, "disk"), generated: "" };
-    let claims = Claims::cloning_of(serve::token::Named::DataSource, clone, sim.now);
+    let claims = Claims::cloning_of(serve::token::CloneSourceKind::DataSource, clone, sim.now);
     let mut object = volume(sim, referred(S));
     object["metadata"]["annotations"][CLONE_TOKEN] =
         json!(sign(&Pair::read(PRIVATE).unwrap(), &claims).unwrap());

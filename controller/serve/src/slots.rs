@@ -5,45 +5,45 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Number of places in use, by name.
-type PlaceCounts = Arc<Mutex<HashMap<String, usize>>>;
+type SlotCounts = Arc<Mutex<HashMap<String, usize>>>;
 
 /// Limit of concurrent uses for each name.
 #[derive(Debug)]
-pub struct Places {
+pub struct Slots {
     most: usize,
-    taken: PlaceCounts,
+    taken: SlotCounts,
 }
 
 /// A place of a name; it is free again on drop.
 #[derive(Debug)]
-pub struct Place {
+pub struct Slot {
     name: String,
-    taken: PlaceCounts,
+    taken: SlotCounts,
 }
 
-impl Places {
+impl Slots {
     /// A limit of `most` places for each name.
-    pub fn new(most: usize) -> Places {
-        Places { most, taken: PlaceCounts::default() }
+    pub fn new(most: usize) -> Slots {
+        Slots { most, taken: SlotCounts::default() }
     }
 
-    /// Places of each name.
+    /// Slots of each name.
     pub fn most(&self) -> usize {
         self.most
     }
 
     /// Takes a place of this name; `None` if all are in use.
-    pub fn take(&self, name: &str) -> Option<Place> {
+    pub fn take(&self, name: &str) -> Option<Slot> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.get(name).copied().unwrap_or_default();
         (count < self.most).then(|| {
             taken.insert(name.to_owned(), count + 1);
-            Place { name: name.to_owned(), taken: Arc::clone(&self.taken) }
+            Slot { name: name.to_owned(), taken: Arc::clone(&self.taken) }
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = taken.get_mut(&self.name) {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn each_name_has_so_many_places_and_takes_no_others() {
-        let places = Places::new(2);
+        let places = Slots::new(2);
         let first = places.take("a").unwrap();
         let _second = places.take("a").unwrap();
         assert!(places.take("a").is_none());

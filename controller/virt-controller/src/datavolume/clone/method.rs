@@ -18,7 +18,7 @@ use cluster_model::objects::{Kind, PersistentVolumeClaim, StorageClass, World};
 
 /// A way to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) enum Way {
+pub(in super::super) enum CloneMethod {
     /// Two pods copy it. The reason against cloning by the storage; empty if a setting asks for a copy.
     Copy(String),
     /// The CSI driver of the storage does.
@@ -27,25 +27,27 @@ pub(in super::super) enum Way {
     Snapshot,
 }
 
-impl Way {
+impl CloneMethod {
     /// Value of the annotation of the PVC.
     pub(in super::super) fn name(&self) -> &'static str {
         match self {
-            Way::Copy(_) => "copy",
-            Way::Csi => "csi-clone",
-            Way::Snapshot => "snapshot",
+            CloneMethod::Copy(_) => "copy",
+            CloneMethod::Csi => "csi-clone",
+            CloneMethod::Snapshot => "snapshot",
         }
     }
 
     /// Human-readable description, with the reason.
     pub(in super::super) fn told(&self) -> String {
         match self {
-            Way::Copy(why) if why.is_empty() => {
+            CloneMethod::Copy(why) if why.is_empty() => {
                 "two pods copy the disk, as its StorageProfile requests".to_owned()
             }
-            Way::Copy(why) => format!("two pods copy the disk, because its storage does not clone it: {why}"),
-            Way::Csi => "the CSI driver of its StorageClass clones the volume".to_owned(),
-            Way::Snapshot => {
+            CloneMethod::Copy(why) => {
+                format!("two pods copy the disk, because its storage does not clone it: {why}")
+            }
+            CloneMethod::Csi => "the CSI driver of its StorageClass clones the volume".to_owned(),
+            CloneMethod::Snapshot => {
                 "the CSI driver of its StorageClass creates the volume from a snapshot".to_owned()
             }
         }
@@ -54,9 +56,9 @@ impl Way {
     /// Object that the PVC is created from.
     pub(in super::super) fn data_source(&self, name: &str) -> Option<DataReference> {
         let (group, kind) = match self {
-            Way::Copy(_) => return None,
-            Way::Csi => (None, super::CLAIM),
-            Way::Snapshot => (Some("snapshot.storage.k8s.io"), "VolumeSnapshot"),
+            CloneMethod::Copy(_) => return None,
+            CloneMethod::Csi => (None, super::CLAIM),
+            CloneMethod::Snapshot => (Some("snapshot.storage.k8s.io"), "VolumeSnapshot"),
         };
         let (kind, name) = (kind.to_owned(), name.to_owned());
         Some(DataReference { api_group: group.map(str::to_owned), kind, name, ..DataReference::default() })
@@ -64,13 +66,13 @@ impl Way {
 }
 
 /// The way of a PVC that was made.
-pub(super) fn of_claim(claim: &PersistentVolumeClaim) -> Way {
+pub(super) fn of_claim(claim: &PersistentVolumeClaim) -> CloneMethod {
     match claim.spec.data_source.as_ref().map(|source| source.kind.as_str()) {
-        Some("VolumeSnapshot") => Way::Snapshot,
-        Some(kind) if kind == Kind::PersistentVolumeClaim.name() => Way::Csi,
+        Some("VolumeSnapshot") => CloneMethod::Snapshot,
+        Some(kind) if kind == Kind::PersistentVolumeClaim.name() => CloneMethod::Csi,
         _ => {
             let why = claim.meta.annotations.get(cluster_model::clones::CLONE_FALLBACK);
-            Way::Copy(why.cloned().unwrap_or_default())
+            CloneMethod::Copy(why.cloned().unwrap_or_default())
         }
     }
 }
@@ -81,11 +83,11 @@ pub(in super::super) fn choose(
     own: &str,
     cloned: &Cloned<'_>,
     wanted: &RequestedClaim<'_>,
-) -> Result<Way, Stop> {
-    if let Some(Way::Snapshot) = cloned.way {
+) -> Result<CloneMethod, Stop> {
+    if let Some(CloneMethod::Snapshot) = cloned.way {
         let snapshots = wanted.class.and_then(|class| storageprofile::snapshots(world, class));
         return match snapshots {
-            Some(_) => Ok(Way::Snapshot),
+            Some(_) => Ok(CloneMethod::Snapshot),
             None => Stop::waits(
                 "NoVolumeSnapshotClass",
                 format!(
@@ -96,12 +98,14 @@ pub(in super::super) fn choose(
             ),
         };
     }
-    let Some((source, class)) = cloned.claim.zip(wanted.class) else { return Ok(Way::Copy(String::new())) };
+    let Some((source, class)) = cloned.claim.zip(wanted.class) else {
+        return Ok(CloneMethod::Copy(String::new()));
+    };
     Ok(match storageprofile::clones(world, class) {
         CloneStrategy::CsiClone => against(world, own, cloned, source, wanted, class)
-            .map_or(Way::Csi, |why| Way::Copy(why.to_owned())),
-        CloneStrategy::Snapshot => Way::Copy("NoVolumeSnapshotClass".to_owned()),
-        CloneStrategy::Copy | CloneStrategy::Other(_) => Way::Copy(String::new()),
+            .map_or(CloneMethod::Csi, |why| CloneMethod::Copy(why.to_owned())),
+        CloneStrategy::Snapshot => CloneMethod::Copy("NoVolumeSnapshotClass".to_owned()),
+        CloneStrategy::Copy | CloneStrategy::Other(_) => CloneMethod::Copy(String::new()),
     })
 }
 
@@ -136,5 +140,5 @@ pub(super) fn snapshot<'a>(own: &str, namespace: String, name: String) -> Result
         );
         return Stop::never(super::super::NOT_SERVED, message);
     }
-    Ok(Cloned { claim: None, namespace, name, way: Some(Way::Snapshot) })
+    Ok(Cloned { claim: None, namespace, name, way: Some(CloneMethod::Snapshot) })
 }
