@@ -4,8 +4,8 @@
 //! reconciler here, or to the list of kinds that are only read.
 
 use crate::{
-    cdi, certificates, dataimportcron, datasource, datavolume, export, kubevirt, node, pool, replicaset,
-    storageprofile, vm, vmi,
+    cdi, certificates, data_import_cron, data_source, data_volume, export, kubevirt, node, pool, replica_set,
+    storage_profile, vm, vmi,
 };
 use cluster_model::objects::{Key, Kind, World};
 use cluster_model::plan::Plan;
@@ -23,22 +23,22 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
     match kind {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
         Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
-        Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
+        Kind::VirtualMachineInstanceReplicaSet => replica_set::decide(world, namespace, name, now),
         Kind::VirtualMachinePool => pool::decide(world, namespace, name, now),
         // A DataVolume and its PVC have one name and are one disk. A change of either is decided under this key.
         Kind::DataVolume | Kind::PersistentVolumeClaim => {
             let plan = match serves_disks() {
-                true => datavolume::decide(world, namespace, name, now),
-                false => datavolume::leave(world, namespace, name),
+                true => data_volume::decide(world, namespace, name, now),
+                false => data_volume::leave(world, namespace, name),
             };
             // An export starts on a complete disk only, so the state of the disk is written first.
             plan.and(export::decide(world, namespace, name, now))
         }
-        Kind::PersistentVolume => datavolume::hand_back(world, name),
-        Kind::DataSource if serves_disks() => datasource::decide(world, namespace, name, now),
-        Kind::DataImportCron if serves_disks() => dataimportcron::decide(world, namespace, name, now),
+        Kind::PersistentVolume => data_volume::hand_back(world, name),
+        Kind::DataSource if serves_disks() => data_source::decide(world, namespace, name, now),
+        Kind::DataImportCron if serves_disks() => data_import_cron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass if serves_disks() => {
-            storageprofile::decide(world, name, now)
+            storage_profile::decide(world, name, now)
         }
         Kind::DataSource | Kind::DataImportCron | Kind::StorageProfile | Kind::StorageClass => {
             Plan::default()

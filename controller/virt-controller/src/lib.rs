@@ -36,9 +36,9 @@
 pub mod args;
 mod cdi;
 mod certificates;
-mod dataimportcron;
-mod datasource;
-mod datavolume;
+mod data_import_cron;
+mod data_source;
+mod data_volume;
 mod decide;
 mod delay_queue;
 mod downgrade;
@@ -58,15 +58,15 @@ mod outages;
 mod pod;
 mod polls;
 mod pool;
+mod replica_set;
 mod replicas;
-mod replicaset;
 mod reports;
 #[cfg(test)]
 mod rights;
 mod run;
 #[cfg(test)]
 mod sim;
-mod storageprofile;
+mod storage_profile;
 mod tsc;
 mod vm;
 mod vmi;

@@ -52,7 +52,7 @@ pub(crate) fn condition<T: ConditionKind>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::replicaset::ConditionType;
+    use api::replica_set::ConditionType;
 
     #[test]
     fn what_was_said_is_taken_back_whole() {

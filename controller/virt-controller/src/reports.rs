@@ -17,7 +17,7 @@
 //! accepted.
 
 use crate::certificates::uploads;
-use api::datavolume::Phase;
+use api::data_volume::Phase;
 use api::job::Report;
 use cluster_model::objects::{IndexKey, Key, Kind, Pod, Work, World, owner};
 use cluster_model::worker::{PORT, REPORT};

@@ -11,7 +11,7 @@
 //! fails is decided anew after a pause that grows. Where the history of the cluster went back, since etcd was restored, the loop ends, and
 //! the program with it ([`History`]): the next one knows nothing of before.
 
-use crate::dataimportcron::{self, Question};
+use crate::data_import_cron::{self, Question};
 use crate::delay_queue::DelayQueue;
 use crate::fair_queue::FairQueue;
 use crate::measures::{Renderer, Snapshot, Times, Work};
@@ -362,7 +362,7 @@ impl ControlLoop {
         self.decided += 1;
         if key.kind == Kind::DataImportCron
             && !self.world.is_unread(&key)
-            && let Some(question) = dataimportcron::question(&self.world, &key.namespace, &key.name, now)
+            && let Some(question) = data_import_cron::question(&self.world, &key.namespace, &key.name, now)
         {
             self.questions.insert(key.clone(), question);
         }

@@ -21,7 +21,7 @@ use crate::polls::Polled;
 use api::cdi::{
     DataImportCron, DataSource, StorageProfile, VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
 };
-use api::datavolume::DataVolume;
+use api::data_volume::DataVolume;
 use api::instancetype::{
     VirtualMachineClusterInstancetype, VirtualMachineClusterPreference, VirtualMachineInstancetype,
     VirtualMachinePreference,

@@ -21,7 +21,7 @@
 //! any of them can forge a review: for a review nothing is written, except for an eviction, that a VMI with
 //! the strategy `External` must leave its node, for a pod and a VMI as the API server has them
 //! (`evacuate/cancel` reverts it). A clone token in its answer is useless (`virt-controller`,
-//! `datavolume/clone/permit`). Of waiting reviews, the address with most of them is refused first (waiting).
+//! `data_volume/clone/permit`). Of waiting reviews, the address with most of them is refused first (waiting).
 //! Metrics require a right at the API server, and subresources are for users authenticated by the API server.
 //! args is the command line, and composes the program.
 //!

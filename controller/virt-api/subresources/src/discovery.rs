@@ -12,7 +12,7 @@
 //! Those of `upload.cdi.kubevirt.io` are [`uploadtoken`]'s.
 
 use crate::refusal::with_json_text;
-use crate::uploadtoken;
+use crate::upload_token;
 use cluster_model::subresources::{Action, GROUP, Method, Of, SUBRESOURCES, Subresource, VERSIONS};
 use http::StatusCode;
 use hyper::body::Bytes;
@@ -29,7 +29,7 @@ static DOCUMENTS: LazyLock<BTreeMap<String, Bytes>> = LazyLock::new(|| {
         ("/".to_owned(), root_paths()),
         (
             "/apis".to_owned(),
-            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group(), uploadtoken::group()]}),
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group(), upload_token::group()]}),
         ),
         (root.clone(), group()),
         ("/openapi/v2".to_owned(), swagger()),
@@ -39,7 +39,7 @@ static DOCUMENTS: LazyLock<BTreeMap<String, Bytes>> = LazyLock::new(|| {
         all.push((format!("{root}/{version}"), resources(version)));
         all.push((format!("/openapi/v3{root}/{version}"), openapi(version)));
     }
-    all.extend(uploadtoken::documents());
+    all.extend(upload_token::documents());
     all.into_iter().map(|(path, document)| (path, document.to_string().into())).collect()
 });
 
@@ -73,7 +73,7 @@ fn arch() -> &'static str {
 fn root_paths() -> Value {
     let mut paths = vec!["/apis".to_owned(), format!("/apis/{GROUP}")];
     paths.extend(VERSIONS.iter().map(|version| format!("/apis/{GROUP}/{version}")));
-    paths.extend(uploadtoken::root_paths());
+    paths.extend(upload_token::root_paths());
     paths.extend(["/healthz", "/openapi/v2", "/openapi/v3"].map(str::to_owned));
     json!({"paths": paths})
 }
@@ -130,7 +130,7 @@ fn index() -> Value {
             let url = format!("/openapi/v3/{path}");
             (path, json!({"serverRelativeURL": url}))
         })
-        .chain(uploadtoken::openapi_index())
+        .chain(upload_token::openapi_index())
         .collect();
     json!({"paths": paths})
 }
@@ -146,7 +146,7 @@ fn openapi(version: &str) -> Value {
 fn swagger() -> Value {
     let parameter = |name: &str| json!({"name": name, "in": "path", "required": true, "type": "string"});
     let all =
-        VERSIONS.iter().flat_map(|version| paths(version, &parameter)).chain(uploadtoken::swagger_paths());
+        VERSIONS.iter().flat_map(|version| paths(version, &parameter)).chain(upload_token::swagger_paths());
     json!({
         "swagger": "2.0",
         "info": {"title": "KubeVirt subresources", "version": VERSIONS[0]},

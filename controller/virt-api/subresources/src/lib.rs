@@ -55,7 +55,7 @@ mod sizes;
 mod stats;
 mod stream_limits;
 mod unserved;
-mod uploadtoken;
+mod upload_token;
 mod vmi;
 mod websocket;
 

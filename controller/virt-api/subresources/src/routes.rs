@@ -20,9 +20,9 @@ use crate::requester::Aggregation;
 use crate::route::Route;
 use crate::running::StreamMode;
 use crate::stream_limits::{Opened, Streams};
-use crate::uploadtoken::Tokens;
+use crate::upload_token::Tokens;
 use crate::websocket::{Farewell, UpgradeRequest, carry};
-use crate::{body, datagrams, discovery, ports, query, running, sizes, unserved, uploadtoken, vmi};
+use crate::{body, datagrams, discovery, ports, query, running, sizes, unserved, upload_token, vmi};
 use api::duration::Duration;
 use api::launcher::{Freeze, LONGEST_FREEZE, Request};
 use api::vm::VirtualMachine;
@@ -47,7 +47,7 @@ pub fn is_ours(path: &str) -> bool {
     matches!(path, "/" | "/apis" | "/openapi/v2" | "/openapi/v3")
         || path.starts_with("/openapi/v3/apis/")
         || path.strip_prefix("/apis/").is_some_and(|path| path.starts_with(GROUP))
-        || uploadtoken::is_ours(path)
+        || upload_token::is_ours(path)
 }
 
 /// Handler of the aggregated API.
@@ -122,11 +122,11 @@ impl Routes {
                 _ => Err(Refusal::method("GET")),
             };
         }
-        if uploadtoken::is_ours(&path) {
-            let place = uploadtoken::RequestPath::of(&path)?;
+        if upload_token::is_ours(&path) {
+            let place = upload_token::RequestPath::of(&path)?;
             let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
             let attributes = place.attributes(&asked.head.method)?;
-            self.access.reviewed(&requester, uploadtoken::PLURAL, attributes).await?;
+            self.access.reviewed(&requester, upload_token::PLURAL, attributes).await?;
             return self.tokens.answer(asked, &place).await;
         }
         let route = Route::of(&path)?;

@@ -95,7 +95,7 @@ pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
         let found = store(world, kind).get("", name);
         if is_other && of_cdi {
             // Objects that were created while virt-api was not asked must not count as reviewed. So the next
-            // configurations are new objects ([`crate::datavolume`]).
+            // configurations are new objects ([`crate::data_volume`]).
             if let Some(is) = found.filter(|_| kind != Kind::APIService) {
                 plan.delete(key(kind, &is.meta), &is.meta);
             }

@@ -18,7 +18,7 @@
 //! request has a checksum, which is part of the answer and of the pod: another request is another export, and
 //! the same one is done once. The export ends when the annotation is removed; the answer is removed with it.
 //! **Guarantees.** An export fills nothing: its pod mounts the PVC read-only. It begins on a PVC whose disk
-//! is complete and that no VMI may write to (`datavolume::users`). A VMI that comes meanwhile waits for it
+//! is complete and that no VMI may write to (`data_volume::users`). A VMI that comes meanwhile waits for it
 //! and says so (`vmi::needs`). One pod at a time: its name follows from the PVC's. A failure that another pod
 //! would repeat ends the export.
 //! **Rights.** A user who may annotate a PVC can have its bytes: see [`api::job::export`].
@@ -33,15 +33,15 @@ mod pod;
 #[cfg(test)]
 mod tests;
 
-use crate::datavolume::claim_annotations;
-use crate::datavolume::registries::RegistrySettings;
-use crate::datavolume::users::user;
-use crate::datavolume::worker::{self, PAUSE, Worker};
+use crate::data_volume::claim_annotations;
+use crate::data_volume::registries::RegistrySettings;
+use crate::data_volume::users::user;
+use crate::data_volume::worker::{self, PAUSE, Worker};
 use answer::{Answer, Phase};
 use api::cdi::annotations::{
     CONTENT_TYPE, EXPORT_ANSWERS, EXPORT_CERTIFICATES, EXPORT_REQUEST, EXPORT_SECRET,
 };
-use api::datavolume::{DataVolume, Phase as Filling, Registry};
+use api::data_volume::{DataVolume, Phase as Filling, Registry};
 use api::job::Report;
 use api::job::export::{self, Request};
 use api::meta::ObjectMeta;

@@ -1,8 +1,8 @@
 //! The pod of an export: that of a worker, with the PVC mounted read-only.
 
 use super::answer::Answer;
-use crate::datavolume::pod::{Mounted, Part, worker};
-use crate::datavolume::registries::RegistrySettings;
+use crate::data_volume::pod::{Mounted, Part, worker};
+use crate::data_volume::registries::RegistrySettings;
 use api::cdi::annotations::EXPORT_REQUEST;
 use api::job::export::{Disk, Request};
 use cluster_model::objects::{PersistentVolumeClaim, Work, World};

@@ -3,7 +3,7 @@
 //! Their table is `cluster_model::metrics`.
 
 use api::cdi::{CloneStrategy, StorageProfile};
-use api::datavolume::{DataVolume, Phase};
+use api::data_volume::{DataVolume, Phase};
 use cluster_client::metrics::Page;
 use cluster_model::objects::{Component, World};
 use serde_json::Value;

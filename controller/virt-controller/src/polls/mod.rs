@@ -21,7 +21,7 @@
 //! - No text of the server is published, only a digest of fixed form, or a reason of [`NoAnswer`].
 //!
 //! **Bounds.** [`AT_ONCE`] requests, [`OF_NAMESPACE`] of one namespace, and [`ALL`] as the time limit of each
-//! with its redirects and tokens; the next one a minute later at the earliest (`dataimportcron::when`). A
+//! with its redirects and tokens; the next one a minute later at the earliest (`data_import_cron::when`). A
 //! server that hangs delays only its own namespace. The next request is one of the namespace that was served
 //! longest ago, so a namespace with many requests waits for the others.
 //! **Caveats.** Reasons reveal if a server answers at an address inside the cluster. A NetworkPolicy for
@@ -31,7 +31,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-use crate::dataimportcron::Question;
+use crate::data_import_cron::Question;
 use cluster_model::objects::Key;
 use cluster_model::polls::NoAnswer;
 use fetch::{Addresses, Connect, Connector, Location, Unchecked};

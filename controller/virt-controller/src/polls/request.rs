@@ -6,7 +6,7 @@
 //! ```
 
 use super::{ALL, Answer};
-use crate::dataimportcron::Question;
+use crate::data_import_cron::Question;
 use cluster_model::polls::NoAnswer;
 use fetch::authorize::{Authorizer, Credential, Credentials, Headers, RegistryToken, Scopes};
 use fetch::body::{self, Wait};
@@ -104,7 +104,7 @@ async fn base(client: &Client<RegistryToken>, host: &str, idle: Duration) -> Res
 /// The digest that a registry says, if that is one.
 fn said(answer: &Fetched) -> Option<String> {
     let said = answer.response.headers().get(DIGEST)?.to_str().ok()?.trim();
-    crate::dataimportcron::is_image_digest(said).then(|| said.to_owned())
+    crate::data_import_cron::is_image_digest(said).then(|| said.to_owned())
 }
 
 /// Client without a login.

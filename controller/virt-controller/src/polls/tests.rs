@@ -115,7 +115,7 @@ async fn a_file_is_named_by_what_its_server_says_of_its_version() {
     };
     let server = Server::start(vec![7; 100], version(Some("\"1\""), None));
     let first = file(server.url("/a")).await.unwrap();
-    assert!(crate::dataimportcron::is_image_digest(&first), "{first}");
+    assert!(crate::data_import_cron::is_image_digest(&first), "{first}");
     assert_eq!(file(server.url("/a")).await.as_ref(), Ok(&first), "it is named alike");
     server.set(version(Some("\"2\""), None));
     let second = file(server.url("/a")).await.unwrap();

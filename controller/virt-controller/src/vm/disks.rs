@@ -1,7 +1,7 @@
 //! The DataVolumes of a VM: they are created from its templates, and the VM waits for them.
 
 use super::trouble::VmProblem;
-use api::datavolume::{ConditionType, DataVolume, Phase};
+use api::data_volume::{ConditionType, DataVolume, Phase};
 use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::wire::Wire;
@@ -189,7 +189,7 @@ pub(super) fn make(
         let (mut labels, annotations) = of_disk(&meta, policy);
         labels.insert("kubevirt.io/created-by".to_owned(), vm.metadata.uid.clone().unwrap_or_default());
         let object = json!({
-            "apiVersion": api::datavolume::API_VERSION,
+            "apiVersion": api::data_volume::API_VERSION,
             "kind": "DataVolume",
             "metadata": {
                 "name": name,

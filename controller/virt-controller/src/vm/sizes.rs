@@ -17,9 +17,9 @@
 //! and if the policy says otherwise. The webhook of VMs makes the same checks earlier. They are repeated
 //! here, because the object may have changed, or was created after the VM.
 
-use crate::datavolume::{FarClone, far_clone};
+use crate::data_volume::{FarClone, far_clone};
 use api::cdi::DataSource;
-use api::datavolume::DataVolume;
+use api::data_volume::DataVolume;
 use api::instancetype::{Conflict, Labels, Matcher, MatcherKind, Role, expand, infer, requirements};
 use api::kubevirt::ReferencePolicy;
 use api::meta::ObjectMeta;

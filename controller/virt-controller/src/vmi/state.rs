@@ -14,7 +14,7 @@
 use super::outcome::Outcome;
 use super::waiting::wait;
 use super::{PATIENCE, VmiReconcile};
-use crate::storageprofile;
+use crate::storage_profile;
 use api::machine::Machine;
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
@@ -153,7 +153,7 @@ fn object(world: &World, key: &Key, name: &str, owner: &Value, config: &Config) 
                  the default one"
             .to_owned(),
     })?;
-    let sets = storageprofile::sets(world, class);
+    let sets = storage_profile::sets(world, class);
     let has = |mode: &str| {
         let mut of_files = sets.iter().filter(|set| set.volume_mode == "Filesystem");
         of_files.any(|set| set.access_modes.iter().any(|one| one == mode))

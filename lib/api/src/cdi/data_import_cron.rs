@@ -2,7 +2,7 @@
 //! import.
 
 use crate::cdi::{Condition, SourceFormat};
-use crate::datavolume::{DataVolume, PvcSource};
+use crate::data_volume::{DataVolume, PvcSource};
 use crate::meta::ObjectMeta;
 use crate::{object, string_enum};
 

@@ -1,7 +1,7 @@
 //! `DataSource`: a lasting name for the source of clones, whose disk may be replaced.
 
 use crate::cdi::Condition;
-use crate::datavolume::PvcSource;
+use crate::data_volume::PvcSource;
 use crate::meta::ObjectMeta;
 use crate::object;
 

@@ -1,4 +1,4 @@
-//! The kinds of `cdi.kubevirt.io/v1beta1` beside the DataVolume ([`crate::datavolume`]): settings of imports,
+//! The kinds of `cdi.kubevirt.io/v1beta1` beside the DataVolume ([`crate::data_volume`]): settings of imports,
 //! what storage can do, where images come from, and requests to fill a PVC.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! Sources that a PVC with a `dataSourceRef` is filled from: an import, an upload or a clone.
 
 use crate::claim::DataReference;
-use crate::datavolume::{Checkpoint, ContentType, Gcs, Http, ImageIo, Registry, S3, Source, Vddk};
+use crate::data_volume::{Checkpoint, ContentType, Gcs, Http, ImageIo, Registry, S3, Source, Vddk};
 use crate::meta::{Empty, ObjectMeta, is_name};
 use crate::object;
 

@@ -5,7 +5,7 @@ use crate::cdi::{
     VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
 };
 use crate::crd::{Column, CustomResource, Subresources};
-use crate::datavolume::DataVolume;
+use crate::data_volume::DataVolume;
 use crate::instancetype::{
     self, VirtualMachineClusterInstancetype, VirtualMachineClusterPreference, VirtualMachineInstancetype,
     VirtualMachinePreference,
@@ -13,7 +13,7 @@ use crate::instancetype::{
 use crate::kubevirt::KubeVirt;
 use crate::pool::{self, VirtualMachinePool};
 use crate::preset::{self, VirtualMachineInstancePreset};
-use crate::replicaset::VirtualMachineInstanceReplicaSet;
+use crate::replica_set::VirtualMachineInstanceReplicaSet;
 use crate::vm::VirtualMachine;
 use crate::vmi::VirtualMachineInstance;
 use crate::wire::Wire;

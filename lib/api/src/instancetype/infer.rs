@@ -12,7 +12,7 @@
 //! ([`Inference::not_readable`]).
 
 use crate::cdi::DataSource;
-use crate::datavolume::{self, DataVolume};
+use crate::data_volume::{self, DataVolume};
 use crate::instancetype::Role;
 use crate::meta::ObjectMeta;
 use crate::vm::VirtualMachine;
@@ -133,7 +133,7 @@ impl<L: Labels> Inference<'_, L> {
         ))
     }
 
-    fn spec(&self, spec: &datavolume::Spec) -> Inferred {
+    fn spec(&self, spec: &data_volume::Spec) -> Inferred {
         let within =
             |other: &str| if other.is_empty() { self.namespace.to_owned() } else { other.to_owned() };
         if let Some(pvc) = spec.source.as_ref().and_then(|source| source.pvc.as_ref()) {

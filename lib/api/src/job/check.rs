@@ -2,7 +2,7 @@
 //! served.
 
 use super::import::non_empty;
-use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Source, SourceRef};
+use crate::data_volume::{ContentType, DataVolume, Http, PullMethod, Registry, Source, SourceRef};
 use crate::fault::{Fault, Reason};
 use crate::meta::is_name;
 

@@ -2,7 +2,7 @@
 
 use super::check::ON_BLOCK;
 use super::{Confidential, check};
-use crate::datavolume::{self, ContentType, DataVolume};
+use crate::data_volume::{self, ContentType, DataVolume};
 use crate::fault::{Fault, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -260,7 +260,7 @@ impl Source {
 
 /// The source of a job; `None` if the DataVolume has no supported source.
 fn of_source<R: References>(
-    source: &datavolume::Source,
+    source: &data_volume::Source,
     references: &mut R,
 ) -> Result<Option<Source>, R::Error> {
     Ok(if let Some(http) = &source.http {
@@ -287,7 +287,7 @@ fn login<R: References>(name: &Option<String>, references: &mut R) -> Result<Opt
     non_empty(name).map(files).transpose()
 }
 
-fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Http, R::Error> {
+fn web<R: References>(http: &data_volume::Http, references: &mut R) -> Result<Http, R::Error> {
     let mut secret =
         |name: &String| Ok(SecretFiles { secret: name.clone(), files: references.secret(name)? });
     let secret_headers = http.secret_extra_headers.iter().map(&mut secret).collect::<Result<_, _>>()?;
@@ -303,7 +303,7 @@ fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Htt
     })
 }
 
-fn image<R: References>(registry: &datavolume::Registry, references: &mut R) -> Result<Source, R::Error> {
+fn image<R: References>(registry: &data_volume::Registry, references: &mut R) -> Result<Source, R::Error> {
     let url = with_small_scheme(registry.url.as_deref().unwrap_or_default());
     if let Some(reference) = registry.of_node()
         && let Some(folder) = references.image(reference, non_empty(&registry.secret_ref).map(String::as_str))

@@ -1,6 +1,6 @@
 //! Desired state of a VM.
 
-use crate::datavolume;
+use crate::data_volume;
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi;
 use crate::{object, string_enum};
@@ -79,7 +79,7 @@ object! {
         /// Metadata of the DataVolume. The name is required and used as it stands.
         pub metadata: Option<ObjectMeta> = "metadata",
         /// Desired state of the DataVolume: source, size and storage.
-        pub spec: datavolume::Spec = "spec",
+        pub spec: data_volume::Spec = "spec",
         /// Status of the template, always empty.
         pub status: Option<Empty> = "status",
     }

@@ -1,6 +1,6 @@
 //! A DataVolume becomes a job or is refused by its fields; what is confidential is in the JSON and not in `Debug`.
 
-use api::datavolume::DataVolume;
+use api::data_volume::DataVolume;
 use api::fault::Reason;
 use api::job::{
     Confidential, Files, Import, MountedImage, References, Refusal, Registry, SecretFiles, Source, Target,
@@ -259,7 +259,7 @@ fn an_object_of_a_store_has_its_login_and_an_archive_goes_into_the_folder_of_the
     assert_eq!((object.url.0.as_str(), object.ca), ("https://h/b/x", Some("/maps/ca".into())));
     assert_eq!(object.login.unwrap().files, Files::Folder("/secrets/keys".into()));
     let mut gcs = of_source(&json!({"gcs": {"url": "gs://b/x", "secretRef": "account"}}));
-    gcs.spec.content_type = Some(api::datavolume::ContentType::Archive);
+    gcs.spec.content_type = Some(api::data_volume::ContentType::Archive);
     gcs.spec.preallocation = Some(true);
     let archive = of(&gcs, Target::File("/data/disk.img".into())).unwrap();
     let Source::Gcs(object) = &archive.source else { panic!("it is of Google") };

@@ -5,7 +5,7 @@ use api::cdi::{
     CDI, CDIConfig, DataImportCron, DataSource, ObjectTransfer, StorageProfile, UploadTokenRequest,
     VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
 };
-use api::datavolume::DataVolume;
+use api::data_volume::DataVolume;
 use api::instancetype::{
     VirtualMachineClusterInstancetype, VirtualMachineClusterPreference, VirtualMachineInstancetype,
     VirtualMachinePreference,
@@ -13,7 +13,7 @@ use api::instancetype::{
 use api::kubevirt::KubeVirt;
 use api::pool::VirtualMachinePool;
 use api::preset::VirtualMachineInstancePreset;
-use api::replicaset::VirtualMachineInstanceReplicaSet;
+use api::replica_set::VirtualMachineInstanceReplicaSet;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::{self, Wire};

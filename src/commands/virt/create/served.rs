@@ -4,7 +4,7 @@
 use super::usage;
 use crate::error::{Error, ErrorKind, Result};
 use api::crd::KINDS;
-use api::datavolume::DataVolume;
+use api::data_volume::DataVolume;
 use api::defaults::{self, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::instancetype::{Matcher, Role};

@@ -10,7 +10,7 @@
 
 use super::object::{Located, Objects};
 use api::cdi::DataSource;
-use api::datavolume::DataVolume;
+use api::data_volume::DataVolume;
 use api::defaults::{Binding, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::instancetype::{

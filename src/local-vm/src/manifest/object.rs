@@ -12,8 +12,8 @@ use super::finding::{Finding, Origin};
 use super::instance_types::{self, MatchedSpec};
 use crate::place::check_name;
 use api::claim::PersistentVolumeClaim;
-use api::configmap::ConfigMap;
-use api::datavolume::DataVolume;
+use api::config_map::ConfigMap;
+use api::data_volume::DataVolume;
 use api::fault::{Fault, Reason};
 use api::instancetype::MatcherKind;
 use api::machine::machine_type_map::MachineTypeMap;
@@ -165,7 +165,7 @@ impl Objects {
         for (i, template) in vm.spec.data_volume_templates.iter().cloned().enumerate() {
             let at = format!("spec.dataVolumeTemplates[{i}]");
             let object = DataVolume {
-                api_version: Some(api::datavolume::API_VERSION.to_owned()),
+                api_version: Some(api::data_volume::API_VERSION.to_owned()),
                 kind: Some("DataVolume".to_owned()),
                 metadata: template.metadata.unwrap_or_default(),
                 spec: template.spec,

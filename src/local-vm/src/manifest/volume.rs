@@ -1,6 +1,6 @@
 //! Limits of DataVolumes without a cluster: their sources are those that an import serves.
 
-use api::datavolume::{ContentType, DataVolume};
+use api::data_volume::{ContentType, DataVolume};
 use api::fault::{Fault, Reason};
 use api::job;
 

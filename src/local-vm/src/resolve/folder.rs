@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::place::{gone, make};
-use api::configmap::ConfigMap;
+use api::config_map::ConfigMap;
 use api::secret::Secret;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -17,7 +17,7 @@ use crate::manifest::{Located, Objects};
 use crate::place::Lock;
 use crate::record::{now, write_whole};
 use crate::worker::Task;
-use api::datavolume::{self, DataVolume};
+use api::data_volume::{self, DataVolume};
 use api::job::{Confidential, Files, Import, References, Refusal, Target};
 use api::launcher::{Format, Source};
 use cdi::size::human;
@@ -225,7 +225,7 @@ fn missing(kind: &str, name: &str) -> Error {
 
 /// Name of a DataVolume's source, without its secrets.
 fn source_of(volume: &DataVolume) -> String {
-    let address = volume.spec.source.as_ref().and_then(datavolume::Source::address);
+    let address = volume.spec.source.as_ref().and_then(data_volume::Source::address);
     address.map_or_else(|| "nothing".to_owned(), source::shown)
 }
 

@@ -5,7 +5,7 @@ use super::persistent_volume_claim::users;
 use crate::objects::about::kept;
 use crate::objects::store::{StoredObject, read};
 use crate::objects::{About, IndexKey, Key, Kind, Selector, Use, World, key, owner};
-use api::datavolume::{DataVolume, Phase, Spec};
+use api::data_volume::{DataVolume, Phase, Spec};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 

@@ -9,7 +9,7 @@
 //! The token replaces any value written by the author. A DataVolume without one from here is not cloned.
 
 use super::{AdmissionResponse, Operation, Request, RequestContext, patch};
-use api::datavolume::{DataVolume, Spec};
+use api::data_volume::{DataVolume, Spec};
 use api::fault::{Fault, Reason};
 use api::vm::VirtualMachine;
 use api::wire::{self, Wire};

@@ -27,7 +27,7 @@ mod omitted_metadata;
 mod patch;
 mod pool;
 mod preset;
-mod replicaset;
+mod replica_set;
 pub mod review;
 mod settings;
 mod size;

@@ -1,6 +1,6 @@
 //! Pools: their template is validated as the VM that it creates, and their selector must match those VMs.
 
-use super::{AdmissionResponse, Operation, Request, RequestContext, replicaset, unknown, vm};
+use super::{AdmissionResponse, Operation, Request, RequestContext, replica_set, unknown, vm};
 use api::fault::{Fault, Reason, prefixed};
 use api::pool::{self, VirtualMachinePool};
 use api::vm::VirtualMachine;
@@ -13,7 +13,8 @@ const AT: &str = "spec.virtualMachineTemplate";
 /// Validates a new or changed pool.
 pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let update = request.operation == Operation::Update;
-    if request.is_leaving() || update && replicaset::rest(&request.old) == replicaset::rest(&request.object) {
+    if request.is_leaving() || update && replica_set::rest(&request.old) == replica_set::rest(&request.object)
+    {
         return AdmissionResponse::yes();
     }
     let mut faults = Vec::new();
@@ -32,7 +33,7 @@ pub(super) fn judge(request: &Request, context: &RequestContext) -> AdmissionRes
         let what = format!("{AT}.spec.running is deprecated, please use {AT}.spec.runStrategy instead.");
         warnings.insert(0, what);
     }
-    faults.extend(replicaset::selector(request, &pool.spec.selector, &metadata.labels));
+    faults.extend(replica_set::selector(request, &pool.spec.selector, &metadata.labels));
     faults.extend(pool::faults(&pool.spec));
     let mut vm = VirtualMachine { metadata, spec: made.spec.clone(), ..VirtualMachine::default() };
     // The VMs are named after the pool, with a number.

@@ -1,7 +1,7 @@
 //! DataVolume templates of a VM: each is used by a volume, and has a target and one source.
 
 use super::cdi;
-use api::datavolume::{self, Source};
+use api::data_volume::{self, Source};
 use api::fault::{Fault, Reason};
 use api::vm::DataVolumeTemplate;
 use api::vmi::Volume;
@@ -60,7 +60,7 @@ pub(super) fn templates(
     faults
 }
 
-fn target(spec: &datavolume::Spec, at: &str) -> Option<Fault> {
+fn target(spec: &data_volume::Spec, at: &str) -> Option<Fault> {
     let message = match (&spec.pvc, &spec.storage) {
         (None, None) => "Missing Data volume PVC or Storage",
         (Some(_), Some(_)) => "Duplicate storage definition, both target storage and target pvc defined",
@@ -69,7 +69,7 @@ fn target(spec: &datavolume::Spec, at: &str) -> Option<Fault> {
     Some(Fault::new(format!("{at}.PVC.Storage"), Reason::Invalid, message))
 }
 
-fn source(spec: &datavolume::Spec, at: &str) -> Option<Fault> {
+fn source(spec: &data_volume::Spec, at: &str) -> Option<Fault> {
     let field = format!("{at}.source");
     let filled_otherwise =
         spec.pvc.as_ref().is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())

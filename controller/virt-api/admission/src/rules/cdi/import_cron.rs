@@ -3,7 +3,7 @@
 use super::{LABEL, judged, name_fits, volume, wrong};
 use crate::rules::{AdmissionResponse, Request};
 use api::cdi::{DataImportCron, DataImportCronSpec, GarbageCollect, Schedule};
-use api::datavolume::Source;
+use api::data_volume::Source;
 use api::fault::Fault;
 
 /// Validates a new or changed DataImportCron.

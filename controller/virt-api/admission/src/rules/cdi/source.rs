@@ -2,7 +2,7 @@
 
 use super::url::{scheme, shown};
 use super::wrong;
-use api::datavolume::{ContentType, Http, PullMethod, PvcSource, Registry, Source, SourceRef, Spec};
+use api::data_volume::{ContentType, Http, PullMethod, PvcSource, Registry, Source, SourceRef, Spec};
 use api::fault::{Fault, Reason};
 use api::job::names_object;
 

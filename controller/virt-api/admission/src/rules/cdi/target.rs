@@ -2,7 +2,7 @@
 
 use super::{NAME, name_fits, wrong};
 use api::claim::DataReference;
-use api::datavolume::Spec;
+use api::data_volume::Spec;
 use api::fault::Fault;
 
 /// Minimum size of a disk.

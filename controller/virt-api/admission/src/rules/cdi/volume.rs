@@ -2,7 +2,7 @@
 
 use super::{NAME, claim, judged, name_fits, source, target};
 use crate::rules::{AdmissionResponse, Request};
-use api::datavolume::{DataVolume, Spec};
+use api::data_volume::{DataVolume, Spec};
 use api::fault::Fault;
 
 /// Validates a new or changed DataVolume.

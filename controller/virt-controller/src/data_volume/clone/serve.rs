@@ -1,0 +1,362 @@
+//! The source pod of a copy. It serves the disk to the importer pod alone.
+//!
+//! ```text
+//!  no pod writes to the source? ─► pod ─► Secret, Service, Secret of the importer, note on the target ─► ready
+//!        ▲                         │ gone, ended, its certificate is about to end                          │
+//!        └─────────────────────────┘                                            the importer pod is made ◄─┘
+//! ```
+//!
+//! **Guarantees.** The pod is the first object that is created and the last that is deleted, and only the pod
+//! is watched. Other objects of a plan that broke off are completed, or deleted, as long as the pod is there.
+//! The record on the target has the pod's uid. Until the importer pod exists, the source pod is deleted if
+//! another pod writes to the source.
+//! **Places.** One PVC has at most [`PLACES`] source pods, and a namespace gets another one if more places
+//! are free than it has. A single namespace gets half of them, and one place is left for a namespace that has
+//! none, regardless of the order.
+//! **Deadlines.** A source pod ends before its certificate, and the next one serves the same version. So a
+//! clone into a file system continues. A clone onto a device cannot continue, because a device has no
+//! journal. So a device is served for the whole life of a certificate ([`DEVICE`]). A clone that is not
+//! complete in that time has failed, and does not begin again for ever.
+//! **Owners** are of the same namespace. So the garbage collector deletes the pod with its source, and Secret
+//! and Service with the pod. The deletion of the pod with its target is decided under the key of the target,
+//! which is in its annotation.
+
+use super::super::fill::not_running_since;
+use super::super::outcome::Outcome;
+use super::super::request::Request;
+use super::super::upload::{certified, deadline, end};
+use super::super::users::user;
+use super::super::worker::{self, Worker};
+use super::super::{claim_annotations, claim_name};
+use super::permit::permitted;
+use super::{Cloned, IN_USE, Stop, pod};
+use crate::certificates::uploads::Span;
+use api::data_volume::{Phase, Status};
+use cluster_model::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
+use cluster_model::issue::{ForPod, Holder};
+use cluster_model::objects::{
+    Attempt, IndexKey, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, names, owner,
+};
+use cluster_model::plan::Plan;
+use cluster_model::uploads::SERVICE_LABEL;
+use cluster_model::worker::PORT;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+/// Source pods of one PVC.
+pub(super) const PLACES: usize = 8;
+/// The least time that a device is served in one go.
+const DEVICE: SignedDuration = SignedDuration::from_hours(23);
+/// The reason of a clone that is not done in that time.
+const TOO_LONG: &str = "CloneTooLong";
+
+/// The state of the source pod.
+pub(in super::super) enum Served<'a> {
+    /// The source pod serves the disk.
+    Ready,
+    /// The pod does not answer yet: reason and message.
+    Waits(String, String),
+    /// The pod ended early: the pod, reason, message, and the time of the next one.
+    Broke(&'a Pod, String, String, Timestamp),
+    /// The pod is not made, or its work has failed.
+    Stopped(Stop),
+}
+
+/// The pod shows this source to the clone into this PVC.
+pub(super) fn is_source_pod(
+    pod: &Pod,
+    source: &PersistentVolumeClaim,
+    target: &PersistentVolumeClaim,
+) -> bool {
+    let owner = owner::controller(&pod.meta).map(|owner| owner.uid.as_str());
+    let of_target = pod.meta.labels.get(TARGET_LABEL).map(String::as_str);
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let at = (text(&target.meta.namespace), text(&target.meta.name));
+    source.meta.uid.is_some()
+        && owner == source.meta.uid.as_deref()
+        && pod.meta.namespace == source.meta.namespace
+        && of_target == target.meta.uid.as_deref()
+        && pod.serves() == Some((at.0.as_str(), at.1.as_str()))
+}
+
+/// State of the source pod of a copy, and the outcome of the steps for it.
+pub(in super::super) fn serve<'a>(
+    request: &Request<'a>,
+    cloned: &Cloned<'a>,
+    target: &'a PersistentVolumeClaim,
+) -> (Served<'a>, Outcome) {
+    let unchanged = |served| (served, Outcome::default());
+    let Some(source) = cloned.claim else {
+        let message = "there is no source to clone".to_owned();
+        return unchanged(Served::Waits("Pending".to_owned(), message));
+    };
+    let name = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
+    let Some(found) = request.world.pods.get(&cloned.namespace, &name) else {
+        return begin_to_serve(request, source, target, &name);
+    };
+    if !is_source_pod(found, source, target) {
+        let message = format!(
+            "pod {}/{name} exists already, and does not serve this clone: wait until it is gone",
+            cloned.namespace
+        );
+        return unchanged(Served::Waits("ErrStartingPod".to_owned(), message));
+    }
+    // A VMI and the source pod were made at once. Not a byte was copied yet, so the VMI goes first.
+    let has_begun = request.world.worker_for(target, Work::Import).is_some();
+    if !has_begun && let Some(stop) = in_use(request, source) {
+        return (Served::Stopped(stop), Outcome::default().deletes(Some(found)));
+    }
+    let seen = not_running_since(request);
+    let shown = format!("the source pod {}/{name}", cloned.namespace);
+    let waits = |reason: &str, message: &str| Served::Waits(reason.to_owned(), format!("{shown}: {message}"));
+    match worker::look(request.world, Some(found), Work::Serve, None, seen, request.now) {
+        Worker::None => unchanged(waits("Pending", "there is none")),
+        Worker::Waits(reason, message) => {
+            let outcome = match found.is_going() {
+                true => Outcome::default(),
+                false => reach(request, target, found).1,
+            };
+            (waits(&reason, &message), outcome)
+        }
+        Worker::Runs(_) => {
+            let (is_known, outcome) = reach(request, target, found);
+            let container = found.container(Work::Serve.container());
+            let is_ready = is_known && container.is_some_and(|container| container.ready);
+            let served =
+                if is_ready { Served::Ready } else { waits("Pending", "it runs, and is not ready yet") };
+            (served, outcome)
+        }
+        Worker::Failed(report) => {
+            let message = format!("PVC {} cannot be read: {}", cloned.shown(), report.message);
+            unchanged(Served::Stopped(Stop::Never("CloneFailed", message)))
+        }
+        Worker::Broke(reason, message, next) => {
+            unchanged(Served::Broke(found, reason, format!("{shown}: {message}"), next))
+        }
+        // The certificates of the source pod and of the importer pod end.
+        Worker::Done(_) | Worker::Late(_) if had_its_time(request, target, found) => {
+            unchanged(Served::Stopped(Stop::Never(TOO_LONG, too_long(cloned, target))))
+        }
+        Worker::Done(_) | Worker::Late(_) => {
+            let importer = request.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended());
+            let outcome = Outcome::default().deletes(Some(found)).deletes(importer);
+            (waits("DeadlinePassed", "its certificate is being renewed"), outcome)
+        }
+    }
+}
+
+/// Creates the source pod, if no pod writes to the source.
+fn begin_to_serve<'a>(
+    request: &Request<'a>,
+    source: &'a PersistentVolumeClaim,
+    target: &'a PersistentVolumeClaim,
+    name: &str,
+) -> (Served<'a>, Outcome) {
+    let namespace = source.meta.namespace.clone().unwrap_or_default();
+    // The right is checked for each source pod, regardless of earlier ones.
+    let stop = permitted(request, &namespace, claim_name(source))
+        .err()
+        .or_else(|| in_use(request, source))
+        .or_else(|| is_crowded(request.world, source, target.meta.namespace.as_deref().unwrap_or_default()));
+    if let Some(stop) = stop {
+        return (Served::Stopped(stop), Outcome::default());
+    }
+    // At the last check, a pod of another owner wrote to the source.
+    let failed = request.world.failures.get(&request.key());
+    let used = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
+    let used = used.map(|failed| Served::Stopped(Stop::Waits(IN_USE, failed.message.clone())));
+    if let Some(failed) = failed.filter(|failed| failed.retry > request.now) {
+        let refused = || Served::Waits("ErrStartingPod".to_owned(), failed.message.clone());
+        return (used.unwrap_or_else(refused), Outcome::default().again(failed.retry));
+    }
+    let span = match certified(request, target) {
+        Ok(span) => span,
+        Err(outcome) => {
+            let message = "the authorities do not exist yet".to_owned();
+            return (Served::Waits("CertificatesPending".to_owned(), message), *outcome);
+        }
+    };
+    let input = pod::SourcePodInput {
+        world: request.world,
+        source,
+        target: &target.meta,
+        attempt: request.status.restart_count.unwrap_or(0),
+        deadline: if target.is_block() { end(&span) } else { deadline(&span, request.now) },
+    };
+    let mut plan = Plan::default();
+    plan.unused(&source.meta);
+    plan.create(Key::new(Kind::Pod, &*namespace, name), pod::pod(name, &input));
+    let made =
+        || Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being created"));
+    (used.unwrap_or_else(made), Outcome::default().then(plan))
+}
+
+/// The importer pod of a device ran beside this source pod for as long as any can.
+fn had_its_time(request: &Request<'_>, target: &PersistentVolumeClaim, source: &Pod) -> bool {
+    let made = |pod: &Pod| pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
+    let reader = request.world.worker_for(target, Work::Import).and_then(made);
+    let time = reader.map(|reader| request.now.duration_since(reader));
+    target.is_block() && made(source).is_some() && time.is_some_and(|time| time >= DEVICE)
+}
+
+/// The message of a clone that [`had_its_time`].
+fn too_long(cloned: &Cloned<'_>, target: &PersistentVolumeClaim) -> String {
+    format!(
+        "PVC {} was read for {} hours, as long as a certificate is valid, and the device of PVC {} is not complete: \
+         only a clone into a file system can be continued; clone into a PVC with volumeMode Filesystem, or have the \
+         CSI driver clone it (cloneStrategy: csi-clone in the StorageProfile)",
+        cloned.shown(),
+        DEVICE.as_hours(),
+        claim_name(target)
+    )
+}
+
+/// A VMI writes to the source.
+pub(super) fn in_use(request: &Request<'_>, source: &PersistentVolumeClaim) -> Option<Stop> {
+    let user = user(request.world, source)?;
+    let namespace = source.meta.namespace.as_deref().unwrap_or_default();
+    let shown = format!("{namespace}/{}", claim_name(source));
+    Some(Stop::Waits(IN_USE, format!("VMI {user} uses PVC {shown}: it is cloned when the VMI has ended")))
+}
+
+/// Makes known how the pod is reached, and by which client. True where that was done before.
+fn reach(request: &Request<'_>, target: &PersistentVolumeClaim, pod: &Pod) -> (bool, Outcome) {
+    let noted = target.meta.annotations.get(CLONE_SOURCE_UID);
+    if noted.is_some() && noted == pod.meta.uid.as_ref() {
+        return (true, Outcome::default());
+    }
+    let failed = request.world.failures.get(&request.key()).filter(|failed| failed.retry > request.now);
+    if let Some(failed) = failed {
+        return (false, Outcome::default().again(failed.retry));
+    }
+    let span = match certified(request, target) {
+        Ok(span) => span,
+        Err(outcome) => return (false, *outcome),
+    };
+    let name = pod.meta.name.clone().unwrap_or_default();
+    let uid = target.meta.uid.clone().unwrap_or_default();
+    let known = made_known(pod, target, &span, &request.world.facts.namespace);
+    let mut should = target.meta.annotations.clone();
+    should.insert(CLONE_SOURCE_POD.to_owned(), name);
+    should.insert(CLONE_SOURCE_UID.to_owned(), pod.meta.uid.clone().unwrap_or(uid));
+    (false, Outcome::default().then(known).then(claim_annotations::write(target, &should)))
+}
+
+/// The reason to wait where the clones that read from the source leave no place for one into the namespace `own`.
+fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Option<Stop> {
+    let owned = world.marked(&IndexKey::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
+    let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let targets = pods
+        .filter(|pod| pod.meta.namespace == source.meta.namespace && !pod.has_ended())
+        .filter_map(|pod| Some(pod.serves()?.0));
+    let targets: Vec<&str> = targets.collect();
+    let taken = targets.iter().filter(|target| **target == own).count();
+    if taken < PLACES.saturating_sub(targets.len()) {
+        return None;
+    }
+    let namespace = source.meta.namespace.as_deref().unwrap_or_default();
+    let message = format!(
+        "other clones read PVC {namespace}/{} now, and the namespace {own} has its share of the {PLACES} source \
+         pods: this clone begins when one of them has ended",
+        claim_name(source)
+    );
+    Some(Stop::Waits("CloneSourceBusy", message))
+}
+
+/// The certificates of both ends, and the Service. The objects in the pod's namespace are deleted with the
+/// pod by the garbage collector. While those of an earlier pod exist, nothing is created.
+fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installation: &str) -> Plan {
+    let mut plan = Plan::default();
+    let (namespace, name) = at(pod);
+    let mut of_pod = owner::reference(Kind::Pod, &pod.meta);
+    // `blockOwnerDeletion` needs the right to update the owner.
+    of_pod["blockOwnerDeletion"] = json!(false);
+    let uid = target.meta.uid.clone().unwrap_or_default();
+    let labels = pod::labels(&uid, &name);
+    let issue = |key: Key, owner: Value, holder: Holder| ForPod {
+        key,
+        installation: installation.to_owned(),
+        owner,
+        labels: labels.clone(),
+        holder,
+        from: span.from,
+        until: span.until,
+    };
+    let hosts = vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}"), name.clone()];
+    let secret = Key::new(Kind::Secret, &*namespace, &*name);
+    plan.issue_for_pod(issue(secret, of_pod.clone(), Holder::Server(hosts)));
+    let service = json!({
+        "apiVersion": Kind::Service.api_version(),
+        "kind": Kind::Service.name(),
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "ownerReferences": [of_pod],
+        },
+        "spec": {
+            "clusterIP": "None",
+            // The importer pod is created when the source pod is ready; an open connection outlives a failed
+            // probe.
+            "publishNotReadyAddresses": true,
+            "selector": {SERVICE_LABEL: name},
+            "ports": [{"name": "clone", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
+        },
+    });
+    plan.create(Key::new(Kind::Service, namespace, name), service);
+    let client = names::clone_client(&uid);
+    let of_target = target.meta.namespace.clone().unwrap_or_default();
+    let of_claim = owner::reference(Kind::PersistentVolumeClaim, &target.meta);
+    plan.issue_for_pod(issue(
+        Key::new(Kind::Secret, of_target, &*client),
+        of_claim,
+        Holder::Client(client.clone()),
+    ));
+    plan
+}
+
+/// The importer of a clone needs its certificate no more.
+pub(in super::super) fn forget_client(target: &PersistentVolumeClaim) -> Plan {
+    let mut plan = Plan::default();
+    if !target.meta.annotations.contains_key(CLONE_SOURCE_UID) {
+        return plan;
+    }
+    let name = names::clone_client(target.meta.uid.as_deref().unwrap_or_default());
+    let key = Key::new(Kind::Secret, target.meta.namespace.clone().unwrap_or_default(), name);
+    plan.delete_of(key, &target.meta);
+    plan
+}
+
+/// Deletes a source pod and the objects for it. The pod is deleted last: while it exists, all of this is
+/// repeated.
+pub(in super::super) fn take_away(pod: &Pod) -> Plan {
+    let mut plan = Plan::default();
+    let key = key(Kind::Pod, &pod.meta);
+    if pod.is_going() || !key.name.starts_with(SOURCE) {
+        return plan;
+    }
+    for kind in [Kind::Service, Kind::Secret] {
+        plan.delete_of(Key::new(kind, &*key.namespace, &*key.name), &pod.meta);
+    }
+    plan.delete(key, &pod.meta);
+    plan
+}
+
+fn at(pod: &Pod) -> (String, String) {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    (text(&pod.meta.namespace), text(&pod.meta.name))
+}
+
+/// True where a source pod is needed by the clone of this request, whose status is to be `status`.
+pub(in super::super) fn is_needed(
+    request: &Request<'_>,
+    status: &Status,
+    clone: Option<&Cloned<'_>>,
+    pod: &Pod,
+) -> bool {
+    let claim = request.own_claim().filter(|claim| claim.meta.deletion_timestamp.is_none());
+    let source = clone.and_then(|cloned| cloned.claim);
+    let is_over = matches!(status.phase, Some(Phase::Succeeded | Phase::Failed));
+    let is_of_clone = claim.zip(source).is_some_and(|(claim, source)| is_source_pod(pod, source, claim));
+    !is_over && is_of_clone
+}

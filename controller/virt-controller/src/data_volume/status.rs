@@ -1,0 +1,164 @@
+//! Progress and conditions in the status of a DataVolume.
+
+use api::data_volume::{Condition, ConditionType, Status};
+use api::job::{Report, Stage};
+use cluster_model::conditions::{set, stamp};
+use jiff::Timestamp;
+
+/// Progress that is not known.
+pub(super) const UNKNOWN: &str = "N/A";
+
+/// Sets a condition. One that is the same already keeps its times.
+pub(super) fn say(
+    status: &mut Status,
+    kind: ConditionType,
+    is: &str,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    set(&mut status.conditions, kind, (is, &word(reason), &sentence(message)), &stamp(now));
+}
+
+/// Says of a worker that has not answered `since` then what it reported last. The times of a condition that `before` has in the same
+/// form are kept, since what the worker did meanwhile was never written.
+pub(super) fn say_silent(status: &mut Status, before: &Status, since: Timestamp, now: Timestamp) {
+    let is_transfer = |said: &&Condition| said.r#type == ConditionType::Transferring;
+    let last = status.conditions.iter().find(is_transfer).and_then(|said| said.message.clone());
+    let message = format!(
+        "the worker has not answered since {}; its last report: {}",
+        stamp(since),
+        last.unwrap_or_default()
+    );
+    say(status, ConditionType::Transferring, "Unknown", "Silent", &message, now);
+    let old = before.conditions.iter().find(is_transfer);
+    let new = status.conditions.iter_mut().find(|said| is_transfer(&&**said));
+    if let (Some(old), Some(new)) = (old, new)
+        && (&old.status, &old.reason, &old.message) == (&new.status, &new.reason, &new.message)
+    {
+        new.clone_from(old);
+    }
+}
+
+/// A reason as a condition has it. It may be the text of a worker in the tenant's namespace.
+fn word(text: &str) -> String {
+    const LONGEST: usize = 128;
+    text.chars().filter(|c| c.is_ascii_alphanumeric() || " -_.".contains(*c)).take(LONGEST).collect()
+}
+
+/// A message as a condition has it: of a bounded length, and without control characters.
+pub(super) fn sentence(text: &str) -> String {
+    const LONGEST: usize = 1024;
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let cut: String = text.chars().map(plain).take(LONGEST).collect();
+    if cut.chars().count() < text.chars().count() { format!("{cut}…") } else { cut }
+}
+
+/// The progress of a transfer in percent.
+pub(super) fn progress(report: &Report) -> String {
+    match report.total {
+        Some(total) if total > 0 => {
+            let part = u128::from(report.done.min(total)) * 10_000 / u128::from(total);
+            format!("{}.{:02}%", part / 100, part % 100)
+        }
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// State of a transfer as a reason and a message: amount, rate and time left, or the cause of a wait.
+pub(super) fn transfer(report: &Report) -> (&'static str, String) {
+    let word = match report.stage {
+        Stage::Preparing => "Preparing",
+        Stage::Moving => "Moving",
+        Stage::Waiting => "Waiting",
+        Stage::Finishing | Stage::Done => "Finishing",
+        Stage::Failed => "Failed",
+    };
+    let mut said = match report.total {
+        Some(total) => format!("{} of {}", bytes(report.done), bytes(total)),
+        None => bytes(report.done),
+    };
+    if report.resumed > 0 {
+        said.push_str(&format!(", {} of an earlier run", bytes(report.resumed)));
+    }
+    match report.stage {
+        Stage::Moving => {
+            said.push_str(&format!(", {} a second", bytes(report.rate)));
+            if let Some(seconds) = report.seconds_left {
+                said.push_str(&format!(", {} left", time(seconds)));
+            }
+        }
+        Stage::Waiting => {
+            said.push_str(&format!(", {}", report.message));
+            if let Some(retry) = &report.retry_at {
+                said.push_str(&format!("; tries again at {retry}"));
+            }
+        }
+        _ if !report.message.is_empty() => said.push_str(&format!(", {}", report.message)),
+        _ => {}
+    }
+    (word, said)
+}
+
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut tenths = u128::from(count) * 10;
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    let name = UNITS.get(unit).unwrap_or(&"bytes");
+    if unit == 0 { format!("{count} {name}") } else { format!("{}.{} {name}", tenths / 10, tenths % 10) }
+}
+
+fn time(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_says_is_bounded_and_plain() {
+        let mut status = Status::default();
+        let (reason, message) = ("A\u{1b}[2J;".repeat(100), "\u{1b}[2J".repeat(10_000));
+        say(&mut status, ConditionType::Running, "False", &reason, &message, Timestamp::UNIX_EPOCH);
+        let said = &status.conditions[0];
+        let (reason, message) = (said.reason.as_deref().unwrap(), said.message.as_deref().unwrap());
+        assert!(reason.len() <= 128 && message.len() <= 1100, "{} {}", reason.len(), message.len());
+        assert!(!message.contains('\u{1b}') && !reason.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_transfer_says_how_much_how_fast_and_how_long() {
+        let mut report = Report {
+            stage: Stage::Moving,
+            done: 812 << 20,
+            total: Some(4 << 30),
+            rate: 95 << 20,
+            seconds_left: Some(34),
+            ..Report::default()
+        };
+        assert_eq!(progress(&report), "19.82%");
+        assert_eq!(
+            transfer(&report),
+            ("Moving", "812.0 MiB of 4.0 GiB, 95.0 MiB a second, 34 s left".to_owned())
+        );
+        report.stage = Stage::Waiting;
+        report.message = "the server is away".into();
+        report.retry_at = Some("2026-01-01T00:00:00Z".into());
+        assert_eq!(
+            transfer(&report).1,
+            "812.0 MiB of 4.0 GiB, the server is away; tries again at 2026-01-01T00:00:00Z"
+        );
+        report.total = None;
+        assert_eq!(progress(&report), UNKNOWN);
+        assert_eq!(progress(&Report { done: 5, total: Some(4), ..Report::default() }), "100.00%");
+    }
+}

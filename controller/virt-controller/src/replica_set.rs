@@ -1,0 +1,151 @@
+//! Replica sets: so many VMIs of one template.
+//!
+//! **Flow.** Its VMIs are counted; too few are made, too many are deleted (those that do not serve first), those
+//! that have ended are replaced. One that failed within `EARLY` keeps its place so long: a template that cannot run
+//! does not become a storm of pods.
+//! **Guarantees.** A VMI is named after a free number (`web-0`, `web-1`, …): with an old picture the same name is
+//! made again, and the server says that it is there. A set that is paused makes and deletes nothing.
+//! **Assumptions.** Its VMIs are those that it owns; one that merely has the labels is left alone.
+//! **Caveats.** A change of the template is taken over by VMIs that are made after it: delete the others.
+
+use super::replicas::{AT_ONCE, condition, put, text_of};
+use super::vmi::phase;
+use api::replica_set;
+use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
+use cluster_model::metadata::{FENCING, RESERVED};
+use cluster_model::objects::{Key, Kind, StoredObject, World, key, owner};
+use cluster_model::plan::Plan;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Minimum age of a failed VMI before another takes its place.
+const EARLY: SignedDuration = SignedDuration::from_secs(10);
+
+/// Plan for a replica set.
+pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(set) = world.replica_sets.get(namespace, name) else { return plan };
+    let Some(uid) = set.meta().uid.clone() else { return plan };
+    let mut ours: Vec<&VirtualMachineInstance> = world.vmis_of(namespace, &uid).collect();
+    let spec = &set.object["spec"];
+    let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
+    let paused = spec["paused"].as_bool().unwrap_or(false);
+    let failed = world.failures.get(&key(Kind::VirtualMachineInstanceReplicaSet, set.meta()));
+    let lives =
+        |vmi: &&VirtualMachineInstance| vmi.metadata.deletion_timestamp.is_none() && !phase(vmi).is_final();
+    let (count, serve) =
+        (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| serves(vmi)).count());
+
+    if !paused && set.meta().deletion_timestamp.is_none() {
+        let (mut held, mut gone) = (0, 0);
+        for vmi in
+            ours.iter().filter(|vmi| phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none())
+        {
+            match held_until(vmi).filter(|until| *until > now) {
+                Some(until) => {
+                    held += 1;
+                    plan.look_again(until);
+                }
+                // The others with the next look.
+                None if gone == AT_ONCE => break,
+                None => {
+                    gone += 1;
+                    plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
+                }
+            }
+        }
+        if count > wanted {
+            // Those that serve go last; of the others the newest first.
+            ours.retain(lives);
+            ours.sort_by(|one, other| {
+                let age = |vmi: &VirtualMachineInstance| vmi.metadata.creation_timestamp.clone();
+                (serves(one), age(other)).cmp(&(serves(other), age(one)))
+            });
+            for vmi in ours.iter().take((count - wanted).min(AT_ONCE)) {
+                plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
+            }
+        } else if failed.is_some_and(|failed| failed.retry > now) {
+            failed.into_iter().for_each(|failed| plan.look_again(failed.retry));
+        } else {
+            let taken: BTreeSet<&str> =
+                world.vmis.within(namespace).filter_map(|vmi| vmi.metadata.name.as_deref()).collect();
+            let free =
+                (0..).map(|number| format!("{name}-{number}")).filter(|name| !taken.contains(name.as_str()));
+            for name in free.take(wanted.saturating_sub(count + held).min(AT_ONCE)) {
+                let object = vmi(set, &name);
+                plan.create(Key::new(Kind::VirtualMachineInstance, namespace, &name), object);
+                plan.tell(
+                    Kind::VirtualMachineInstanceReplicaSet,
+                    set.meta(),
+                    false,
+                    "SuccessfulCreate",
+                    format!("Created virtual machine instance {name}"),
+                );
+            }
+        }
+    }
+
+    let mut next = set.object.clone();
+    let status = &mut next["status"];
+    put(status, "replicas", ours.iter().filter(|vmi| lives(vmi)).count().max(count));
+    put(status, "readyReplicas", serve);
+    if let Some(selector) = text_of(&spec["selector"]) {
+        status["labelSelector"] = json!(selector);
+    }
+    condition(status, replica_set::ConditionType::ReplicaPaused, paused.then_some(("Paused", "")), now);
+    condition(
+        status,
+        replica_set::ConditionType::ReplicaFailure,
+        failed.map(|failed| ("FailedCreate", failed.message.as_str())),
+        now,
+    );
+    let steps = std::mem::take(&mut plan.steps);
+    plan.update(Kind::VirtualMachineInstanceReplicaSet, set.meta(), &set.object, &next, true);
+    plan.steps.extend(steps);
+    plan
+}
+
+/// Until when a VMI that failed keeps its place.
+fn held_until(vmi: &VirtualMachineInstance) -> Option<Timestamp> {
+    if phase(vmi) != Phase::Failed {
+        return None;
+    }
+    let made: Timestamp = vmi.metadata.creation_timestamp.as_deref()?.parse().ok()?;
+    made.checked_add(EARLY).ok()
+}
+
+fn serves(vmi: &VirtualMachineInstance) -> bool {
+    vmi.metadata.deletion_timestamp.is_none()
+        && vmi
+            .status
+            .as_ref()
+            .is_some_and(|status| cluster_model::conditions::is(&status.conditions, &ConditionType::Ready))
+}
+
+fn vmi(set: &cluster_model::objects::Plain, name: &str) -> Value {
+    let template = &set.object["spec"]["template"];
+    let mut object = json!({
+        "apiVersion": api::vm::API_VERSION,
+        "kind": "VirtualMachineInstance",
+        "metadata": {},
+        "spec": template["spec"],
+    });
+    let meta = &mut object["metadata"];
+    for field in ["labels", "annotations"] {
+        if !template["metadata"][field].is_null() {
+            meta[field] = template["metadata"][field].clone();
+        }
+    }
+    if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
+        notes.remove(FENCING);
+    }
+    // Our programs find VMIs by these labels, and trust their values.
+    if let Some(labels) = meta.get_mut("labels").and_then(Value::as_object_mut) {
+        labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
+    }
+    meta["name"] = json!(name);
+    meta["namespace"] = json!(set.meta().namespace);
+    meta["ownerReferences"] = json!([owner::reference(Kind::VirtualMachineInstanceReplicaSet, set.meta())]);
+    object
+}
