@@ -45,12 +45,7 @@ impl Default for Options {
 
 /// Go's name of this host's architecture.
 pub fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        "powerpc64" => "ppc64le",
-        other => other,
-    }
+    api::architecture::go_name(std::env::consts::ARCH)
 }
 
 /// A disk in an image.

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::claim;
     use cluster_model::objects::rights::each;
-    use kit::IncomingRequest as Server;
+    use kit::Asked as Server;
     use serve::transport::Peer;
     use std::collections::BTreeSet;
     use std::net::Ipv4Addr;

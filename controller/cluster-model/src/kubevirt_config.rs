@@ -1,6 +1,7 @@
 //! Settings in the KubeVirt object, with their defaults. [`World::config`](crate::objects::World::config) has those of the
 //! installation: they are parsed when the object changes, not when something is decided.
 
+use api::architecture::Arch;
 use api::defaults::{Binding, DefaultsContext};
 use api::kubevirt::{AnnotationPolicy, ReferencePolicy};
 use api::machine::Gates;
@@ -95,7 +96,7 @@ impl Config {
             image_pull_secrets: spec["imagePullSecrets"].as_array().cloned().unwrap_or_default(),
             cpu_model: text(&said["cpuModel"]),
             cpu_request: text(&said["cpuRequest"]),
-            machine_type: text(&said["architectureConfiguration"]["amd64"]["machineType"])
+            machine_type: text(&said["architectureConfiguration"][Arch::DEFAULT.facts().name]["machineType"])
                 .or_else(|| text(&said["machineType"])),
             binding: match said["network"]["defaultNetworkInterface"].as_str() {
                 Some("masquerade") => Binding::Masquerade,

@@ -199,7 +199,7 @@ fn handler(options: &InstallOptions) -> Value {
     let mut spec = pod(options, Program::Handler.account(), container);
     spec["hostPID"] = json!(true);
     spec["tolerations"] = json!([{"operator": "Exists"}]);
-    spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"});
+    spec["nodeSelector"] = json!({"kubernetes.io/os": "linux", "kubernetes.io/arch": api::architecture::Arch::DEFAULT.facts().name});
     spec["initContainers"] = json!([
         // The results of libvirt depend on access to KVM. They are also needed without KVM, for emulated
         // VMIs.

@@ -7,9 +7,6 @@ use super::xml::Element;
 use api::machine::Hyperv;
 use api::machine::hyperv::Enlightenments;
 
-/// QEMU's base type of all its CPUs.
-const CPU: &str = "x86_64-cpu";
-
 impl Domain<'_> {
     pub(super) fn hyperv(&self) -> Option<Element> {
         let element = Element::new("hyperv");
@@ -27,7 +24,8 @@ impl Domain<'_> {
         let Some(flush) = these.tlbflush.filter(|_| !self.emulated()) else { return };
         for (name, on) in [("direct", flush.direct), ("ext", flush.extended)] {
             if on {
-                qemu_arguments.arg("-global", format!("{CPU}.hv-tlbflush-{name}=on"));
+                qemu_arguments
+                    .arg("-global", format!("{}.hv-tlbflush-{name}=on", self.machine.arch.facts().cpu_type));
             }
         }
     }

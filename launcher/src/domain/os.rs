@@ -12,7 +12,9 @@ use api::machine::{Boot, Chipset, Disk, Volume};
 
 impl Domain<'_> {
     pub(super) fn os(&self) -> Result<Element, DomainError> {
-        let kind = Element::of("type", "hvm").at("arch", "x86_64").at("machine", &self.machine.machine_type);
+        let kind = Element::of("type", "hvm")
+            .at("arch", self.machine.arch.facts().kernel_name)
+            .at("machine", &self.machine.machine_type);
         let mut os = Element::new("os").and(kind);
         match self.machine.firmware.boot {
             Boot::Bios { use_serial: true } if self.machine.serial.is_none() => {

@@ -18,7 +18,7 @@ impl Domain<'_> {
         let line = |name, target| Element::new(name).at("type", "pty").with(log.clone()).and(target);
         let port = Element::new("target");
         Ok(vec![
-            line("serial", port.clone().at("type", "isa-serial").at("port", 0)),
+            line("serial", port.clone().at("type", self.machine.arch.facts().serial).at("port", 0)),
             line("console", port.at("type", "serial").at("port", 0)),
         ])
     }

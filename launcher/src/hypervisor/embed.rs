@@ -12,6 +12,7 @@
 
 use super::passt;
 use crate::root::Root;
+use api::architecture::{Arch, ArchFacts};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -32,14 +33,17 @@ const CERTIFIER: &str = "/usr/bin/swtpm_localca";
 const PROGRAMS: &str = "programs";
 
 /// Programs and libraries whose change makes a cache outdated.
-const KEY: &[&str] = &[
-    "/usr/bin/qemu-system-x86_64",
-    "/usr/lib/x86_64-linux-gnu/libvirt.so.0",
-    "/usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so",
-    "/usr/lib64/libvirt.so.0",
-    "/usr/lib64/libvirt/connection-driver/libvirt_driver_qemu.so",
-    "/dev/kvm",
-];
+fn key() -> [String; 6] {
+    let ArchFacts { qemu, kernel_name, .. } = Arch::of_host().facts();
+    [
+        format!("/usr/bin/{qemu}"),
+        format!("/usr/lib/{kernel_name}-linux-gnu/libvirt.so.0"),
+        format!("/usr/lib/{kernel_name}-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so"),
+        "/usr/lib64/libvirt.so.0".to_owned(),
+        "/usr/lib64/libvirt/connection-driver/libvirt_driver_qemu.so".to_owned(),
+        "/dev/kvm".to_owned(),
+    ]
+}
 
 /// Characters that are not escaped in a URI: its unreserved characters, and the slash.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
@@ -178,9 +182,9 @@ pub fn cache_folder(cache: &Path) -> PathBuf {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     };
-    for path in KEY {
+    for path in key() {
         // A device's ctime changes with every boot, so only its existence counts.
-        if let Ok(found) = fs::metadata(path) {
+        if let Ok(found) = fs::metadata(&path) {
             feed(path.as_bytes());
             if found.is_file() {
                 feed(&found.ctime().to_le_bytes());

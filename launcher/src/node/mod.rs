@@ -10,6 +10,7 @@ pub mod capabilities;
 
 use crate::hypervisor::embed;
 use crate::vm::firmware;
+use api::architecture::{Arch, ArchFacts};
 use api::node::{Device, Efi, Hugepages, Missing};
 use std::fs;
 use std::path::Path;
@@ -63,29 +64,13 @@ pub fn firmwares() -> Vec<Efi> {
     firmware::installed(None).map(efi).collect()
 }
 
-/// Files that VMs need: name, possible paths, effect of the absence, command that installs it.
+/// Files that VMs need on every architecture: name, possible paths, effect of the absence, packages that have it.
 const NEEDED: &[(&str, &[&str], &str, &str)] = &[
-    (
-        "QEMU",
-        &["/usr/bin/qemu-system-x86_64", "/usr/libexec/qemu-kvm"],
-        "no VM starts",
-        "apt-get install --no-install-recommends qemu-system-x86",
-    ),
-    (
-        "libvirt's driver for QEMU",
-        &[
-            "/usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so",
-            "/usr/lib64/libvirt/connection-driver/libvirt_driver_qemu.so",
-            "/usr/lib/libvirt/connection-driver/libvirt_driver_qemu.so",
-        ],
-        "no VM starts",
-        "apt-get install --no-install-recommends libvirt-daemon-driver-qemu",
-    ),
     (
         "SeaBIOS",
         &["/usr/share/seabios/bios-256k.bin", "/usr/share/qemu/bios-256k.bin"],
         "VMs without EFI do not start",
-        "apt-get install --no-install-recommends seabios",
+        "seabios",
     ),
     (
         "iPXE's ROMs",
@@ -95,20 +80,10 @@ const NEEDED: &[(&str, &[&str], &str, &str)] = &[
             "/usr/share/qemu/efi-virtio.rom",
         ],
         "VMs with a network interface do not start",
-        "apt-get install --no-install-recommends ipxe-qemu",
+        "ipxe-qemu",
     ),
-    (
-        "swtpm",
-        &["/usr/bin/swtpm"],
-        "VMs with a TPM do not start",
-        "apt-get install --no-install-recommends swtpm swtpm-tools",
-    ),
-    (
-        "swtpm_setup",
-        &["/usr/bin/swtpm_setup"],
-        "VMs with a TPM do not start",
-        "apt-get install --no-install-recommends swtpm-tools",
-    ),
+    ("swtpm", &["/usr/bin/swtpm"], "VMs with a TPM do not start", "swtpm swtpm-tools"),
+    ("swtpm_setup", &["/usr/bin/swtpm_setup"], "VMs with a TPM do not start", "swtpm-tools"),
 ];
 
 /// Missing parts, each with the command that installs it (as root).
@@ -118,11 +93,31 @@ pub fn missing() -> Vec<Missing> {
         effect: effect.into(),
         mend: mend.into(),
     };
+    let ArchFacts { qemu, qemu_package, kernel_name, firmware_package, .. } = Arch::of_host().facts();
+    let install = |packages: &str| format!("apt-get install --no-install-recommends {packages}");
+    let (qemu, driver) = (
+        format!("/usr/bin/{qemu}"),
+        format!("/usr/lib/{kernel_name}-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so"),
+    );
+    let of_host: [(&str, &[&str], &str, &str); 2] = [
+        ("QEMU", &[&qemu, "/usr/libexec/qemu-kvm"], "no VM starts", qemu_package),
+        (
+            "libvirt's driver for QEMU",
+            &[
+                &driver,
+                "/usr/lib64/libvirt/connection-driver/libvirt_driver_qemu.so",
+                "/usr/lib/libvirt/connection-driver/libvirt_driver_qemu.so",
+            ],
+            "no VM starts",
+            "libvirt-daemon-driver-qemu",
+        ),
+    ];
     let there = |paths: &[&str]| paths.iter().any(|path| Path::new(path).exists());
-    let mut missing: Vec<_> = NEEDED
+    let mut missing: Vec<_> = of_host
         .iter()
+        .chain(NEEDED)
         .filter(|(_, paths, ..)| !there(paths))
-        .map(|(what, _, effect, mend)| entry(what, effect, mend))
+        .map(|(what, _, effect, packages)| entry(what, effect, &install(packages)))
         .collect();
     // A directory service may have the account too; libvirt itself then reports whether it exists.
     let has_account = |text: String| {
@@ -133,11 +128,7 @@ pub fn missing() -> Vec<Missing> {
         missing.push(entry("the account libvirt-qemu", "libvirt does not start for any user", command));
     }
     if firmware::find(false, None).is_none() {
-        missing.push(entry(
-            "EFI firmware",
-            "VMs with EFI do not start",
-            "apt-get install --no-install-recommends ovmf",
-        ));
+        missing.push(entry("EFI firmware", "VMs with EFI do not start", &install(firmware_package)));
     }
     missing
 }

@@ -1,5 +1,6 @@
 //! EFI firmware, at the paths of distributions, or in the folder that the cluster names.
 
+use api::architecture::{Arch, FirmwareFiles};
 use std::path::{Path, PathBuf};
 
 /// A firmware: its code and its empty variables.
@@ -12,28 +13,13 @@ pub struct Firmware {
     pub secure: bool,
 }
 
-/// Files of a firmware: folder, code, empty variables; true for secure boot.
-type FirmwareFiles = (&'static str, &'static str, &'static str, bool);
-
-/// FirmwareFiles firmware in the order of preference: Debian, Fedora and derivatives, Arch.
-const KNOWN: &[FirmwareFiles] = &[
-    ("/usr/share/OVMF", "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd", false),
-    ("/usr/share/edk2/ovmf", "OVMF_CODE.fd", "OVMF_VARS.fd", false),
-    ("/usr/share/edk2/x64", "OVMF_CODE.4m.fd", "OVMF_VARS.4m.fd", false),
-    ("/usr/share/OVMF", "OVMF_CODE.fd", "OVMF_VARS.fd", false),
-    ("/usr/share/OVMF", "OVMF_CODE_4M.ms.fd", "OVMF_VARS_4M.ms.fd", true),
-    ("/usr/share/edk2/ovmf", "OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd", true),
-    ("/usr/share/edk2/x64", "OVMF_CODE.secboot.4m.fd", "OVMF_VARS.4m.fd", true),
-    ("/usr/share/OVMF", "OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd", true),
-];
-
 /// The installed firmware, the preferred one first; only that of `folder`, if one is named.
 pub fn installed(folder: Option<&Path>) -> impl Iterator<Item = Firmware> {
-    let at = move |&(own, code, vars, secure): &FirmwareFiles| {
-        let folder = folder.unwrap_or(Path::new(own));
-        Firmware { code: folder.join(code), vars: folder.join(vars), secure }
+    let at = move |files: &FirmwareFiles| {
+        let folder = folder.unwrap_or(Path::new(files.folder));
+        Firmware { code: folder.join(files.code), vars: folder.join(files.vars), secure: files.is_secure }
     };
-    KNOWN.iter().map(at).filter(|known| known.code.exists() && known.vars.exists())
+    Arch::of_host().facts().firmware.iter().map(at).filter(|known| known.code.exists() && known.vars.exists())
 }
 
 /// The preferred firmware for a VM.

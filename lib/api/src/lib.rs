@@ -6,6 +6,7 @@
 //!                              ▼
 //!                          machine (strict: Machine, or every fault with its field path)
 //!
+//! architecture             facts of each CPU architecture
 //! condition                conditions, one type for all kinds
 //! instancetype             sizes and preferences of VMs; a template with the values of both
 //! cdi, datavolume          imports, uploads and clones: settings, sources, requests
@@ -22,6 +23,7 @@
 //! The objects are defined with [`object!`](crate::object). One description of a struct gives reading (every
 //! fault with its path), writing, and a list of its unknown fields.
 
+pub mod architecture;
 pub mod cdi;
 pub mod claim;
 pub mod condition;

@@ -42,11 +42,7 @@ pub(super) fn client() -> Result<()> {
 
 /// Go's name of the architecture, which scripts expect.
 fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
+    api::architecture::go_name(std::env::consts::ARCH)
 }
 
 /// Prints the version of the control plane.

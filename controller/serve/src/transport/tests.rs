@@ -30,7 +30,7 @@ pub(super) struct Lengths {
 }
 
 impl Answers for Lengths {
-    async fn answer(&self, mut asked: Asked) -> HttpResponse {
+    async fn answer(&self, mut asked: IncomingRequest) -> HttpResponse {
         let path = asked.head.uri.path().to_owned();
         if path == "/dropped" {
             asked.drop_head();
@@ -538,7 +538,7 @@ async fn a_head_in_frames_without_end_ends_its_connection() {
 async fn with_large_answers(limits: Limits) -> Running {
     struct Large;
     impl Answers for Large {
-        async fn answer(&self, _: Asked) -> HttpResponse {
+        async fn answer(&self, _: IncomingRequest) -> HttpResponse {
             Response::new(Bytes::from(vec![b'x'; 16 << 20]))
         }
     }

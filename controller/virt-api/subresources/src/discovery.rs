@@ -13,6 +13,7 @@
 
 use crate::refusal::with_json_text;
 use crate::upload_token;
+use api::architecture::go_name;
 use cluster_model::subresources::{Action, GROUP, Method, Of, SUBRESOURCES, Subresource, VERSIONS};
 use http::StatusCode;
 use hyper::body::Bytes;
@@ -58,16 +59,8 @@ pub(crate) fn version_info() -> Value {
         "buildDate": of(""),
         "goVersion": of(""),
         "compiler": of("rustc"),
-        "platform": format!("{}/{}", std::env::consts::OS, arch()),
+        "platform": format!("{}/{}", std::env::consts::OS, go_name(std::env::consts::ARCH)),
     })
-}
-
-fn arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 fn root_paths() -> Value {

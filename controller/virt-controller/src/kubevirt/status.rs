@@ -42,7 +42,7 @@ impl<'a> State<'a> {
         if let Some(registry) = registry {
             status["targetKubeVirtRegistry"] = json!(registry);
         }
-        status["defaultArchitecture"] = json!("amd64");
+        status["defaultArchitecture"] = json!(api::architecture::Arch::DEFAULT.facts().name);
         match self.missing {
             None => {
                 status["phase"] = json!("Deployed");

@@ -62,7 +62,7 @@ fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -
     let mut found = config.node_selectors.clone();
     found.extend(vmi.spec.node_selector.clone());
     // The requirements of a VMI come last, so that no setting moves it to a node without virt-handler.
-    let arch = vmi.spec.architecture.clone().unwrap_or_else(|| "amd64".to_owned());
+    let arch = vmi.spec.architecture.clone().unwrap_or_else(|| machine.arch.facts().name.to_owned());
     found.insert("kubernetes.io/arch".to_owned(), arch);
     found.insert("kubevirt.io/schedulable".to_owned(), "true".to_owned());
     let mut needs = |label: String| found.insert(label, "true".to_owned());

@@ -3,6 +3,7 @@
 use crate::libvirt::Libvirt;
 use crate::run::default_cache;
 use crate::{args, probe, surroundings};
+use api::architecture::{Arch, ArchFacts};
 use api::launcher::Accelerator;
 use api::node::{Missing, Node, Verdict};
 use launcher::error::{Error, Result};
@@ -12,11 +13,13 @@ use launcher::root::Root;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+const HOST: &ArchFacts = Arch::of_host().facts();
+
 pub(crate) fn run(args: &args::NodeInfo) -> Result<()> {
     let cache = args.cache.clone().or_else(default_cache);
     let mut found = Node {
         kvm: probe::judge(),
-        arch: "amd64".into(),
+        arch: HOST.name.into(),
         libvirt: None,
         qemu: None,
         accelerators: Vec::new(),
@@ -61,7 +64,7 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
     found.libvirt = Some(libvirt.about().map_err(failed)?.version);
     let connection = libvirt.connection();
     let capabilities = connection.get_capabilities().map_err(theirs)?;
-    let guest = node::capabilities::guest(&capabilities, "x86_64");
+    let guest = node::capabilities::guest(&capabilities, HOST.kernel_name);
     (found.machine_types, found.accelerators) = (guest.machine_types, guest.accelerators);
     found.deprecated_machine_types = guest.deprecated_machine_types;
     if found.accelerators.is_empty() {
@@ -73,7 +76,13 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
         true => "kvm",
         false => "qemu",
     };
-    let asked = connection.get_domain_capabilities(None, Some("x86_64"), Some("q35"), Some(kind), 0);
+    let asked = connection.get_domain_capabilities(
+        None,
+        Some(HOST.kernel_name),
+        Some(HOST.machine_type),
+        Some(kind),
+        0,
+    );
     found.cpu = node::capabilities::cpu(&asked.map_err(theirs)?);
     found.cpu.tsc = node::capabilities::tsc(&capabilities);
     if let Some(cache) = cache {

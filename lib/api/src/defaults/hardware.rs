@@ -1,6 +1,7 @@
 //! Disks for volumes, and the devices, processors and memory that the spec leaves unset.
 
 use super::{DefaultsContext, fill};
+use crate::architecture::{Arch, ArchFacts};
 use crate::vmi::{
     Bootloader, Bus, Devices, Disk, DiskTarget, Domain, Efi, Input, InputBus, InputType, MachineType, Spec,
     Tray, WatchdogAction,
@@ -8,6 +9,10 @@ use crate::vmi::{
 
 /// Highest default of the maximum number of vCPUs after hotplug.
 const MOST_PROCESSORS: u32 = 512;
+
+fn facts(architecture: &str) -> Option<&'static ArchFacts> {
+    Arch::named(architecture).map(Arch::facts)
+}
 
 pub(super) fn volumes(spec: &mut Spec, architecture: &str) {
     let devices = &mut spec.domain.devices;
@@ -22,7 +27,7 @@ pub(super) fn volumes(spec: &mut Spec, architecture: &str) {
             fill(&mut container.image_pull_policy, pull_policy(&container.image));
         }
     }
-    let default = if architecture == "amd64" { Bus::Sata } else { Bus::Virtio };
+    let default = facts(architecture).map_or(Bus::Virtio, |facts| Bus::from(facts.disk_bus));
     for disk in &mut devices.disks {
         if disk.lun.is_none() && disk.cdrom.is_none() {
             disk.disk.get_or_insert_with(DiskTarget::default);
@@ -59,7 +64,7 @@ pub(super) fn domain(domain: &mut Domain, architecture: &str, given: &DefaultsCo
     }
     let firmware = domain.firmware.get_or_insert_default();
     fill(&mut firmware.uuid, &given.uuid);
-    if architecture == "arm64" && firmware.bootloader.is_none() {
+    if facts(architecture).is_some_and(|facts| facts.boots_efi) && firmware.bootloader.is_none() {
         firmware.bootloader = Some(Bootloader {
             efi: Some(Efi { secure_boot: Some(false), ..Efi::default() }),
             ..Bootloader::default()
@@ -74,9 +79,8 @@ pub(super) fn domain(domain: &mut Domain, architecture: &str, given: &DefaultsCo
 
 pub(super) fn machine_type(domain: &mut Domain, architecture: &str, given: &DefaultsContext) {
     let default = match architecture {
-        "arm64" => "virt",
         "s390x" => "s390-ccw-virtio",
-        _ => "q35",
+        other => facts(other).unwrap_or(Arch::DEFAULT.facts()).machine_type,
     };
     let machine = domain.machine.get_or_insert_with(MachineType::default);
     if machine.r#type.is_empty() {
@@ -88,10 +92,12 @@ fn processors(domain: &mut Domain, architecture: &str, given: &DefaultsContext) 
     let (sockets, cores, threads) = crate::machine::topology(domain);
     let cpu = domain.cpu.get_or_insert_default();
     (cpu.sockets, cpu.cores, cpu.threads) = (Some(sockets), Some(cores), Some(threads));
-    let default = if architecture == "arm64" { "host-passthrough" } else { "host-model" };
+    let facts = facts(architecture);
+    let default = facts.unwrap_or(Arch::DEFAULT.facts()).cpu_model;
     fill(&mut cpu.model, given.cpu_model.as_deref().unwrap_or(default));
     // CPU hotplug needs a platform that supports it.
-    if let (Some(ratio), "amd64", None) = (given.socket_ratio, architecture, cpu.max_sockets) {
+    let has_hotplug = facts.is_some_and(|facts| facts.has_cpu_hotplug);
+    if let (Some(ratio), true, None) = (given.socket_ratio, has_hotplug, cpu.max_sockets) {
         let each = cores.saturating_mul(threads).max(1);
         let most = sockets.saturating_mul(ratio).min(MOST_PROCESSORS / each);
         cpu.max_sockets = Some(most.max(sockets));

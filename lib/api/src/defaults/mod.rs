@@ -55,7 +55,7 @@ impl DefaultsContext {
         DefaultsContext {
             uuid: uuid.into(),
             serial: None,
-            architecture: "amd64".to_owned(),
+            architecture: crate::architecture::Arch::DEFAULT.facts().name.to_owned(),
             machine_type: None,
             machine_type_map: MachineTypeMap::default(),
             cpu_model: None,

@@ -2,6 +2,7 @@
 //! beside the VMI ([`Resolved`](crate::launcher::Resolved)). A laptop uses the defaults.
 
 use super::is_clean;
+use crate::architecture::Arch;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -82,11 +83,14 @@ impl Hardware {
             },
             balloon_stats_period: period.filter(|&period| period <= MOST).unwrap_or(PERIOD),
             free_page_reporting: said["virtualMachineOptions"]["disableFreePageReporting"].is_null(),
-            ovmf_path: [&said["architectureConfiguration"]["amd64"]["ovmfPath"], &said["ovmfPath"]]
-                .into_iter()
-                .filter_map(Value::as_str)
-                .find(|path| is_folder(path))
-                .map(PathBuf::from),
+            ovmf_path: [
+                &said["architectureConfiguration"][Arch::DEFAULT.facts().name]["ovmfPath"],
+                &said["ovmfPath"],
+            ]
+            .into_iter()
+            .filter_map(Value::as_str)
+            .find(|path| is_folder(path))
+            .map(PathBuf::from),
         }
     }
 }

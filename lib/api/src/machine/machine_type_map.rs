@@ -4,6 +4,7 @@
 //! [`MACHINE_TYPES`] of its KubeVirt object. Then the spec of the VMI has that machine type from the start
 //! (`defaults`).
 
+use crate::architecture::Arch;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -20,7 +21,6 @@ const LONGEST: usize = 64;
 const NEWEST: (u8, u8) = (7, 2);
 /// Oldest version that QEMU 10.0 still has, the one of the launcher's image.
 const OLDEST: (u8, u8) = (2, 4);
-const BOARDS: [&str; 2] = ["pc-q35-", "pc-i440fx-"];
 
 /// QEMU version that the machine types of a RHEL version are derived from, in the order of RHEL versions.
 const RED_HAT: [((u32, u32), (u8, u8)); 18] = [
@@ -118,7 +118,7 @@ fn entries(object: &Value) -> impl Iterator<Item = &str> {
 fn entry_of(entry: &str) -> Option<(String, String)> {
     let (name, own) = entry.split_once('=')?;
     let (name, own) = (name.trim(), own.trim());
-    let board = BOARDS.into_iter().find(|board| name.starts_with(board))?;
+    let board = board_of(name)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_name = name.len() <= LONGEST
         && name.chars().all(plain)
@@ -128,9 +128,14 @@ fn entry_of(entry: &str) -> Option<(String, String)> {
     (is_name && is_number(major) && is_number(minor)).then(|| (name.to_owned(), own.to_owned()))
 }
 
+/// The board at the begin of a name.
+fn board_of(name: &str) -> Option<&'static str> {
+    Arch::DEFAULT.facts().boards.iter().copied().find(|board| name.starts_with(board))
+}
+
 /// The nearest machine type of QEMU for a distribution's name; `None` for any other name.
 pub fn of_distribution(name: &str) -> Option<String> {
-    let board = BOARDS.into_iter().find(|board| name.starts_with(board))?;
+    let board = board_of(name)?;
     let rest = &name[board.len()..];
     let made_from = match rest.strip_prefix("rhel") {
         Some(version) => red_hat(version)?,

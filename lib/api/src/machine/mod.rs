@@ -32,6 +32,7 @@ pub mod resource_claim;
 pub mod volume;
 pub mod warnings;
 
+pub use crate::architecture::Arch;
 pub use check::{
     Files, Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, is_clean, not_plain, topology, uuid,
 };
@@ -127,12 +128,6 @@ pub struct Machine {
     pub credentials: Vec<Credential>,
     /// Hook sidecars in the order of the annotation.
     pub hooks: Vec<HookSidecar>,
-}
-
-/// CPU architecture of a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
-    Amd64,
 }
 
 /// Chipset of a PC.

@@ -1,5 +1,6 @@
 //! libvirt's numbers and messages as our types. Pure.
 
+use api::architecture::Arch;
 use api::launcher::{InterfaceStats, MemoryStats};
 use launcher::hypervisor::{Condition, End, Error, ErrorKind, Event, Pause};
 use std::time::Duration;
@@ -194,7 +195,9 @@ fn sentence(message: &str) -> String {
     match text.split_once("process exited while connecting to monitor: ") {
         Some((_, lines)) => {
             let last = lines.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or(lines);
-            let last = last.split_once("qemu-system-x86_64: ").map_or(last, |(_, rest)| rest);
+            let last = last
+                .split_once(&format!("{}: ", Arch::of_host().facts().qemu))
+                .map_or(last, |(_, rest)| rest);
             format!("QEMU would not start: {last}")
         }
         None => text.lines().map(str::trim).collect::<Vec<_>>().join(" "),

@@ -275,16 +275,18 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
 }
 
 fn architecture_of(architecture: Option<&str>, at: &Path, check: &mut Check<'_>) -> Arch {
-    match architecture {
-        None | Some("" | "amd64") => {}
-        Some(other) => {
-            let (at, message) = (at.child("architecture"), format!("unsupported architecture: {other}"));
-            if ["arm64", "s390x"].contains(&other) {
+    let Some(name) = architecture.filter(|name| !name.is_empty()) else { return Arch::DEFAULT };
+    match Arch::named(name) {
+        Some(arch) if arch.facts().is_served => return arch,
+        known => {
+            let (at, message) = (at.child("architecture"), format!("unsupported architecture: {name}"));
+            // KubeVirt has s390x too.
+            if known.is_some() || name == "s390x" {
                 check.not_supported(at, message);
             } else {
                 check.invalid(at, message);
             }
         }
     }
-    Arch::Amd64
+    Arch::DEFAULT
 }

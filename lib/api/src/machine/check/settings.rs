@@ -11,6 +11,7 @@
 //! is refused there by its name ([`Site`]).
 
 use super::super::network::{Binding, Plugin};
+use crate::architecture::Arch;
 use crate::machine::hardware::Hardware;
 use crate::machine::hook::DEVICE_INFO;
 use crate::machine::host_folders::HostFolders;
@@ -20,8 +21,6 @@ use crate::wire::Path;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Default machine types of a cluster.
-const OF_CLUSTERS: [&str; 2] = ["q35*", "pc-q35*"];
 /// Feature gates that are enabled unless the cluster disables them, as upstream has them (beta). Only gates
 /// that are checked somewhere are listed; any other gate is enabled when the cluster lists it.
 pub const OPEN_BY_DEFAULT: [&str; 7] = [
@@ -33,8 +32,6 @@ pub const OPEN_BY_DEFAULT: [&str; 7] = [
     "PasstBinding",
     "RebootPolicy",
 ];
-/// Patterns of the machine types that this version supports.
-const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
 
 /// Site on which a VMI will run. Sites differ in unsupported features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +143,7 @@ impl Settings {
         Settings {
             at: Path::of("spec"),
             gates: Gates::All,
-            machine_types: ALL.map(str::to_owned).to_vec(),
+            machine_types: owned(Arch::DEFAULT.facts().machine_types),
             bridge_on_pod_network: true,
             plugins: BTreeMap::new(),
             memory_above_limit: true,
@@ -185,13 +182,14 @@ impl Settings {
 
     /// Settings of a cluster, from its KubeVirt object.
     pub fn of_cluster(object: &Value) -> Settings {
+        let facts = Arch::DEFAULT.facts();
         let said = &object["spec"]["configuration"];
         let machine_types =
-            [&said["architectureConfiguration"]["amd64"]["emulatedMachines"], &said["emulatedMachines"]]
+            [&said["architectureConfiguration"][facts.name]["emulatedMachines"], &said["emulatedMachines"]]
                 .into_iter()
                 .map(texts)
                 .find(|types| !types.is_empty())
-                .unwrap_or_else(|| OF_CLUSTERS.map(str::to_owned).to_vec());
+                .unwrap_or_else(|| owned(facts.permitted_machine_types));
         let bridge = &said["network"]["permitBridgeInterfaceOnPodNetwork"];
         Settings {
             at: Path::of("spec"),
@@ -276,6 +274,10 @@ fn matches(pattern: &str, name: &str) -> bool {
         }
     }
     name.ends_with(end)
+}
+
+fn owned(patterns: &[&str]) -> Vec<String> {
+    patterns.iter().copied().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
