@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use label_values::LabelValues;
 use serve::health::Ask;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
 
 /// Durations of phases and plans, and waiting times, since this program leads.
 #[derive(Clone, Debug)]
@@ -106,18 +106,42 @@ pub(crate) struct Snapshot {
     pub(crate) now: Timestamp,
 }
 
-/// Renders the pages of a replica that acts, beside the loop: a page of thousands of VMs takes long.
-#[derive(Clone, Default)]
-pub(crate) struct Renderer(Arc<Mutex<LabelValues>>);
+/// Renders the pages of a replica that acts in a task beside the loop: a page of thousands of VMs takes long.
+/// One page is rendered at a time, and one more snapshot waits.
+pub(crate) struct Renderer(mpsc::Sender<(Snapshot, Ask)>);
+
+/// Place of one snapshot in the queue of the renderer.
+pub(crate) struct Scrape<'a> {
+    place: mpsc::Permit<'a, (Snapshot, Ask)>,
+    ask: Ask,
+}
 
 impl Renderer {
-    /// Renders a page, and sends it. The receiver may be gone.
-    pub(crate) fn render(&self, snapshot: Snapshot, ask: Ask) {
-        let words = Arc::clone(&self.0);
-        tokio::task::spawn_blocking(move || {
-            let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = ask.send(page(&snapshot, &mut words));
+    /// Starts the task, which ends with the renderer.
+    pub(crate) fn start() -> Renderer {
+        let (to, mut scrapes) = mpsc::channel::<(Snapshot, Ask)>(1);
+        tokio::spawn(async move {
+            let mut words = LabelValues::default();
+            while let Some((snapshot, ask)) = scrapes.recv().await {
+                // The receiver of the page may be gone.
+                let _ = ask.send(page(&snapshot, &mut words));
+            }
         });
+        Renderer(to)
+    }
+
+    /// Waits for a free place and for a scrape.
+    pub(crate) async fn next(&self, asked: &mut mpsc::Receiver<Ask>) -> Option<Scrape<'_>> {
+        let place = self.0.reserve().await.ok()?;
+        let ask = asked.recv().await?;
+        Some(Scrape { place, ask })
+    }
+}
+
+impl Scrape<'_> {
+    /// Hands the snapshot to the task.
+    pub(crate) fn render(self, snapshot: Snapshot) {
+        self.place.send((snapshot, self.ask));
     }
 }
 

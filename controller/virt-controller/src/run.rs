@@ -99,7 +99,7 @@ pub(crate) async fn run(
         follows.spawn(watch::follow_history(client.clone(), which.clone(), to.clone(), Arc::clone(&history)));
     }
     drop(to);
-    let (mut asked, renderer) = (health.measures(), Renderer::default());
+    let (mut asked, renderer) = (health.measures(), Renderer::start());
     let mut control = ControlLoop::new(facts);
     let mut tasks: JoinSet<Done> = JoinSet::new();
     // What each of them is for, and when it began.
@@ -134,11 +134,11 @@ pub(crate) async fn run(
                     control.done(key, done, Timestamp::now());
                 }
             },
-            Some(tell) = asked.recv() => {
+            Some(scrape) = renderer.next(&mut asked) => {
                 let running = || began.values().map(|(_, began)| began.elapsed().as_secs_f64());
                 let (longest, unfinished) = (running().fold(0.0, f64::max), running().sum());
                 let work = Work { longest, unfinished, ..control.work() };
-                renderer.render(control.snapshot(work, Timestamp::now()), tell);
+                scrape.render(control.snapshot(work, Timestamp::now()));
             }
             () = task::yield_now(), if hurries => {}
             () = tokio::time::sleep(pause) => {}

@@ -4,6 +4,7 @@ use super::*;
 use crate::sim::{Sim, vm, vmi};
 use cluster_model::metrics::LONGEST;
 use cluster_model::objects::{Key, Kind};
+use futures_util::FutureExt as _;
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -518,20 +519,28 @@ fn labels_of_vms_are_told_as_the_config_map_says() {
     assert_eq!(told(&mut sim, Some(json!({"allowlist": 7}))), [true, true, true], "what is no text is none");
 }
 
-/// The loop decides on while a page of thousands of VMs is rendered.
+/// The loop hands a snapshot over and goes on. A third scrape waits until a page is complete.
 #[tokio::test]
 async fn the_loop_does_not_wait_for_a_page() {
-    let renderer = Renderer::default();
     let snapshot = || Snapshot {
         world: World::default(),
         times: Times::default(),
         work: Work::default(),
         now: Timestamp::UNIX_EPOCH,
     };
-    let (ask, mut answer) = tokio::sync::oneshot::channel();
-    let earlier_page = renderer.0.lock().unwrap();
-    renderer.render(snapshot(), ask);
-    assert!(answer.try_recv().is_err(), "the page before is not complete");
-    drop(earlier_page);
-    assert!(answer.await.unwrap().contains("kubevirt_info"));
+    let renderer = Renderer::start();
+    let (to, mut asked) = mpsc::channel(4);
+    let mut pages = Vec::new();
+    for _ in 0..2 {
+        let (ask, page) = tokio::sync::oneshot::channel();
+        to.send(ask).await.unwrap();
+        pages.push(page);
+    }
+    renderer.next(&mut asked).await.unwrap().render(snapshot());
+    assert!(pages[0].try_recv().is_err(), "no task but this one has run");
+    let second = renderer.next(&mut asked).now_or_never();
+    assert!(second.is_none(), "a second snapshot would fill the memory");
+    assert!((&mut pages[0]).await.unwrap().contains("kubevirt_info"));
+    renderer.next(&mut asked).await.unwrap().render(snapshot());
+    assert!((&mut pages[1]).await.unwrap().contains("kubevirt_info"));
 }

@@ -74,7 +74,10 @@ mod tests {
 
     fn question(stream: &mut UnixStream) -> String {
         let mut question = String::new();
-        while !question.ends_with('}') && !(question.starts_with("GET ") && question.ends_with("\r\n\r\n")) {
+        let is_whole = |question: &str| {
+            question.ends_with('}') || question.starts_with("GET ") && question.ends_with("\r\n\r\n")
+        };
+        while !is_whole(&question) {
             let mut more = [0; 512];
             let count = stream.read(&mut more).unwrap();
             question.push_str(std::str::from_utf8(&more[..count]).unwrap());
