@@ -11,7 +11,7 @@
 //! one process of the same program (`commands/worker.rs`), confined as `pull` and `convert` are. The process
 //! ends with its job, and with the process that started it.
 //!
-//! **Its answer is checked.** Each image is unpacked into a folder of its own ([`folder_of`]), made here, and
+//! **Its answer is checked.** Each image is unpacked into a folder of its own (`folder_of`), made here, and
 //! its job may write there and nowhere else. A path in an answer must lead to a plain file below the folder
 //! that the job was given. The size of an answer is bounded.
 
