@@ -9,7 +9,7 @@
 //! | `/apis/GROUP/VERSION/version`, `…/guestfs`, `…/healthz` | about this program |
 //! | `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/GROUP/VERSION` | OpenAPI |
 //!
-//! Those of `upload.cdi.kubevirt.io` are [`uploadtoken`]'s.
+//! [`upload_token`] answers for `upload.cdi.kubevirt.io`.
 
 use crate::refusal::with_json_text;
 use crate::upload_token;
