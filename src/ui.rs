@@ -204,7 +204,7 @@ fn lines(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
 pub(crate) fn on_interrupt_go_on() -> Result<()> {
     let handler = || {
         say("coracle: interrupted; the same command goes on");
-        std::process::exit(i32::from(ErrorKind::Interrupted.code()));
+        std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
     };
     on_signal(handler)
 }
@@ -231,7 +231,7 @@ pub(crate) fn on_signal(action: impl FnMut() + Send + 'static) -> Result<()> {
 pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
     let handler = move || {
         if watch.interrupted() {
-            std::process::exit(i32::from(ErrorKind::Interrupted.code()));
+            std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
         }
         watch.interrupt();
         let watch = watch.clone();
@@ -239,7 +239,7 @@ pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
             std::thread::sleep(Duration::from_secs(2));
             let kept = watch.kept().map_or_else(String::new, |how| format!("; {how}"));
             say(&format!("coracle: interrupted{kept}"));
-            std::process::exit(i32::from(ErrorKind::Interrupted.code()));
+            std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
         });
     };
     on_signal(handler)

@@ -1,13 +1,14 @@
 //! The error of the engine: a kind that callers branch on, one sentence with its context, and the cause.
 
 use error_core::{Core, Details, OfIo};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Kinds of errors that a caller may branch on; the program's exit code follows the kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The operation was tried and failed (a broken connection after all retries, a full disk).
     Failed,

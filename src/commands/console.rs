@@ -40,7 +40,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
     let name = vm.name();
     ui::on_signal(|| {
         terminal::restore();
-        std::process::exit(i32::from(ErrorKind::Interrupted.code()));
+        std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
     })?;
     if write && std::io::stdin().is_terminal() {
         ui::say(&format!("coracle: the console of {name}; Ctrl-] leaves it, and the VM keeps running"));

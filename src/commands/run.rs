@@ -473,7 +473,7 @@ impl HardwareArgs {
             None => Policy::parse(None, source)?,
         };
         let image = images.bring(name_of(source)?, policy).map_err(|e| match e.kind() {
-            local_vm::ErrorKind::NotFound if !source.contains("://") => {
+            ErrorKind::NotFound if !source.contains("://") => {
                 e.with_hint(format!("no file {source} exists either"))
             }
             _ => e,

@@ -128,6 +128,12 @@ impl<K, D: Default> Core<K, D> {
 }
 
 impl<K, D> Core<K, D> {
+    /// The same parts with these details, for the error of another package.
+    pub fn with_details<E>(self, details: E) -> Core<K, E> {
+        let Core { kind, sentence, hint, cause, .. } = self;
+        Core { kind, sentence, hint, details, cause }
+    }
+
     /// Adds a hint; several are separated by semicolons.
     pub fn add_hint(&mut self, hint: &dyn fmt::Display) {
         self.hint = Some(match self.hint.take() {

@@ -141,7 +141,7 @@ fn on_interrupt(params: &ExportParams, cluster: &Cluster) -> Result<()> {
             "coracle: interrupted; the cluster goes on by itself, and the same command follows it again; \
              'kubectl annotate {word} {name} -n {namespace} {EXPORT_TARGET}-' stops it"
         ));
-        ui::leave(i32::from(ErrorKind::Interrupted.code()));
+        ui::leave(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
     })
 }
 

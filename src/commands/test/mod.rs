@@ -150,7 +150,7 @@ impl Guard {
         *GUARDED.lock().unwrap_or_else(PoisonError::into_inner) = Some((home.clone(), name.to_owned()));
         ui::on_signal(|| {
             clean();
-            std::process::exit(i32::from(ErrorKind::Interrupted.code()));
+            std::process::exit(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
         })?;
         Ok(Guard)
     }

@@ -28,7 +28,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     ui::on_signal(|| {
         terminal::restore();
-        ui::leave(i32::from(ErrorKind::Interrupted.code()));
+        ui::leave(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
     })?;
     let console = Console {
         name: args.vmi.name.clone(),

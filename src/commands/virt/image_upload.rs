@@ -189,7 +189,7 @@ fn on_interrupt(params: &UploadParams, cluster: &Cluster) -> Result<Arc<AtomicBo
     let is_over = Arc::clone(&is_sent);
     ui::on_signal(move || {
         ui::say(if is_over.load(Relaxed) { &after } else { &before });
-        ui::leave(i32::from(ErrorKind::Interrupted.code()));
+        ui::leave(i32::from(crate::error::code_of(ErrorKind::Interrupted)));
     })?;
     Ok(is_sent)
 }

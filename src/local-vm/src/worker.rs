@@ -33,7 +33,7 @@ use tracing::level_filters::LevelFilter;
 pub const VERB: &str = "apart";
 
 /// Exit code of a process that the user interrupted.
-const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Maximum size of an answer in bytes: its longest texts are the labels of an image.
 const ANSWER_MAX: u64 = 4 << 20;
@@ -215,7 +215,7 @@ fn senseless() -> Error {
 fn ended(status: ExitStatus) -> Error {
     use rustix::process::Signal;
     let by_signal = [Signal::INT, Signal::TERM].iter().any(|end| status.signal() == Some(end.as_raw()));
-    if by_signal || status.code() == Some(INTERRUPTED) {
+    if by_signal || status.code() == Some(i32::from(INTERRUPTED)) {
         return Error::new(ErrorKind::Interrupted, "interrupted; the same command goes on");
     }
     Error::failed(format!("the process that reads images ended without an answer ({status})"))
