@@ -4,6 +4,7 @@
 
 use super::Request;
 use crate::source::Source;
+use crate::target::partial;
 use crate::target::storage::Storage;
 use crate::{Error, ErrorKind, Result};
 use std::fs;
@@ -31,16 +32,14 @@ pub(super) fn refuse(request: &Request, source: &dyn Source, target: &Storage) -
 /// disk in it would be lost with the run.
 pub(super) fn refuse_partial(request: &Request, source: &dyn Source, target: &Path) -> Result<()> {
     let name = &source.facts().name;
-    let mut partial = target.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
+    let partial = partial(target);
     let read = match (source.file(), request.source.local()) {
         (Some(file), _) => file.try_clone_to_owned().and_then(|file| fs::File::from(file).metadata()),
         (None, Some(path)) => fs::metadata(path),
         (None, None) => return Ok(()),
     };
     let read = read.map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
-    let is_same = fs::symlink_metadata(partial)
+    let is_same = fs::symlink_metadata(&partial)
         .is_ok_and(|found| (found.dev(), found.ino()) == (read.dev(), read.ino()));
     if !is_same {
         return Ok(());

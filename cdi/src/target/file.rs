@@ -257,6 +257,11 @@ impl Target for FileTarget {
     }
 }
 
+/// The file that holds the disk for this target until it is whole.
+pub(crate) fn partial(target: &Path) -> PathBuf {
+    Names::of(target.as_os_str()).partial.into()
+}
+
 impl Names {
     fn of(target: &OsStr) -> Self {
         let with = |end: &str| {

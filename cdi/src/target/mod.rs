@@ -45,6 +45,7 @@ pub(crate) mod storage;
 mod sync_guard;
 
 pub use block::{BlockTarget, forget};
+pub(crate) use file::partial;
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
 pub use layer::{LayerTarget, SharedLayer};
 pub use null::NullTarget;
