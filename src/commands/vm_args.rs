@@ -17,9 +17,7 @@ pub(crate) struct HomeArgs {
 impl HomeArgs {
     /// The folders, after a check of their permissions.
     pub(crate) fn home(&self) -> Result<Home> {
-        let home = Home::from_env(self.root.clone(), |name| std::env::var_os(name))?;
-        home.check()?;
-        Ok(home)
+        Ok(Home::open(self.root.clone())?)
     }
 }
 

@@ -43,7 +43,14 @@ pub struct Home {
 }
 
 impl Home {
-    /// The folders by the flag and these environment variables. Creates nothing.
+    /// The folders by the flag and the environment, after a check of their permissions. Creates nothing.
+    pub fn open(root: Option<PathBuf>) -> Result<Home> {
+        let home = Home::from_env(root, |name| std::env::var_os(name))?;
+        home.check()?;
+        Ok(home)
+    }
+
+    /// The folders by the flag and these environment variables, unchecked: to look into. Creates nothing.
     pub fn from_env(root: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Home> {
         // The XDG specification says that relative paths are to be ignored.
         let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -111,7 +118,7 @@ impl Home {
     }
 
     /// Refuses folders that others may write to. Creates nothing.
-    pub fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let all = [self.vms(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
         let steps = all.iter().flat_map(|folder| self.steps(folder));
         steps
