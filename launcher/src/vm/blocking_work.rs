@@ -280,7 +280,7 @@ pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
     let ours = |line: &&str| !line.is_empty() && !theirs.iter().any(|text| line.contains(text));
     let line = text.lines().map(str::trim).rfind(ours)?;
     // The command line is one long line, and has no information about the end.
-    let said = line.split_once(&format!("{}: ", Arch::of_host().facts().qemu)).map_or(line, |(_, rest)| rest);
+    let said = Arch::of_host().facts().without_program(line);
     (said.len() < 300 && !said.starts_with('-') && !said.ends_with('\\')).then(|| said.to_owned())
 }
 

@@ -46,6 +46,13 @@ pub struct ArchFacts {
     pub qemu_package: &'static str,
 }
 
+impl ArchFacts {
+    /// A line of QEMU's output without the name of the program before it.
+    pub fn without_program<'a>(&self, line: &'a str) -> &'a str {
+        line.split_once(&format!("{}: ", self.qemu)).map_or(line, |(_, rest)| rest)
+    }
+}
+
 /// Files of an EFI firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirmwareFiles {

@@ -42,9 +42,9 @@ pub struct Condition<T> {
     pub last_transition_time: Option<String>,
     /// Time of the latest check, in the field that the kind has for it ([`CheckTime`]).
     pub last_check_time: Option<String>,
-    /// One word, for programs.
+    /// Reason in one word, for programs.
     pub reason: Option<String>,
-    /// A sentence, for people.
+    /// Message as a sentence, for people.
     pub message: Option<String>,
     /// Unknown fields, which are kept and written again.
     pub other: Other,

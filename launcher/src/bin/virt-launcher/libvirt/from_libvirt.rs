@@ -195,10 +195,7 @@ fn sentence(message: &str) -> String {
     match text.split_once("process exited while connecting to monitor: ") {
         Some((_, lines)) => {
             let last = lines.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or(lines);
-            let last = last
-                .split_once(&format!("{}: ", Arch::of_host().facts().qemu))
-                .map_or(last, |(_, rest)| rest);
-            format!("QEMU would not start: {last}")
+            format!("QEMU would not start: {}", Arch::of_host().facts().without_program(last))
         }
         None => text.lines().map(str::trim).collect::<Vec<_>>().join(" "),
     }
