@@ -3,8 +3,8 @@
 //! Some servers store and return invalid UTF-8 unchanged. Such bytes do not end the watch: listing all
 //! objects again would not remove them.
 
-use super::answer::Answer;
 use super::request::LONGEST;
+use cluster_model::answer::Answer;
 use futures_util::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use http::{HeaderValue, Request, header};
 use kube::core::{Status, WatchEvent};
@@ -97,6 +97,24 @@ mod tests {
             if is_last {
                 return all;
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_of_an_object_that_is_too_deep_has_its_metadata() {
+        for (levels, is_read) in [(100, true), (200, false), (100_000, false)] {
+            let deep = format!("{}0{}", "[".repeat(levels), "]".repeat(levels));
+            let object = format!(r#"{{"metadata":{{"name":"a"}},"more":{deep}}}"#);
+            let event = format!("{{\"type\":\"MODIFIED\",\"object\":{object}}}\n");
+            let all = read(event.into_bytes()).await;
+            let [Ok(Some(WatchEvent::Modified(Answer(told)))), Ok(None)] = all.as_slice() else {
+                panic!("{all:?}")
+            };
+            let expected = match is_read {
+                true => serde_json::from_str(&object).unwrap(),
+                false => serde_json::json!({"metadata": {"name": "a"}, "metadataAlone": true}),
+            };
+            assert_eq!(*told, expected, "{levels} levels");
         }
     }
 

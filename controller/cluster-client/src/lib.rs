@@ -17,7 +17,6 @@
 // Tests wait for their own tasks only.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-mod answer;
 mod ask;
 mod carry_out;
 pub mod certificate;

@@ -1,7 +1,7 @@
 //! A request to the API server, with its metric and its error.
 
-use crate::answer::Answer;
 use crate::error::{Error, ErrorKind, Result};
+use cluster_model::answer::Answer;
 use cluster_model::objects::Key;
 use futures_util::AsyncReadExt as _;
 use http::request::Builder;

@@ -12,11 +12,11 @@
 //! has not reached yet, and is silent until it has: so a watch that was silent, or whose connection broke, is
 //! not simply restarted.
 
-use super::answer::Answer;
 use super::events::Events;
 use super::history::{History, Trail, version_of};
 use super::request::{JSON, ask};
 use crate::error::{Error, ErrorKind, Result};
+use cluster_model::answer::Answer;
 use cluster_model::objects::{Key, Kind, METADATA_ALONE, WatchTarget, escaped};
 use http::Request;
 use kube::core::WatchEvent;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  objects     a file for each kind: API name, selectors, rights, fields kept ─► World, the cache
+//!  answer      the API server's answer as objects, within bounds
 //!  plan        changes for one object, as steps; issue: the steps that issue certificates
 //!  config      settings of the KubeVirt object and of CDI          conditions   lists of conditions
 //!  launcher    layout of launcher pods                              metadata     labels and annotations passed on
@@ -26,6 +27,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod accounts;
+pub mod answer;
 pub mod claimed;
 pub mod clones;
 pub mod components;
