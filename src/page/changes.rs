@@ -15,7 +15,8 @@ use super::answer::Body;
 use super::list::{Change, List};
 use super::server::Scope;
 use crate::error::Error;
-use crate::virt::client::{Cluster, Failure};
+use crate::virt::client::Cluster;
+use crate::virt::failure::Failure;
 use crate::virt::object::{Kind, encoded};
 use futures_util::stream::poll_fn;
 use http::Response;
@@ -180,7 +181,7 @@ async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> R
         }
     };
     cluster.pages(&scope.path(kind, ""), put).await.map_err(|failure| {
-        let is_less = matches!(failure, Failure::TooMany) && *scope == Scope::All;
+        let is_less = failure.is_of_too_many() && *scope == Scope::All;
         let error = failure.into_error(&doing("list", kind, scope));
         if is_less { error.with_hint("show one namespace: 'coracle ui -n NAMESPACE'") } else { error }
     })

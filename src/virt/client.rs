@@ -3,6 +3,7 @@
 //! one line, in which control characters are escaped.
 
 use super::connect::ConnectArgs;
+use super::failure::Failure;
 use super::object::encoded;
 use crate::error::{Error, ErrorKind, Result};
 use http::{Method, Request, Response, StatusCode, header};
@@ -20,7 +21,6 @@ const MOST: usize = 64 << 20;
 /// Maximum number of objects in a list and in one page of it: a server could announce further pages for ever.
 const MOST_LISTED: usize = 20_000;
 const PAGE: usize = 1000;
-const TOO_MANY: &str = "there are more than 20000, the most that are listed";
 
 /// A cluster, and the namespace that requests are for.
 #[derive(Clone)]
@@ -81,10 +81,8 @@ impl Cluster {
     }
 
     fn value(&self, bytes: &[u8]) -> Result<Value, Failure> {
-        serde_json::from_slice(bytes).map_err(|e| Failure::Unreachable {
-            kind: ErrorKind::Refused,
-            message: format!("{} did not answer with JSON", self.address),
-            cause: Some(e.into()),
+        serde_json::from_slice(bytes).map_err(|e| {
+            Failure::new(ErrorKind::Refused, format!("{} did not answer with JSON", self.address)).because(e)
         })
     }
 
@@ -92,8 +90,8 @@ impl Cluster {
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
         match self.get(path).await {
             Ok(object) => Ok(Some(object)),
-            Err(Failure::Refused(refusal)) if refusal.is_absent() => Ok(None),
-            Err(e) => Err(e),
+            Err(failure) if failure.code() == 404 => Ok(None),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -132,7 +130,7 @@ impl Cluster {
                 token => next = format!("&continue={}", encoded(token)),
             }
         }
-        Err(Failure::TooMany)
+        Err(Failure::too_many())
     }
 
     /// Opens a watch at this path. Its response header arrives within [`PATIENCE`]; it has no bound itself.
@@ -203,10 +201,8 @@ impl Cluster {
         &self,
         request: Result<Request<Body>, http::Error>,
     ) -> Result<Response<Body>, Failure> {
-        let request = request.map_err(|e| Failure::Unreachable {
-            kind: ErrorKind::Usage,
-            message: "this is not a valid path of the API server".to_owned(),
-            cause: Some(e.into()),
+        let request = request.map_err(|e| {
+            Failure::new(ErrorKind::Usage, "this is not a valid path of the API server").because(e)
         })?;
         self.client.send(request).await.map_err(|e| self.unreachable(&e))
     }
@@ -214,17 +210,16 @@ impl Cluster {
     /// Receives the whole body of a response.
     pub(super) async fn read(&self, response: Response<Body>) -> Result<Vec<u8>, Failure> {
         let body = Limited::new(response.into_body(), MOST).collect().await;
-        body.map(|body| body.to_bytes().to_vec()).map_err(|cause| Failure::Unreachable {
-            kind: ErrorKind::Failed,
-            message: format!("the answer of the API server {} broke off", self.address),
-            cause: Some(cause),
+        body.map(|body| body.to_bytes().to_vec()).map_err(|cause| {
+            let what = format!("the answer of the API server {} broke off", self.address);
+            Failure::new(ErrorKind::Failed, what).because(cause)
         })
     }
 
     /// The failure in a response with this status and body. A web page has no message of an API server.
     pub(super) fn refusal(&self, status: StatusCode, body: &[u8]) -> Failure {
         if !body.trim_ascii_start().starts_with(b"<") {
-            return Failure::Refused(Refusal::from_response(status, body));
+            return Failure::from_response(status, body);
         }
         let (address, code) = (&self.address, status.as_u16());
         let (kind, why) = match code {
@@ -232,31 +227,27 @@ impl Cluster {
             400..=499 => (ErrorKind::Refused, "and is not an API server"),
             _ => (ErrorKind::Failed, "and no API server behind it answers"),
         };
-        let message = format!("{address} answered {code} with a web page, {why}");
-        Failure::Unreachable { kind, message, cause: None }
+        Failure::new(kind, format!("{address} answered {code} with a web page, {why}"))
     }
 
     /// The failure of a request that ran into the timeout.
     pub(super) fn silent(&self) -> Failure {
-        Failure::Unreachable {
-            kind: ErrorKind::Failed,
-            message: format!(
-                "the API server {} did not answer within {} s",
-                self.address,
-                PATIENCE.as_secs()
-            ),
-            cause: None,
-        }
+        let (address, seconds) = (&self.address, PATIENCE.as_secs());
+        let what = format!("the API server {address} did not answer within {seconds} s");
+        Failure::new(ErrorKind::Failed, what)
     }
 
     fn unreachable(&self, e: &kube::Error) -> Failure {
-        let (kind, message) = match e {
+        let failure = match e {
             kube::Error::Auth(_) => {
-                (ErrorKind::Auth, "the login of the kubeconfig cannot be used".to_owned())
+                Failure::new(ErrorKind::Auth, "the login of the kubeconfig cannot be used")
             }
-            _ => (ErrorKind::Failed, format!("the API server {} cannot be reached", self.address)),
+            _ => {
+                let what = format!("the API server {} cannot be reached", self.address);
+                Failure::new(ErrorKind::Failed, what)
+            }
         };
-        Failure::Unreachable { kind, message, cause: Some(reason(e).into()) }
+        failure.because(reason(e))
     }
 }
 
@@ -267,121 +258,6 @@ fn reason(e: &(dyn StdError + 'static)) -> String {
     match all.into_iter().find(|cause| is_ours(&cause.to_string())) {
         Some(cause) => error_core::chain(cause),
         None => e.to_string(),
-    }
-}
-
-/// Reason for the failure of a request.
-pub(crate) enum Failure {
-    /// The server refused the request.
-    Refused(Refusal),
-    /// The server could not be reached, or its answer could not be read.
-    Unreachable { kind: ErrorKind, message: String, cause: Option<Box<dyn StdError + Send + Sync>> },
-    /// A list has more than [`MOST_LISTED`] objects.
-    TooMany,
-}
-
-impl Failure {
-    /// The error of an action, which `doing` describes: "cannot start VM web".
-    pub(crate) fn into_error(self, doing: &str) -> Error {
-        match self {
-            Failure::Refused(refusal) => refusal.of_doing(doing),
-            Failure::TooMany => Error::refused(format!("{doing}: {TOO_MANY}")),
-            Failure::Unreachable { kind, message, cause } => {
-                let error = Error::new(kind, format!("{doing}: {message}"));
-                match cause {
-                    Some(cause) => error.because(cause),
-                    None => error,
-                }
-            }
-        }
-    }
-
-    /// Status of the response; 0 without a response.
-    pub(crate) fn code(&self) -> u16 {
-        match self {
-            Failure::Refused(refusal) => refusal.code,
-            Failure::Unreachable { .. } | Failure::TooMany => 0,
-        }
-    }
-
-    /// The message in one line.
-    pub(crate) fn message(&self) -> &str {
-        match self {
-            Failure::Refused(refusal) => &refusal.message,
-            Failure::Unreachable { message, .. } => message,
-            Failure::TooMany => TOO_MANY,
-        }
-    }
-}
-
-/// A refusal of the server: `metav1.Status`, or the text of a proxy in front of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// Status of the response.
-    pub(crate) code: u16,
-    pub(crate) message: String,
-}
-
-impl Refusal {
-    /// The refusal in a response with this status and body.
-    pub(super) fn from_response(status: StatusCode, body: &[u8]) -> Refusal {
-        let object: Value = serde_json::from_slice(body).unwrap_or_default();
-        let message = match object["kind"] == "Status" {
-            true => object["message"].as_str().unwrap_or_default().to_owned(),
-            false => String::from_utf8_lossy(body).trim().to_owned(),
-        };
-        let message = match message.is_empty() {
-            true => status.canonical_reason().unwrap_or("no reason given").to_owned(),
-            false => printable::line(&message),
-        };
-        Refusal { code: status.as_u16(), message }
-    }
-
-    /// True if the object, or the path, does not exist.
-    pub(crate) fn is_absent(&self) -> bool {
-        self.code == 404
-    }
-
-    fn of_doing(&self, doing: &str) -> Error {
-        let error = Error::new(self.kind(), format!("{doing}: {}", self.message));
-        match self.hint() {
-            Some(hint) => error.with_hint(hint),
-            None => error,
-        }
-    }
-
-    /// virt-api answers 401 to a user whom it knows and does not permit. The API server answers 403, but so
-    /// does virt-api to a request that no user may make. For requests to the guest it answers all refusals by
-    /// text and 500, as upstream does, including a missing VMI.
-    fn kind(&self) -> ErrorKind {
-        match self.code {
-            401 => ErrorKind::Auth,
-            403 if self.message.contains(" cannot ") => ErrorKind::Auth,
-            404 => ErrorKind::NotFound,
-            409 | 429 => ErrorKind::Failed,
-            400..=499 | 501 => ErrorKind::Refused,
-            500 if self.message.ends_with("\" not found") => ErrorKind::NotFound,
-            _ => ErrorKind::Failed,
-        }
-    }
-
-    fn hint(&self) -> Option<&'static str> {
-        let says = |message: &str| self.message.to_lowercase().contains(message);
-        match self.code {
-            401 => Some("log in again; 'kubectl auth whoami' shows as whom you are logged in"),
-            403 if self.kind() == ErrorKind::Auth => {
-                Some("ask for that right; 'kubectl auth can-i --list' shows those that you have")
-            }
-            404 if says("could not find the requested resource") || says("page not found") => Some(
-                "is KubeVirt installed? 'kubectl get kubevirt -A' and \
-                 'kubectl get apiservice v1.subresources.kubevirt.io' show it",
-            ),
-            503 if says("unavailable") || says("no endpoints") || says("currently unable") => Some(
-                "virt-api does not answer; 'kubectl get apiservice v1.subresources.kubevirt.io' says why",
-            ),
-            _ if says("guest agent") => Some("install and start qemu-guest-agent in the guest"),
-            _ => None,
-        }
     }
 }
 
@@ -414,65 +290,6 @@ mod tests {
     use super::*;
     use crate::virt::wait;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    fn refusal(code: u16, body: &str) -> Refusal {
-        Refusal::from_response(StatusCode::from_u16(code).unwrap(), body.as_bytes())
-    }
-
-    fn status(message: &str, reason: &str) -> String {
-        serde_json::json!({"kind": "Status", "status": "Failure", "message": message, "reason": reason})
-            .to_string()
-    }
-
-    #[test]
-    fn a_refusal_has_the_servers_words_and_a_kind_of_its_own() {
-        for (code, body, kind, said) in [
-            (
-                409,
-                status("VM is already running", "Conflict"),
-                ErrorKind::Failed,
-                "cannot start VM web: VM is already running",
-            ),
-            (
-                404,
-                status("virtualmachines.kubevirt.io \"web\" not found", "NotFound"),
-                ErrorKind::NotFound,
-                "\"web\" not found",
-            ),
-            (404, "404 page not found\n".to_owned(), ErrorKind::NotFound, "is KubeVirt installed?"),
-            (
-                500,
-                "virtualmachineinstance.kubevirt.io \"web\" not found".to_owned(),
-                ErrorKind::NotFound,
-                "\"web\" not found",
-            ),
-            (
-                403,
-                status("virtualmachines \"web\" is forbidden: User \"me\" cannot update it", ""),
-                ErrorKind::Auth,
-                "ask for that right",
-            ),
-            (
-                403,
-                status("Pausing VMIs with a LivenessProbe is not supported", ""),
-                ErrorKind::Refused,
-                "not supported",
-            ),
-            (
-                500,
-                "VMI does not have guest agent connected".to_owned(),
-                ErrorKind::Failed,
-                "install and start qemu-guest-agent",
-            ),
-            (503, "service unavailable".to_owned(), ErrorKind::Failed, "virt-api does not answer"),
-            (401, String::new(), ErrorKind::Auth, "cannot start VM web: Unauthorized; log in again"),
-            (400, "a\u{1b}[2Jb".to_owned(), ErrorKind::Refused, "a [2Jb"),
-        ] {
-            let error = Failure::Refused(refusal(code, &body)).into_error("cannot start VM web");
-            assert_eq!(error.kind(), kind, "{error}");
-            assert!(error.to_string().contains(said), "{error}");
-        }
-    }
 
     #[test]
     fn a_server_that_is_not_there_is_told_without_the_names_of_libraries() {
@@ -575,26 +392,11 @@ mod tests {
         ] {
             let status = StatusCode::from_u16(code).unwrap();
             let failure = cluster.refusal(status, b"\n<!DOCTYPE html><p>nothing here");
-            assert!(!matches!(&failure, Failure::Refused(_)));
+            assert_eq!(failure.code(), 0);
             let error = failure.into_error("cannot start VM web");
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().ends_with(said), "{error}");
         }
-        assert!(matches!(cluster.refusal(StatusCode::NOT_FOUND, b"404 page not found"), Failure::Refused(_)));
-    }
-
-    #[test]
-    fn what_is_in_front_of_the_server_is_named() {
-        let failure = Failure::Unreachable {
-            kind: ErrorKind::Failed,
-            message: "the API server https://x cannot be reached".to_owned(),
-            cause: Some("connection refused".into()),
-        };
-        assert_eq!((failure.code(), failure.message()), (0, "the API server https://x cannot be reached"));
-        let error = failure.into_error("cannot stop VM web");
-        assert_eq!(
-            error.chain(),
-            "cannot stop VM web: the API server https://x cannot be reached: connection refused"
-        );
+        assert_eq!(cluster.refusal(StatusCode::NOT_FOUND, b"404 page not found").code(), 404);
     }
 }

@@ -12,7 +12,8 @@
 //! reopened console is not taken from another client: our virt-api refuses that. With another virt-api, a
 //! console that breaks twice within [`FIGHT`] is left to the other client.
 
-use super::client::{Cluster, Failure};
+use super::client::Cluster;
+use super::failure::Failure;
 use super::keys::{Keys, Typed};
 use super::object::Kind;
 use super::websocket::{End, Input, Output, PING, Stream};

@@ -13,7 +13,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
-use crate::virt::client::{Cluster, Failure};
+use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use api::cdi::annotations::{
     EXPORT_ASKS, EXPORT_DIGEST, EXPORT_ID, EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_PROGRESS, EXPORT_REASON,
@@ -179,16 +179,11 @@ pub(crate) async fn follow(
                     Stage::Unheard => {}
                 }
             }
-            Err(e) if is_away(&e) && absences < ABSENCES => absences += 1,
+            Err(e) if e.is_temporary() && absences < ABSENCES => absences += 1,
             Err(e) => return Err(e.into_error(&params.doing(cluster))),
         }
         sleep(INTERVAL).await;
     }
-}
-
-/// True if the next attempt may succeed.
-fn is_away(failure: &Failure) -> bool {
-    matches!(failure.code(), 0 | 429 | 500..)
 }
 
 /// Progress of an export by the annotations of its PVC. Pure.

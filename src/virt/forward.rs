@@ -5,7 +5,8 @@
 //! quiet for [`QUIET`], so that a client which sends a request, closes its side and waits for the answer gets
 //! it.
 
-use super::client::{Cluster, Failure};
+use super::client::Cluster;
+use super::failure::Failure;
 use super::keys::Keys;
 use super::target::{Port, Protocol, Target};
 use super::websocket::{End, PIECE, PING, Stream};

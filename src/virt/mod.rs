@@ -2,7 +2,7 @@
 //! `commands/virt/`.
 //!
 //! ```text
-//!  flags, kubeconfig ──connect──► Cluster ── client: requests, and errors from the server's refusals
+//!  flags, kubeconfig ──connect──► Cluster ── client: requests; failure: errors from the server's refusals
 //!                                   │
 //!     object   kinds and their paths │ websocket: streams of bytes, with pings, and an end that has a reason
 //!     target   vm/NAME/NAMESPACE     │   ├─ console ◄── keys: the terminal's bytes, and Ctrl-]
@@ -20,6 +20,7 @@ pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod console;
 pub(crate) mod export;
+pub(crate) mod failure;
 pub(crate) mod forward;
 mod keys;
 pub(crate) mod object;

@@ -10,7 +10,8 @@
 //! KiB in one. A ping each [`PING`] keeps proxies from closing an idle stream. Once the other side has
 //! answered a ping, its silence for [`SILENCE`] ends the stream.
 
-use super::client::{Cluster, Failure};
+use super::client::Cluster;
+use super::failure::Failure;
 use crate::error::ErrorKind;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -116,8 +117,7 @@ impl Stream {
                 return Err(cluster.refusal(status, &body));
             }
             check(&response, &key)?;
-            let upgraded =
-                hyper::upgrade::on(response).await.map_err(|e| odd("broke off", Some(e.into())))?;
+            let upgraded = hyper::upgrade::on(response).await.map_err(|e| odd("broke off").because(e))?;
             let config = WebSocketConfig::default()
                 .max_message_size(Some(LARGEST))
                 .max_frame_size(Some(LARGEST))
@@ -126,7 +126,7 @@ impl Stream {
                 WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, Some(config)).await,
             ))
         };
-        timeout(OPENING, opened).await.unwrap_or_else(|_| Err(odd("did not open within 30 s", None)))
+        timeout(OPENING, opened).await.unwrap_or_else(|_| Err(odd("did not open within 30 s")))
     }
 
     /// The two halves, for two tasks.
@@ -137,8 +137,8 @@ impl Stream {
 }
 
 /// Failure of opening a stream.
-fn odd(what: &str, cause: Option<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
-    Failure::Unreachable { kind: ErrorKind::Failed, message: format!("the stream {what}"), cause }
+fn odd(what: &str) -> Failure {
+    Failure::new(ErrorKind::Failed, format!("the stream {what}"))
 }
 
 /// Checks that the upgrade answers this request with plain bytes. A response without any subprotocol is
@@ -150,7 +150,7 @@ fn check<B>(response: &Response<B>, key: &str) -> Result<(), Failure> {
     let is_plain = says(header::SEC_WEBSOCKET_PROTOCOL).is_none_or(|protocol| protocol == PLAIN);
     match is_websocket && is_ours && is_plain {
         true => Ok(()),
-        false => Err(odd("was not accepted as a WebSocket of plain bytes; is a proxy in between?", None)),
+        false => Err(odd("was not accepted as a WebSocket of plain bytes; is a proxy in between?")),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
-use crate::virt::client::{Cluster, Failure};
+use crate::virt::client::Cluster;
+use crate::virt::failure::Failure;
 use crate::virt::object::{Kind, encoded};
 use crate::virt::target::name;
 use crate::virt::usage::{self, Reading, Row, Sort, Usage, Vmi};
@@ -149,7 +150,7 @@ async fn listed(args: &Args, cluster: &Cluster) -> Result<Vec<Vmi>> {
         None => path,
     };
     let vmis = cluster.list(&path).await.map_err(|failure| {
-        let is_less = matches!(failure, Failure::TooMany);
+        let is_less = failure.is_of_too_many();
         let error = failure.into_error(&format!("cannot list the VMIs of {place}"));
         if is_less { error.with_hint("name a namespace, or --selector") } else { error }
     })?;

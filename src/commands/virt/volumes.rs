@@ -3,7 +3,8 @@
 use super::args::{DryRunArg, VmArg, VmiArg, ask, doing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
-use crate::virt::client::{Cluster, Failure};
+use crate::virt::client::Cluster;
+use crate::virt::failure::Failure;
 use crate::virt::object::Kind;
 use crate::virt::target::name;
 use serde_json::{Value, json};

@@ -2,7 +2,8 @@
 
 use super::{UploadContext, bodies};
 use crate::error::Result;
-use crate::virt::client::{Cluster, Failure};
+use crate::virt::client::Cluster;
+use crate::virt::failure::Failure;
 use crate::virt::object::Kind;
 use http::{Request, header};
 use kube::client::Body;

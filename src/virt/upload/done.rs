@@ -1,7 +1,7 @@
 //! Waits for the disk after its last byte was sent.
 
 use super::annotations::{POD_PHASE, annotation};
-use super::ready::{Pace, is_away};
+use super::ready::Pace;
 use super::stage::describe_claim;
 use super::{UploadContext, doing};
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ pub(crate) async fn wait_for_disk(
                     After::Waits(_) => {}
                 }
             }
-            Err(e) if is_away(&e) && absences < ABSENCES => absences += 1,
+            Err(e) if e.is_temporary() && absences < ABSENCES => absences += 1,
             Err(e) => return Err(e.into_error(&what)),
         }
         if Instant::now() >= until {

@@ -1,9 +1,9 @@
 //! Events that end the wait for an upload pod: they say that the volume cannot be provisioned.
 
-use super::ready::is_away;
 use super::{UploadContext, doing};
 use crate::error::{Error, Result};
-use crate::virt::client::{Cluster, Failure};
+use crate::virt::client::Cluster;
+use crate::virt::failure::Failure;
 use crate::virt::object::Kind;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) async fn check_events(context: UploadContext<'_>, object: &Value) -> 
             observer.say(&format!("Events are not read: {}", e.message()));
             Ok(false)
         }
-        Err(e) if is_away(&e) => Ok(true),
+        Err(e) if e.is_temporary() => Ok(true),
         Err(e) => Err(e.into_error(&doing(params, cluster))),
     }
 }

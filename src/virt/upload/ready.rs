@@ -10,7 +10,7 @@ use super::events::check_events;
 use super::stage::{Stage, UNBOUND, phase};
 use super::{UploadContext, UploadParams, doing};
 use crate::error::{Error, Result};
-use crate::virt::client::{Cluster, Failure};
+use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use serde_json::Value;
 use std::time::Duration;
@@ -130,7 +130,7 @@ impl<'a> TargetReader<'a> {
                 self.absences = 0;
                 Ok(Some(object))
             }
-            Err(e) if is_away(&e) && self.absences < ABSENCES => {
+            Err(e) if e.is_temporary() && self.absences < ABSENCES => {
                 self.absences += 1;
                 Ok(None)
             }
@@ -145,11 +145,6 @@ impl<'a> TargetReader<'a> {
             waits.clone_into(&mut self.said);
         }
     }
-}
-
-/// True if the failure may be temporary.
-pub(super) fn is_away(failure: &Failure) -> bool {
-    matches!(failure.code(), 0 | 429 | 500..)
 }
 
 fn stage(object: &Value, params: &UploadParams) -> Result<Stage> {
