@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
 use crate::virt::object::{Kind, encoded};
+use cluster_model::answer::Answer;
 use futures_util::stream::poll_fn;
 use http::Response;
 use http::header::{self, HeaderValue};
@@ -155,11 +156,11 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
             sleep(AGAIN).await;
             continue;
         };
-        let object = &event["object"];
-        let changed = match event["type"].as_str() {
-            Some("ADDED" | "MODIFIED") => all.put(KINDS[at], object),
-            Some("DELETED") => all.remove(KINDS[at], object),
-            Some("BOOKMARK") => None,
+        let Event { r#type, object: Answer(object) } = event;
+        let changed = match r#type.as_str() {
+            "ADDED" | "MODIFIED" => all.put(KINDS[at], &object),
+            "DELETED" => all.remove(KINDS[at], &object),
+            "BOOKMARK" => None,
             // Any other type is an error, mostly an expired watch.
             _ => return Ok(Over::Stale),
         };
@@ -209,13 +210,20 @@ async fn send(sender: &Sender<Bytes>, name: &str, data: &Value) -> Result<(), ()
     sender.send(format!("event: {name}\ndata: {data}\n\n").into()).await.map_err(drop)
 }
 
+/// Event of a watch.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Event {
+    r#type: String,
+    object: Answer,
+}
+
 /// Lines of a watch's response.
 struct Lines {
     body: Stream,
     held: Vec<u8>,
 }
 
-async fn next(lines: &mut Option<Lines>) -> Option<Value> {
+async fn next(lines: &mut Option<Lines>) -> Option<Event> {
     match lines {
         Some(lines) => lines.next().await,
         None => None,
@@ -225,12 +233,12 @@ async fn next(lines: &mut Option<Lines>) -> Option<Value> {
 impl Lines {
     /// The next event; `None` when the watch has ended for any reason: the caller opens a new one.
     /// Cancellation-safe.
-    async fn next(&mut self) -> Option<Value> {
+    async fn next(&mut self) -> Option<Event> {
         let mut looked = 0;
         loop {
             if let Some(end) = self.held[looked..].iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.held.drain(..=looked + end).collect();
-                return serde_json::from_slice(&line).ok();
+                return serde_json::from_str(&String::from_utf8_lossy(&line)).ok();
             }
             looked = self.held.len();
             if looked > LONGEST {
@@ -249,11 +257,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_of_a_watch_are_objects() {
-        let body = Stream::from(b"{\"type\":\"ADDED\"}\n{\"a\":1}\n{\"cut".to_vec());
+    async fn lines_of_a_watch_are_events() {
+        let added = r#"{"type":"ADDED","object":{"a":1}}"#;
+        let deep = format!("{}0{}", "[".repeat(200), "]".repeat(200));
+        let deep = format!(r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"b"}},"spec":{deep}}}}}"#);
+        let body = Stream::from(format!("{added}\n{deep}\n{{\"cut").into_bytes());
         let mut lines = Some(Lines { body, held: Vec::new() });
-        assert_eq!(next(&mut lines).await, Some(json!({"type": "ADDED"})));
-        assert_eq!(next(&mut lines).await, Some(json!({"a": 1})));
+        let event =
+            |r#type: &str, object: Value| Some(Event { r#type: r#type.to_owned(), object: Answer(object) });
+        assert_eq!(next(&mut lines).await, event("ADDED", json!({"a": 1})));
+        let named = json!({"metadata": {"name": "b"}, "metadataAlone": true});
+        assert_eq!(next(&mut lines).await, event("MODIFIED", named));
         assert_eq!(next(&mut lines).await, None);
     }
 

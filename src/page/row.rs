@@ -1,6 +1,7 @@
 //! Row of the list of VMs: columns from a VM and its VMI, and the actions that apply to them. Pure.
 
 use super::power::Verb;
+use crate::virt::object::is_whole;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -53,6 +54,11 @@ pub(super) fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).map_or_else(String::new, printable::line)
 }
 
+/// The same, or `Unknown` for an object of which the metadata alone are read.
+fn known(object: &Value, pointer: &str) -> String {
+    if is_whole(object) { text(object, pointer) } else { "Unknown".to_owned() }
+}
+
 /// The list at a JSON pointer.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
@@ -75,7 +81,7 @@ impl VmPart {
     /// The fields of a VM object.
     pub(super) fn from_object(vm: &Value) -> VmPart {
         VmPart {
-            status: text(vm, "/status/printableStatus"),
+            status: known(vm, "/status/printableStatus"),
             ready: vm.pointer("/status/ready").and_then(Value::as_bool) == Some(true),
             created: text(vm, "/metadata/creationTimestamp"),
             strategy: strategy(vm),
@@ -89,7 +95,7 @@ impl VmiPart {
     pub(super) fn from_object(vmi: &Value) -> VmiPart {
         let mut addresses = list(vmi, "/status/interfaces").map(|interface| text(interface, "/ipAddress"));
         VmiPart {
-            phase: text(vmi, "/status/phase"),
+            phase: known(vmi, "/status/phase"),
             ready: has(vmi, "Ready"),
             paused: has(vmi, "Paused"),
             created: text(vmi, "/metadata/creationTimestamp"),
@@ -223,6 +229,11 @@ mod tests {
             json!({"spec": {"running": "yes"}, "status": {"phase": 3, "conditions": "x", "interfaces": [1]}});
         assert_eq!(VmiPart::from_object(&odd), VmiPart::default());
         assert_eq!(VmPart::from_object(&odd), VmPart::default());
+        let alone = json!({"metadata": {"name": "a"}, "metadataAlone": true});
+        let (vm, vmi) = (VmPart::from_object(&alone), VmiPart::from_object(&alone));
+        for (vm, vmi) in [(Some(&vm), None), (None, Some(&vmi)), (Some(&vm), Some(&vmi))] {
+            assert_eq!(Row::new("blue", "a", vm, vmi).status, "Unknown");
+        }
         assert_eq!(strategy(&json!({"spec": {"running": true}})), "Always");
         assert_eq!(text(&json!({"a": "b\u{1b}[31m\nc"}), "/a"), "b [31m c");
     }

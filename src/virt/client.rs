@@ -4,11 +4,13 @@
 
 use super::connect::ConnectArgs;
 use super::failure::Failure;
-use super::object::encoded;
+use super::object::{encoded, is_whole};
 use crate::error::{Error, ErrorKind, Result};
+use cluster_model::answer::Answer;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -80,7 +82,7 @@ impl Cluster {
         self.value(&bytes)
     }
 
-    fn value(&self, bytes: &[u8]) -> Result<Value, Failure> {
+    fn value<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, Failure> {
         serde_json::from_slice(bytes).map_err(|e| {
             Failure::new(ErrorKind::Refused, format!("{} did not answer with JSON", self.address)).because(e)
         })
@@ -100,11 +102,21 @@ impl Cluster {
         self.ask(Method::GET, path, None).await
     }
 
-    /// The objects of all pages at this path.
+    /// The objects of all pages at this path. Of an object that is nested too deep or has too many values, the
+    /// metadata alone are read ([`is_whole`]).
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, Failure> {
         let mut all = Vec::new();
         self.pages(path, |objects| all.extend(objects)).await?;
         Ok(all)
+    }
+
+    /// The same for a caller who needs more than the metadata of each object.
+    pub(crate) async fn list_whole(&self, path: &str) -> Result<Vec<Value>, Failure> {
+        let all = self.list(path).await?;
+        let Some(partial) = all.iter().find(|object| !is_whole(object)) else { return Ok(all) };
+        let name = partial["metadata"]["name"].as_str().unwrap_or_default();
+        let what = printable::line(&format!("{name} is nested too deep, or has too many values"));
+        Err(Failure::new(ErrorKind::Refused, what))
     }
 
     /// Passes the objects at this path to `take`, page by page. Returns the resourceVersion of the list.
@@ -120,7 +132,9 @@ impl Cluster {
         };
         let mut next = String::new();
         for _ in 0..MOST_LISTED / PAGE {
-            let mut page = self.get(&format!("{path}{sign}limit={PAGE}{next}")).await?;
+            let bytes = self.bytes(&format!("{path}{sign}limit={PAGE}{next}")).await?;
+            // Some servers store and return invalid UTF-8 unchanged.
+            let Answer(mut page) = self.value(String::from_utf8_lossy(&bytes).as_bytes())?;
             if let Some(objects) = page.get_mut("items").and_then(Value::as_array_mut) {
                 take(std::mem::take(objects));
             }
@@ -373,6 +387,43 @@ mod tests {
                     }
                 }
             }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn an_object_that_is_too_deep_leaves_the_list_as_it_is() {
+        wait(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let cluster = Cluster::at(&format!("http://{}", listener.local_addr().unwrap())).await;
+            let deep = format!("{}0{}", "[".repeat(200), "]".repeat(200));
+            let body = format!(
+                r#"{{"items":[{{"metadata":{{"name":"a"}},"spec":1}},{{"metadata":{{"name":"b"}},"spec":{deep}}}]}}"#
+            );
+            let serves = async {
+                loop {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    let _ = stream.read(&mut [0; 4096]).await.unwrap();
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                        body.len()
+                    );
+                    stream.write_all((head + &body).as_bytes()).await.unwrap();
+                }
+            };
+            let lists = async { (cluster.list("/a").await, cluster.list_whole("/a").await) };
+            let (listed, whole) = tokio::select! {
+                lists = lists => lists,
+                () = serves => unreachable!("it serves for ever"),
+            };
+            let listed = listed.map_err(|failure| failure.into_error("cannot list"))?;
+            assert_eq!(listed[0], serde_json::json!({"metadata": {"name": "a"}, "spec": 1}));
+            assert_eq!(listed[1]["metadata"]["name"], "b");
+            assert!(is_whole(&listed[0]) && !is_whole(&listed[1]) && listed.len() == 2);
+            let error = whole.unwrap_err().into_error("cannot read As");
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            assert_eq!(error.to_string(), "cannot read As: b is nested too deep, or has too many values");
             Ok(())
         })
         .unwrap();

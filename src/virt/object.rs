@@ -1,5 +1,7 @@
 //! Kinds of objects that the verbs use, and their paths at the API server.
 
+use cluster_model::objects::METADATA_ALONE;
+use serde_json::Value;
 use std::fmt;
 
 /// Kind of a Kubernetes object.
@@ -146,6 +148,11 @@ pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(one).collect()
+}
+
+/// False for an object of a list of which the metadata alone are read.
+pub(crate) fn is_whole(object: &Value) -> bool {
+    object.get(METADATA_ALONE).is_none()
 }
 
 #[cfg(test)]

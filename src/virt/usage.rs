@@ -5,6 +5,7 @@
 //!  the same, a while later ───────┴─► Usage ─► rows, sorted ─► table, JSON
 //! ```
 
+use super::object::is_whole;
 use cdi::size::human;
 use serde_json::{Value, json};
 use std::cmp::{Ordering, Reverse};
@@ -75,7 +76,10 @@ impl Vmi {
             namespace: text(&object["metadata"]["namespace"]),
             name: text(&object["metadata"]["name"]),
             node: text(&object["status"]["nodeName"]),
-            phase: text(&object["status"]["phase"]),
+            phase: match is_whole(object) {
+                true => text(&object["status"]["phase"]),
+                false => "Unknown".to_owned(),
+            },
             vcpus,
         }
     }

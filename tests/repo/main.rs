@@ -83,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "launcher-client",
             "launcher",
             "install",
+            "cluster-model",
             "local-vm",
         ],
     ),
@@ -110,7 +111,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Top-level folders, and those whose packages their own may use: what two of them share lies in `lib/`. `src` holds the
-/// packages `coracle` and `local-vm`; `coracle` prints the manifests of `controller/install`.
+/// packages `coracle` and `local-vm`; `coracle` prints the manifests of `controller/install`, and knows kinds and answers by
+/// `controller/cluster-model`.
 const FOLDERS: &[(&str, &[&str])] = &[
     ("lib", &["lib"]),
     ("container-disk", &["lib"]),

@@ -87,7 +87,7 @@ pub(super) async fn run(args: &AdmArgs, cluster: &Cluster) -> Result<()> {
     let Verb::LogVerbosity(args) = &args.verb;
     let action = args.action()?;
     let what = "cannot read the KubeVirt object";
-    let found = cluster.list(&Kind::KubeVirt.everywhere()).await.map_err(|e| e.into_error(what))?;
+    let found = cluster.list_whole(&Kind::KubeVirt.everywhere()).await.map_err(|e| e.into_error(what))?;
     let kubevirt = match found.as_slice() {
         [one] => one,
         [] => return Err(Error::new(ErrorKind::NotFound, "could not detect a KubeVirt installation")),

@@ -70,7 +70,7 @@ pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
     let options = args.dry_run.options(json!({}))?;
     let selector = encoded(&format!("kubevirt.io/vmi-name={name}"));
     let path = format!("{}?labelSelector={selector}", Kind::Migration.list(cluster.namespace()));
-    let migrations = match cluster.list(&path).await {
+    let migrations = match cluster.list_whole(&path).await {
         // A cluster without live migration may not have the kind.
         Err(failure) if failure.code() == 404 => Vec::new(),
         found => found.map_err(|e| e.into_error(&what))?,

@@ -80,7 +80,8 @@ pub(super) async fn permitted_devices(connect: &ConnectArgs, cluster: &Cluster) 
         Some(namespace) => (Kind::KubeVirt.list(namespace), format!("{namespace:?} namespace")),
         None => (Kind::KubeVirt.everywhere(), "the cluster".to_owned()),
     };
-    let found = cluster.list(&path).await.map_err(|e| e.into_error("cannot list the KubeVirt objects"))?;
+    let found =
+        cluster.list_whole(&path).await.map_err(|e| e.into_error("cannot list the KubeVirt objects"))?;
     let Some(kubevirt) = found.first() else {
         return Err(Error::new(ErrorKind::NotFound, format!("no KubeVirt resource in {place}")));
     };

@@ -10,7 +10,7 @@ use super::json::{condition, list, name, text};
 use super::page::{Parts, row, troubles, written};
 use crate::error::Result;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use crate::virt::object::{Kind, is_whole};
 use futures_util::future::join;
 use jiff::Timestamp;
 use rules::RULES;
@@ -54,6 +54,9 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
             None
         }
     };
+    let partial = members.iter().flatten().filter(|member| !is_whole(member));
+    unread
+        .extend(partial.map(|member| format!("{of} {}: nested too deep, or too many values", name(member))));
     let filter = EventFilter { group: Some((kind, name_of_it.to_owned())), ..EventFilter::default() };
     let events = match events {
         Ok(events) => filter.select(&events),

@@ -271,6 +271,32 @@ fn the_page_about_a_pool_names_its_vms_that_are_not_ready() {
 }
 
 #[test]
+fn an_object_that_is_too_deep_leaves_its_neighbours_in_sight() {
+    let cluster = Cluster::new();
+    let pool = json!({"metadata": {"uid": "u1"}, "spec": {"replicas": 2}, "status": {"replicas": 2}});
+    cluster.server.has("/apis/pool.kubevirt.io/v1beta1/namespaces/blue/virtualmachinepools/web", &pool);
+    let deep = format!("{}0{}", "[".repeat(200), "]".repeat(200));
+    let vm = |name: &str, owner: &str, spec: &str| {
+        let metadata = json!({"name": name, "ownerReferences": [{"uid": owner, "controller": true}]});
+        format!(r#"{{"metadata": {metadata}, "spec": {spec}, "status": {{"printableStatus": "Starting"}}}}"#)
+    };
+    let vms = [vm("web-0", "u1", "{}"), vm("web-1", "u1", &deep), vm("other", "u2", &deep)].join(",");
+    let list = "GET /apis/kubevirt.io/v1/namespaces/blue/virtualmachines";
+    cluster.server.answers(list, 200, format!(r#"{{"items": [{vms}]}}"#));
+    cluster.server.has("/api/v1/namespaces/blue/events", &json!({"items": []}));
+    let page = cluster.text("why pool/web");
+    assert!(page.starts_with("VirtualMachinePool web waits for 2 of its 2 VMs"), "{page}");
+    assert!(page.contains("web-0") && page.contains("Starting, not ready"), "{page}");
+    assert!(page.contains("Not read\n  - VM web-1: nested too deep, or too many values"), "{page}");
+    assert!(!page.contains("other"), "{page}");
+
+    let kubevirt = format!(r#"{{"items": [{{"metadata": {{"name": "kubevirt"}}, "spec": {deep}}}]}}"#);
+    cluster.server.answers("GET /apis/kubevirt.io/v1/kubevirts", 200, kubevirt);
+    let said = "cannot read the KubeVirt object: kubevirt is nested too deep";
+    cluster.run("adm log-verbosity --all").refused(3, said);
+}
+
+#[test]
 fn the_program_is_virtctl_under_that_name() {
     let cluster = Cluster::new();
     cluster.server.answers(&format!("PUT {PARTS_OF_VM}/start"), 202, "");
