@@ -17,19 +17,17 @@ use super::server::Scope;
 use crate::error::Error;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::{Kind, encoded};
 use cluster_model::answer::Answer;
-use futures_util::stream::poll_fn;
-use http::Response;
-use http::header::{self, HeaderValue};
-use http_body_util::{BodyExt as _, StreamBody};
-use hyper::body::{Bytes, Frame};
+use cluster_model::objects::{Kind, escaped};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Bytes;
 use kube::client::Body as Stream;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::io;
 use std::time::Duration;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::{Instant, interval, sleep, sleep_until};
 
 /// Time for which changes are collected: a node that comes back changes hundreds of rows at once.
@@ -75,17 +73,12 @@ pub(super) fn shown(all: &List, cluster: &Cluster, scope: &Scope) -> Value {
 
 /// Sends all rows, and each change of them, until the page is closed.
 pub(super) fn stream(cluster: Cluster, scope: Scope) -> Response<Body> {
-    let (sender, mut receiver): (_, Receiver<Bytes>) = channel(16);
+    let (sender, receiver) = channel(16);
     tokio::spawn(tell(cluster, scope, sender));
-    let frames = poll_fn(move |context| {
-        receiver.poll_recv(context).map(|next| next.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes))))
-    });
-    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    response
+    transport::answer(StatusCode::OK, "text/event-stream", Body::Pieces(receiver, None))
 }
 
-async fn tell(cluster: Cluster, scope: Scope, sender: Sender<Bytes>) {
+async fn tell(cluster: Cluster, scope: Scope, sender: Sender<io::Result<Bytes>>) {
     let mut wait = LATER.0;
     loop {
         let begun = Instant::now();
@@ -110,7 +103,7 @@ async fn tell(cluster: Cluster, scope: Scope, sender: Sender<Bytes>) {
 }
 
 /// Sends all rows, and follows their changes.
-async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Result<Over, Error> {
+async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<io::Result<Bytes>>) -> Result<Over, Error> {
     let mut all = List::default();
     let mut versions = [String::new(), String::new()];
     for (kind, version) in KINDS.into_iter().zip(&mut versions) {
@@ -145,7 +138,7 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
                 }
                 continue;
             }
-            _ = beat.tick() => match sender.send(Bytes::from_static(b": here\n\n")).await {
+            _ = beat.tick() => match sender.send(Ok(Bytes::from_static(b": here\n\n"))).await {
                 Ok(()) => continue,
                 Err(_) => return Ok(Over::Left),
             },
@@ -189,7 +182,7 @@ async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> R
 }
 
 async fn open(cluster: &Cluster, scope: &Scope, kind: Kind, version: &str) -> Result<Stream, Failure> {
-    let query = format!("watch=true&resourceVersion={}&{WATCH}", encoded(version));
+    let query = format!("watch=true&resourceVersion={}&{WATCH}", escaped(version));
     cluster.watch(&scope.path(kind, &query)).await
 }
 
@@ -205,9 +198,9 @@ async fn until(due: Option<Instant>) {
 }
 
 /// Sends one event to the page.
-async fn send(sender: &Sender<Bytes>, name: &str, data: &Value) -> Result<(), ()> {
+async fn send(sender: &Sender<io::Result<Bytes>>, name: &str, data: &Value) -> Result<(), ()> {
     // serde_json writes JSON without line breaks.
-    sender.send(format!("event: {name}\ndata: {data}\n\n").into()).await.map_err(drop)
+    sender.send(Ok(format!("event: {name}\ndata: {data}\n\n").into())).await.map_err(drop)
 }
 
 /// Event of a watch.
@@ -275,7 +268,7 @@ mod tests {
     async fn an_event_is_told_in_one_piece() {
         let (sender, mut receiver) = channel(1);
         send(&sender, "changes", &json!(["a\nb"])).await.unwrap();
-        assert_eq!(receiver.recv().await.unwrap(), "event: changes\ndata: [\"a\\nb\"]\n\n");
+        assert_eq!(receiver.recv().await.unwrap().unwrap(), "event: changes\ndata: [\"a\\nb\"]\n\n");
         drop(receiver);
         assert!(send(&sender, "changes", &json!([])).await.is_err());
     }

@@ -4,9 +4,9 @@ use super::answer::Refusal;
 use super::route::VmName;
 use super::row::{Row, VmPart, VmiPart, list, strategy, text};
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use crate::virt::why::event::Event;
 use crate::virt::why::{fetch, find};
+use cluster_model::objects::Kind;
 use futures_util::future::join;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const MOST: usize = 500;
 pub(super) async fn vm(cluster: &Cluster, place: &VmName) -> Result<Value, Refusal> {
     let VmName { namespace, name } = place;
     let read = async |kind: Kind| {
-        let found = cluster.find(&kind.one(namespace, name)).await;
+        let found = cluster.find(&kind.object(namespace, name)).await;
         found.map_err(|e| {
             Refusal::from(e.into_error(&format!("cannot read {kind} {name} in namespace {namespace}")))
         })

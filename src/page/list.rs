@@ -1,7 +1,7 @@
 //! List of VMs and VMIs, joined by name, in the state that the page has; a change is one row. Pure.
 
 use super::row::{Row, VmPart, VmiPart, text};
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

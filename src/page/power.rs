@@ -3,7 +3,7 @@
 use super::answer::Refusal;
 use super::route::VmName;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::json;
 
 /// An action on a VM.

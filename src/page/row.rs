@@ -1,7 +1,7 @@
 //! Row of the list of VMs: columns from a VM and its VMI, and the actions that apply to them. Pure.
 
 use super::power::Verb;
-use crate::virt::object::is_whole;
+use cluster_model::objects::is_whole;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -9,8 +9,8 @@ use super::{changes, details};
 use crate::error::{Error, Result};
 use crate::relay::is_ours;
 use crate::virt::client::Cluster;
-use crate::virt::object::{Kind, encoded};
 use crate::virt::upload::ProxySettings;
+use cluster_model::objects::{Kind, escaped};
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -58,11 +58,11 @@ impl Scope {
     pub(super) fn path(&self, kind: Kind, query: &str) -> String {
         match self {
             Scope::One { namespace, name } => {
-                let selector = encoded(&format!("metadata.name={name}"));
-                format!("{}?fieldSelector={selector}&{query}", kind.list(namespace))
+                let selector = escaped(&format!("metadata.name={name}"));
+                format!("{}?fieldSelector={selector}&{query}", kind.collection(namespace))
             }
-            Scope::Namespace(namespace) => format!("{}?{query}", kind.list(namespace)),
-            Scope::All => format!("{}?{query}", kind.everywhere()),
+            Scope::Namespace(namespace) => format!("{}?{query}", kind.collection(namespace)),
+            Scope::All => format!("{}?{query}", kind.collection("")),
         }
     }
 
@@ -295,7 +295,7 @@ async fn small(body: Incoming, most: usize) -> Result<Bytes, Refusal> {
 
 /// Names of the storage classes for the form of an upload; empty if the user may not list them.
 async fn classes(cluster: &Cluster) -> Result<Value, Refusal> {
-    let all = match cluster.list(&Kind::StorageClass.everywhere()).await {
+    let all = match cluster.list(&Kind::StorageClass.collection("")).await {
         Ok(all) => all,
         Err(failure) if matches!(failure.code(), 401 | 403 | 404) => Vec::new(),
         Err(failure) => return Err(failure.into_error("cannot list StorageClasses").into()),

@@ -4,9 +4,9 @@
 
 use super::connect::ConnectArgs;
 use super::failure::Failure;
-use super::object::{encoded, is_whole};
 use crate::error::{Error, ErrorKind, Result};
 use cluster_model::answer::Answer;
+use cluster_model::objects::{escaped, is_whole};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
@@ -141,7 +141,7 @@ impl Cluster {
             let says = |field: &str| page["metadata"][field].as_str().unwrap_or_default();
             match says("continue") {
                 "" => return Ok(says("resourceVersion").to_owned()),
-                token => next = format!("&continue={}", encoded(token)),
+                token => next = format!("&continue={}", escaped(token)),
             }
         }
         Err(Failure::too_many())

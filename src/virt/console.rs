@@ -15,11 +15,11 @@
 use super::client::Cluster;
 use super::failure::Failure;
 use super::keys::{Keys, Typed};
-use super::object::Kind;
 use super::websocket::{End, Input, Output, PING, Stream};
 use crate::error::{Error, Result};
 use crate::terminal::Raw;
 use crate::ui;
+use cluster_model::objects::Kind;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
@@ -312,13 +312,13 @@ impl Console {
     }
 
     async fn uid(&self, cluster: &Cluster) -> Option<String> {
-        let path = Kind::VirtualMachineInstance.one(cluster.namespace(), &self.name);
+        let path = Kind::VirtualMachineInstance.object(cluster.namespace(), &self.name);
         let vmi = cluster.get(&path).await.ok()?;
         vmi["metadata"]["uid"].as_str().map(str::to_owned)
     }
 
     async fn read_state(&self, cluster: &Cluster) -> VmiState {
-        let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), &self.name)).await;
+        let find = async |kind: Kind| cluster.find(&kind.object(cluster.namespace(), &self.name)).await;
         match (find(Kind::VirtualMachineInstance).await, find(Kind::VirtualMachine).await) {
             (Ok(vmi), Ok(vm)) => state(vm.as_ref(), vmi.as_ref()),
             (Err(e), _) | (_, Err(e)) => VmiState::Unknown(e.message().to_owned()),

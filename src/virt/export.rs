@@ -14,13 +14,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use api::cdi::annotations::{
     EXPORT_ASKS, EXPORT_DIGEST, EXPORT_ID, EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_PROGRESS, EXPORT_REASON,
     EXPORT_REQUEST, EXPORT_TARGET,
 };
 use api::job::export::is_digest;
 use api::quantity::Quantity;
+use cluster_model::objects::Kind;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl ExportParams {
 /// Requests an export, or joins a running one with the same request.
 pub(crate) async fn ask(cluster: &Cluster, params: &ExportParams) -> Result<ExportRequest> {
     let doing = params.doing(cluster);
-    let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), &params.name)).await;
+    let find = async |kind: Kind| cluster.find(&kind.object(cluster.namespace(), &params.name)).await;
     let missing = |kind: Kind| {
         Error::new(ErrorKind::NotFound, format!("{doing}: there is no {kind} {}", params.name)).with_hint(
             format!("'kubectl get {} -n {}' lists those there are", params.word(), cluster.namespace()),
@@ -109,7 +109,7 @@ pub(crate) async fn ask(cluster: &Cluster, params: &ExportParams) -> Result<Expo
     if is_under_way && is_same(&object, params) {
         return Ok(ExportRequest { params: params.clone(), before: None, is_joined: true });
     }
-    let path = params.kind.one(cluster.namespace(), &params.name);
+    let path = params.kind.object(cluster.namespace(), &params.name);
     cluster.patch(&path, &change(params, &id())).await.map_err(|e| e.into_error(&doing))?;
     Ok(ExportRequest { params: params.clone(), before, is_joined: false })
 }
@@ -144,7 +144,7 @@ pub(crate) async fn follow(
     seen: &Arc<ExportProgress>,
 ) -> Result<String> {
     let params = &asked.params;
-    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &params.name);
+    let path = Kind::PersistentVolumeClaim.object(cluster.namespace(), &params.name);
     let (mut said, mut absences, mut heard) = (String::new(), 0, Instant::now());
     loop {
         match cluster.get(&path).await {

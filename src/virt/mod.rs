@@ -4,8 +4,8 @@
 //! ```text
 //!  flags, kubeconfig ──connect──► Cluster ── client: requests; failure: errors from the server's refusals
 //!                                   │
-//!     object   kinds and their paths │ websocket: streams of bytes, with pings, and an end that has a reason
-//!     target   vm/NAME/NAMESPACE     │   ├─ console ◄── keys: the terminal's bytes, and Ctrl-]
+//!     target   vm/NAME/NAMESPACE     │ websocket: streams of bytes, with pings, and an end that has a reason
+//!                                    │   ├─ console ◄── keys: the terminal's bytes, and Ctrl-]
 //!                                    │   └─ forward: ports of this computer, standard input and output
 //!                                    ├ why: what a VM waits for; facts are fetched, the page is pure
 //!                                    ├ usage: resources that VMIs use, of two readings; pure
@@ -13,8 +13,9 @@
 //!                                    └ upload: from bytes of this computer to the disk of a DataVolume
 //! ```
 //!
-//! Nothing is sent before the arguments are checked. **Absent:** VMs on this computer (`vm`), and types of
-//! the API: an answer of the server is shown, not checked.
+//! Nothing is sent before the arguments are checked. Kinds, their paths, and the reader of lists are those of
+//! `cluster-model`. **Absent:** VMs on this computer (`vm`), and types of the API: an answer of the server is
+//! shown, not checked.
 
 pub(crate) mod client;
 pub(crate) mod connect;
@@ -23,7 +24,6 @@ pub(crate) mod export;
 pub(crate) mod failure;
 pub(crate) mod forward;
 mod keys;
-pub(crate) mod object;
 pub(crate) mod target;
 pub(crate) mod upload;
 pub(crate) mod usage;

@@ -1,6 +1,6 @@
 //! Names on the command line: of an object, of a kind, `vm/NAME/NAMESPACE`, and of a port.
 
-use super::object::Kind;
+use cluster_model::objects::Kind;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;

@@ -5,8 +5,8 @@
 //!  the same, a while later ───────┴─► Usage ─► rows, sorted ─► table, JSON
 //! ```
 
-use super::object::is_whole;
 use cdi::size::human;
+use cluster_model::objects::is_whole;
 use serde_json::{Value, json};
 use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, Instant};

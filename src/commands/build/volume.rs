@@ -6,7 +6,6 @@ use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
 use crate::virt::export::{ExportParams, ExportProgress, ExportRequest, ask, follow};
-use crate::virt::object::Kind;
 use crate::virt::target::name;
 use crate::virt::wait;
 use api::cdi::annotations::{
@@ -15,6 +14,7 @@ use api::cdi::annotations::{
 };
 use api::job::export::Request;
 use clap_complete::engine::CompletionCandidate;
+use cluster_model::objects::Kind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -270,7 +270,7 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
                 flags.context.as_deref(),
             );
             let cluster = Cluster::from_args(&args).await?;
-            let listed = cluster.list(&kind.list(cluster.namespace())).await;
+            let listed = cluster.list(&kind.collection(cluster.namespace())).await;
             listed.map_err(|e| e.into_error("cannot list the volumes"))
         };
         timeout(ANSWER, names).await.unwrap_or_else(|_| Ok(Vec::new()))

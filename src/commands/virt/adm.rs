@@ -4,8 +4,8 @@ use super::version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use api::kubevirt::served::{self, Served};
+use cluster_model::objects::Kind;
 use serde_json::{Map, Value, json};
 
 /// Change settings of the installation
@@ -87,7 +87,7 @@ pub(super) async fn run(args: &AdmArgs, cluster: &Cluster) -> Result<()> {
     let Verb::LogVerbosity(args) = &args.verb;
     let action = args.action()?;
     let what = "cannot read the KubeVirt object";
-    let found = cluster.list_whole(&Kind::KubeVirt.everywhere()).await.map_err(|e| e.into_error(what))?;
+    let found = cluster.list_whole(&Kind::KubeVirt.collection("")).await.map_err(|e| e.into_error(what))?;
     let kubevirt = match found.as_slice() {
         [one] => one,
         [] => return Err(Error::new(ErrorKind::NotFound, "could not detect a KubeVirt installation")),
@@ -106,7 +106,7 @@ pub(super) async fn run(args: &AdmArgs, cluster: &Cluster) -> Result<()> {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (namespace, name) =
                 (text(&kubevirt["metadata"]["namespace"]), text(&kubevirt["metadata"]["name"]));
-            let path = Kind::KubeVirt.one(&namespace, &name);
+            let path = Kind::KubeVirt.object(&namespace, &name);
             let done = cluster.patch(&path, &changes(kubevirt, &levels, reset)).await;
             done.map_err(|e| e.into_error("cannot set the log verbosity"))?;
             ui::out("successfully set/reset the log verbosity\n")

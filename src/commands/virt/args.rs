@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use crate::virt::target::{kind, name};
+use cluster_model::objects::Kind;
 use serde_json::{Value, json};
 
 /// Argument that names a VM.

@@ -16,10 +16,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::Kind;
 use crate::virt::target::name;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use cluster_model::objects::Kind;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -165,7 +165,7 @@ async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
     let key = args.key.read()?;
     let vm_name = &args.vm.name;
     let what = doing("add an SSH key to", VM, vm_name, cluster);
-    let vm = cluster.get(&VM.one(cluster.namespace(), vm_name)).await.map_err(|e| e.into_error(&what))?;
+    let vm = cluster.get(&VM.object(cluster.namespace(), vm_name)).await.map_err(|e| e.into_error(&what))?;
     let user = &args.user;
     let known = Secrets::of(&vm, &user.user);
     let wanted = known.wanted(user.secret.is_some() || args.update_secret);
@@ -199,7 +199,7 @@ async fn add_secret(
     let (namespace, vm_name) = (cluster.namespace(), &args.vm.name);
     let what = doing("add an SSH key to", VM, vm_name, cluster);
     if !args.force {
-        let vmi = Kind::VirtualMachineInstance.one(namespace, vm_name);
+        let vmi = Kind::VirtualMachineInstance.object(namespace, vm_name);
         if cluster.find(&vmi).await.map_err(|e| e.into_error(&what))?.is_some() {
             let error = Error::failed(format!("{what}: virtual machine {vm_name} is running"));
             return Err(error.with_hint("say --force: the new Secret takes effect after a restart"));
@@ -229,10 +229,10 @@ async fn add_secret(
         }]},
         "data": {unused("ssh-key-")?: BASE64_STANDARD.encode(key)},
     });
-    cluster.post(&Kind::Secret.list(namespace), &object).await.map_err(|e| e.into_error(&what))?;
+    cluster.post(&Kind::Secret.collection(namespace), &object).await.map_err(|e| e.into_error(&what))?;
     if let Err(e) = name_in(cluster, vm, "", &secret, user).await {
         // No VM refers to the Secret. If it cannot be deleted, it is deleted with the VM, its owner.
-        let _ = cluster.delete(&Kind::Secret.one(namespace, &secret), &json!({})).await;
+        let _ = cluster.delete(&Kind::Secret.object(namespace, &secret), &json!({})).await;
         return Err(e.into_error(&what));
     }
     ui::say(&format!("coracle: Secret {secret} has the key; the guest has it after its next start"));
@@ -248,7 +248,7 @@ async fn name_in(
     secret: &str,
     user: &str,
 ) -> std::result::Result<(), Failure> {
-    let path = VM.one(cluster.namespace(), vm["metadata"]["name"].as_str().unwrap_or_default());
+    let path = VM.object(cluster.namespace(), vm["metadata"]["name"].as_str().unwrap_or_default());
     let (mut vm, mut tried) = (vm.clone(), 1);
     loop {
         match cluster.patch(&format!("{path}{query}"), &with_credential(&vm, secret, user)).await {
@@ -278,7 +278,7 @@ async fn remove(args: &RemoveArgs, cluster: &Cluster) -> Result<()> {
     let key = args.key.read()?;
     let what = doing("remove an SSH key from", VM, &args.vm.name, cluster);
     let vm =
-        cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
+        cluster.get(&VM.object(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
     let UserArgs { user, secret } = &args.user;
     let known = Secrets::of(&vm, user);
     let wanted = known.wanted(true);
@@ -324,7 +324,7 @@ async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
     let password = BASE64_STANDARD.encode(args.password.read()?);
     let what = doing("set a password of", VM, &args.vm.name, cluster);
     let vm =
-        cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
+        cluster.get(&VM.object(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
     let secrets: Vec<&str> = credentials(&vm)
         .iter()
         .filter_map(|one| {
@@ -358,7 +358,7 @@ async fn change(
     what: &str,
     decide: impl Fn(&BTreeMap<String, String>) -> Option<Result<Map<String, Value>>>,
 ) -> Result<bool> {
-    let path = Kind::Secret.one(cluster.namespace(), name);
+    let path = Kind::Secret.object(cluster.namespace(), name);
     let mut tried = 1;
     loop {
         let secret = cluster.get(&path).await.map_err(|e| e.into_error(what))?;

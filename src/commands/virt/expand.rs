@@ -4,8 +4,9 @@ use super::args::doing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use crate::virt::target::name;
+use cluster_model::objects::Kind;
+use cluster_model::objects::subresources;
 use http::Method;
 use local_vm::manifest;
 use serde_json::{Map, Value, json};
@@ -61,7 +62,7 @@ pub(super) async fn expand(args: &ExpandArgs, cluster: &Cluster) -> Result<()> {
         }
         (None, Some(file)) => {
             let vm = vm_of(file)?;
-            let path = Kind::of_namespace(cluster.namespace(), "expand-vm-spec");
+            let path = subresources(cluster.namespace(), "expand-vm-spec");
             let what = format!("cannot expand the VM of {file} in namespace {}", cluster.namespace());
             cluster.answer(Method::PUT, &path, &vm).await.map_err(|e| e.into_error(&what))?
         }

@@ -3,8 +3,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use crate::virt::target::name;
+use cluster_model::objects::Kind;
 use serde_json::{Map, Value, json};
 use sha1::{Digest as _, Sha1};
 use std::fmt::Write as _;
@@ -90,15 +90,17 @@ fn word(text: &str, words: &[&str]) -> Result<String, String> {
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     let word = args.kind.to_lowercase();
     let kind = match word.as_str() {
-        word if crate::virt::target::is_replica_set(word) => Kind::ReplicaSet,
+        word if crate::virt::target::is_replica_set(word) => Kind::VirtualMachineInstanceReplicaSet,
         other => crate::virt::target::kind(other)
             .map_err(|_| Error::new(ErrorKind::Usage, format!("unsupported resource type: {word}")))?,
     };
     let what = super::args::doing("expose", kind, &args.object, cluster);
-    let object =
-        cluster.get(&kind.one(cluster.namespace(), &args.object)).await.map_err(|e| e.into_error(&what))?;
+    let object = cluster
+        .get(&kind.object(cluster.namespace(), &args.object))
+        .await
+        .map_err(|e| e.into_error(&what))?;
     let service = service(args, kind, &object)?;
-    let done = cluster.post(&Kind::Service.list(cluster.namespace()), &service).await;
+    let done = cluster.post(&Kind::Service.collection(cluster.namespace()), &service).await;
     done.map_err(|e| e.into_error(&format!("{what}: service creation failed")))?;
     ui::out(&format!("Service {} successfully created for {word} {}\n", args.service, args.object))
 }
@@ -108,7 +110,7 @@ fn service(args: &Args, kind: Kind, object: &Value) -> Result<Value> {
     let refused = |what: &str| Error::refused(format!("cannot expose {kind} {}: {what}", args.object));
     let name = object["metadata"]["name"].as_str().unwrap_or(&args.object);
     let selector = match kind {
-        Kind::ReplicaSet => {
+        Kind::VirtualMachineInstanceReplicaSet => {
             let selector = &object["spec"]["selector"];
             if selector["matchExpressions"].as_array().is_some_and(|list| !list.is_empty()) {
                 return Err(refused("cannot expose VirtualMachineInstanceReplicaSet with match expressions"));
@@ -276,11 +278,13 @@ mod tests {
     fn a_replica_set_lends_its_labels() {
         let with = |selector: Value| json!({"metadata": {"name": "r"}, "spec": {"selector": selector}});
         let args = args("expose vmirs r --name s --port 80");
-        let made = service(&args, Kind::ReplicaSet, &with(json!({"matchLabels": {"a": "b"}}))).unwrap();
+        let made =
+            service(&args, Kind::VirtualMachineInstanceReplicaSet, &with(json!({"matchLabels": {"a": "b"}})))
+                .unwrap();
         assert_eq!(made["spec"]["selector"], json!({"a": "b"}));
-        assert!(service(&args, Kind::ReplicaSet, &with(json!({}))).is_err());
+        assert!(service(&args, Kind::VirtualMachineInstanceReplicaSet, &with(json!({}))).is_err());
         let odd = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c"}]});
-        assert!(service(&args, Kind::ReplicaSet, &with(odd)).is_err());
+        assert!(service(&args, Kind::VirtualMachineInstanceReplicaSet, &with(odd)).is_err());
     }
 
     #[test]

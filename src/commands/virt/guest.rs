@@ -4,7 +4,7 @@ use super::args::{VmiArg, doing};
 use crate::error::Result;
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 
 /// Print the guest's operating system, users and filesystems (JSON)
 #[derive(Debug, clap::Args)]

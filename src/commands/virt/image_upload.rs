@@ -3,13 +3,13 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use crate::virt::target::name;
 use crate::virt::upload::params::{VolumeMode, check_access_mode, check_size};
 use crate::virt::upload::{
     Bytes, Phase, ProxySettings, UploadContext, UploadObserver, UploadParams, run as upload,
 };
 use clap::ValueHint;
+use cluster_model::objects::Kind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

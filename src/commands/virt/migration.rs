@@ -4,7 +4,7 @@ use super::args::{DryRunArg, TypedArg, VmArg, ask, doing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::{Kind, encoded};
+use cluster_model::objects::{Kind, escaped};
 use serde_json::{Map, Value, json};
 
 /// Live-migrate a VM to another node
@@ -68,8 +68,11 @@ pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
     let name = &args.vm.name;
     let what = doing("cancel the migration of", Kind::VirtualMachine, name, cluster);
     let options = args.dry_run.options(json!({}))?;
-    let selector = encoded(&format!("kubevirt.io/vmi-name={name}"));
-    let path = format!("{}?labelSelector={selector}", Kind::Migration.list(cluster.namespace()));
+    let selector = escaped(&format!("kubevirt.io/vmi-name={name}"));
+    let path = format!(
+        "{}?labelSelector={selector}",
+        Kind::VirtualMachineInstanceMigration.collection(cluster.namespace())
+    );
     let migrations = match cluster.list_whole(&path).await {
         // A cluster without live migration may not have the kind.
         Err(failure) if failure.code() == 404 => Vec::new(),
@@ -78,7 +81,7 @@ pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
     let Some(active) = active(&migrations) else {
         return Err(Error::new(ErrorKind::NotFound, format!("Found no migration to cancel for {name}")));
     };
-    let path = Kind::Migration.one(cluster.namespace(), active);
+    let path = Kind::VirtualMachineInstanceMigration.object(cluster.namespace(), active);
     cluster.delete(&path, &options).await.map_err(|e| e.into_error(&what))?;
     ui::out(&format!("VM {name} was scheduled to migrate-cancel\n"))
 }
@@ -93,7 +96,7 @@ pub(super) async fn evacuate_cancel(args: &EvacuateCancelArgs, cluster: &Cluster
     let TypedArg { kind, name } = &args.object;
     let verb = "cancel the evacuation of";
     let what = doing(verb, *kind, name, cluster);
-    let vmi = Kind::VirtualMachineInstance.one(cluster.namespace(), name);
+    let vmi = Kind::VirtualMachineInstance.object(cluster.namespace(), name);
     let vmi = cluster.get(&vmi).await.map_err(|e| e.into_error(&what))?;
     let Some(node) = vmi["status"]["nodeName"].as_str().filter(|node| !node.is_empty()) else {
         return Err(Error::failed(format!("{what}: it is on no node yet")));

@@ -5,7 +5,7 @@ use super::args::{DryRunArg, TypedArg, VmArg, VmiArg, ask, doing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::{Value, json};
 
 const VM: Kind = Kind::VirtualMachine;
@@ -153,7 +153,9 @@ async fn of_vmi(verb: &str, object: &TypedArg, dry_run: &DryRunArg, cluster: &Cl
     let TypedArg { kind, name } = object;
     let what = doing(verb, *kind, name, cluster);
     let vm = match *kind == VM {
-        true => Some(cluster.get(&VM.one(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?),
+        true => {
+            Some(cluster.get(&VM.object(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?)
+        }
         false => None,
     };
     let options = dry_run.options(json!({}))?;

@@ -4,9 +4,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::{Kind, encoded};
 use crate::virt::target::name;
 use crate::virt::usage::{self, Reading, Row, Sort, Usage, Vmi};
+use cluster_model::objects::{Kind, escaped};
 use futures_util::stream::{self, StreamExt as _};
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
@@ -138,15 +138,16 @@ async fn listed(args: &Args, cluster: &Cluster) -> Result<Vec<Vmi>> {
     const KIND: Kind = Kind::VirtualMachineInstance;
     if let Some(name) = &args.name {
         let what = format!("cannot read VMI {name} in namespace {}", cluster.namespace());
-        let vmi = cluster.get(&KIND.one(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
+        let vmi =
+            cluster.get(&KIND.object(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
         return Ok(vec![Vmi::from_object(&vmi)]);
     }
     let (path, place) = match args.all_namespaces {
-        true => (KIND.everywhere(), "all namespaces".to_owned()),
-        false => (KIND.list(cluster.namespace()), format!("namespace {}", cluster.namespace())),
+        true => (KIND.collection(""), "all namespaces".to_owned()),
+        false => (KIND.collection(cluster.namespace()), format!("namespace {}", cluster.namespace())),
     };
     let path = match &args.selector {
-        Some(selector) => format!("{path}?labelSelector={}", encoded(selector)),
+        Some(selector) => format!("{path}?labelSelector={}", escaped(selector)),
         None => path,
     };
     let vmis = cluster.list(&path).await.map_err(|failure| {

@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
-use crate::virt::object::{Kind, VERSION};
+use cluster_model::objects::Kind;
 use serde_json::{Value, json};
 
 /// Print the version of this program and of the control plane
@@ -18,6 +18,9 @@ pub(super) struct Args {
 /// Print the host devices that VMs may have
 #[derive(Debug, clap::Args)]
 pub(super) struct PermittedDevicesArgs {}
+
+/// Path of the document with the version of the control plane.
+const VERSION: &str = "/apis/subresources.kubevirt.io/v1/version";
 
 impl Args {
     /// True if only the version of this program is to be printed.
@@ -77,8 +80,8 @@ fn in_go_format(version: &Value) -> String {
 pub(super) async fn permitted_devices(connect: &ConnectArgs, cluster: &Cluster) -> Result<()> {
     // The cluster has one KubeVirt object, whose namespace few users know.
     let (path, place) = match connect.namespace() {
-        Some(namespace) => (Kind::KubeVirt.list(namespace), format!("{namespace:?} namespace")),
-        None => (Kind::KubeVirt.everywhere(), "the cluster".to_owned()),
+        Some(namespace) => (Kind::KubeVirt.collection(namespace), format!("{namespace:?} namespace")),
+        None => (Kind::KubeVirt.collection(""), "the cluster".to_owned()),
     };
     let found =
         cluster.list_whole(&path).await.map_err(|e| e.into_error("cannot list the KubeVirt objects"))?;

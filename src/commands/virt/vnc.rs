@@ -8,10 +8,10 @@ use crate::relay::is_ours;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::forward::join;
-use crate::virt::object::Kind;
 use crate::virt::target::{address, name};
 use crate::virt::upload::ProxySettings;
 use crate::virt::websocket::{End, Stream};
+use cluster_model::objects::Kind;
 use local_vm::record::write_whole;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -121,7 +121,7 @@ async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluste
 /// Serves the page until Ctrl-C. A missing VMI is reported here, before the page is opened.
 async fn web(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     let what = doing("show the screen of", VMI, name, cluster);
-    cluster.get(&VMI.one(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
+    cluster.get(&VMI.object(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
     let scope = Scope::One { namespace: cluster.namespace().to_owned(), name: name.to_owned() };
     let server = Server::listen(cluster.clone(), scope, args.port, ProxySettings::default()).await?;
     let address = server.address();

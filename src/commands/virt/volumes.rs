@@ -5,8 +5,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::Kind;
 use crate::virt::target::name;
+use cluster_model::objects::Kind;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -157,7 +157,7 @@ fn request(args: &AddArgs) -> Result<Value> {
 
 /// Source of a volume: a DataVolume or a PVC of this name.
 async fn source(volume: &str, cluster: &Cluster, what: &str) -> Result<Value> {
-    let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), volume)).await;
+    let find = async |kind: Kind| cluster.find(&kind.object(cluster.namespace(), volume)).await;
     // A user without permission to read DataVolumes may still use a PVC.
     if let Ok(Some(_)) = find(Kind::DataVolume).await {
         return Ok(json!({"dataVolume": {"name": volume, "hotpluggable": true}}));

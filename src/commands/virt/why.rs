@@ -4,9 +4,9 @@ use super::args::VmArg;
 use crate::error::Result;
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
 use crate::virt::target::{is_replica_set, name};
 use crate::virt::why::{event, fetch, fetch_disk, fetch_group, page};
+use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use std::str::FromStr;
 
@@ -42,8 +42,10 @@ impl FromStr for Subject {
             "pvc" | "pvcs" | "persistentvolumeclaim" | "persistentvolumeclaims" => {
                 Kind::PersistentVolumeClaim
             }
-            "pool" | "vmpool" | "vmpools" | "virtualmachinepool" | "virtualmachinepools" => Kind::Pool,
-            word if word == "rs" || is_replica_set(word) => Kind::ReplicaSet,
+            "pool" | "vmpool" | "vmpools" | "virtualmachinepool" | "virtualmachinepools" => {
+                Kind::VirtualMachinePool
+            }
+            word if word == "rs" || is_replica_set(word) => Kind::VirtualMachineInstanceReplicaSet,
             "dic" | "dics" | "dataimportcron" | "dataimportcrons" => Kind::DataImportCron,
             word => crate::virt::target::kind(word).map_err(|_| {
                 format!(
@@ -69,7 +71,7 @@ pub(super) async fn why(args: &WhyArgs, cluster: &Cluster) -> Result<()> {
         Kind::VirtualMachine | Kind::VirtualMachineInstance => {
             page(&fetch(cluster, name).await?, &super::prefix(), Timestamp::now())
         }
-        Kind::Pool | Kind::ReplicaSet => {
+        Kind::VirtualMachinePool | Kind::VirtualMachineInstanceReplicaSet => {
             fetch_group(cluster, *kind, name).await?.page(&super::prefix(), Timestamp::now())
         }
         kind => fetch_disk(cluster, *kind, name).await?.page(&super::prefix(), Timestamp::now()),
@@ -103,11 +105,11 @@ mod tests {
             ("dv/os.1", Kind::DataVolume, "os.1"),
             ("persistentvolumeclaims/a", Kind::PersistentVolumeClaim, "a"),
             ("dic/a", Kind::DataImportCron, "a"),
-            ("pool/web", Kind::Pool, "web"),
-            ("VMPools/web", Kind::Pool, "web"),
-            ("virtualmachinepool/web", Kind::Pool, "web"),
-            ("rs/front", Kind::ReplicaSet, "front"),
-            ("vmirs/front", Kind::ReplicaSet, "front"),
+            ("pool/web", Kind::VirtualMachinePool, "web"),
+            ("VMPools/web", Kind::VirtualMachinePool, "web"),
+            ("virtualmachinepool/web", Kind::VirtualMachinePool, "web"),
+            ("rs/front", Kind::VirtualMachineInstanceReplicaSet, "front"),
+            ("vmirs/front", Kind::VirtualMachineInstanceReplicaSet, "front"),
         ] {
             assert_eq!(text.parse(), Ok(Subject { kind, name: name.to_owned() }));
         }

@@ -1,10 +1,10 @@
 //! Form of an upload, as the page sends it. Pure.
 
 use super::super::answer::Refusal;
-use crate::virt::object::Kind;
 use crate::virt::target;
 use crate::virt::upload::UploadParams;
 use crate::virt::upload::params::check_size;
+use cluster_model::objects::Kind;
 use http::StatusCode;
 use serde::Deserialize;
 use std::time::Duration;

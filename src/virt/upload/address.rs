@@ -6,7 +6,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use reqwest::Url;
 
 const ASYNC: &str = "/v1beta1/upload-async";
@@ -15,7 +15,7 @@ const TUS: &str = "/v1beta1/upload-tus";
 
 /// The address in the CDIConfig of the cluster.
 pub(crate) async fn discover(cluster: &Cluster) -> Result<String> {
-    let config = cluster.find(&Kind::CdiConfig.one("", "config")).await;
+    let config = cluster.find(&Kind::CDIConfig.object("", "config")).await;
     let config = config.map_err(|e| e.into_error("cannot find the upload proxy"))?.unwrap_or_default();
     let fields = [&config["spec"]["uploadProxyURLOverride"], &config["status"]["uploadProxyURL"]];
     let url = fields.into_iter().find_map(|field| field.as_str().filter(|url| !url.is_empty()));

@@ -2,7 +2,7 @@
 
 use super::annotations::{APPLY_PROFILE, BIND_AT_ONCE, CONTENT_TYPE, TARGET};
 use super::params::UploadParams;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::{Map, Value, json};
 
 /// Content type of an archive.

@@ -4,7 +4,7 @@ use super::{UploadContext, bodies};
 use crate::error::Result;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use http::{Request, header};
 use kube::client::Body;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) async fn apply(UploadContext { cluster, params, observer }: UploadContext<'_>) -> Result<()> {
     let (namespace, name) = (cluster.namespace(), &params.name);
     let what = format!("cannot make DataSource {name} in namespace {namespace}");
-    let path = Kind::DataSource.one(namespace, name);
+    let path = Kind::DataSource.object(namespace, name);
     match cluster.find(&path).await.map_err(|e| e.into_error(&what))? {
         Some(there) => {
             let change = bodies::change_of_data_source(params, namespace, &there);
@@ -27,7 +27,7 @@ pub(crate) async fn apply(UploadContext { cluster, params, observer }: UploadCon
         }
         None => {
             let made = cluster
-                .post(&Kind::DataSource.list(namespace), &bodies::data_source(params, namespace))
+                .post(&Kind::DataSource.collection(namespace), &bodies::data_source(params, namespace))
                 .await;
             made.map_err(|e| e.into_error(&what))?;
             observer.out(&format!("Created a new DataSource {namespace}/{name}\n"))

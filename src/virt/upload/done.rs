@@ -5,7 +5,7 @@ use super::ready::Pace;
 use super::stage::describe_claim;
 use super::{UploadContext, doing};
 use crate::error::{Error, Result};
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -19,7 +19,7 @@ const ABSENCES: u32 = 30;
 pub(crate) async fn wait_for_disk(
     UploadContext { cluster, params, observer }: UploadContext<'_>,
 ) -> Result<()> {
-    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &params.name);
+    let path = Kind::PersistentVolumeClaim.object(cluster.namespace(), &params.name);
     let what =
         format!("{}: all bytes are sent, but the disk is not known to be complete", doing(params, cluster));
     let until = Instant::now() + LONGEST;

@@ -4,7 +4,7 @@ use super::{UploadContext, doing};
 use crate::error::{Error, Result};
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::Value;
 
 /// Message of a conflict on the API server, after which the provisioner tries again.
@@ -33,12 +33,12 @@ pub(super) async fn check_events(context: UploadContext<'_>, object: &Value) -> 
 
 async fn failure(cluster: &Cluster, name: &str, claim: Option<&str>) -> Result<Option<String>, Failure> {
     let namespace = cluster.namespace();
-    let events = cluster.list(&Kind::Event.list(namespace)).await?;
+    let events = cluster.list(&Kind::Event.collection(namespace)).await?;
     let pvc = match claim {
-        Some(claim) => cluster.find(&PVC.one(namespace, claim)).await?,
+        Some(claim) => cluster.find(&PVC.object(namespace, claim)).await?,
         None => None,
     };
-    let data_volume = cluster.find(&Kind::DataVolume.one(namespace, name)).await?;
+    let data_volume = cluster.find(&Kind::DataVolume.object(namespace, name)).await?;
     Ok(first_failure(&events, uid(pvc.as_ref()), uid(data_volume.as_ref())))
 }
 

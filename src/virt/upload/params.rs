@@ -1,8 +1,8 @@
 //! Parameters of an upload, after its flags are checked. Pure.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::virt::object::Kind;
 use api::quantity::Quantity;
+use cluster_model::objects::Kind;
 use std::time::Duration;
 
 /// Parameters of an upload.

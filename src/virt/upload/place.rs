@@ -12,7 +12,7 @@ use super::bodies::{self, ARCHIVE};
 use super::{Bytes, UploadContext, UploadParams, doing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::{Value, json};
 
 const PVC: Kind = Kind::PersistentVolumeClaim;
@@ -21,7 +21,7 @@ const PVC: Kind = Kind::PersistentVolumeClaim;
 pub(crate) async fn prepare(context: UploadContext<'_>, bytes: &Bytes) -> Result<()> {
     let UploadContext { cluster, params, observer } = context;
     let (what, namespace) = (doing(params, cluster), cluster.namespace());
-    let pvc = match cluster.get(&PVC.one(namespace, &params.name)).await {
+    let pvc = match cluster.get(&PVC.object(namespace, &params.name)).await {
         Ok(pvc) => pvc,
         Err(e) if e.code() == 404 => {
             observer.out(&format!("PVC {namespace}/{} not found \n", params.name))?;
@@ -38,7 +38,7 @@ pub(crate) async fn prepare(context: UploadContext<'_>, bytes: &Bytes) -> Result
     let name = pvc["metadata"]["name"].as_str().unwrap_or(&params.name).to_owned();
     if annotation(&pvc, TARGET).is_none() {
         let marked = marked(pvc);
-        cluster.put(&PVC.one(namespace, &name), Some(&marked)).await.map_err(|e| e.into_error(&what))?;
+        cluster.put(&PVC.object(namespace, &name), Some(&marked)).await.map_err(|e| e.into_error(&what))?;
     }
     observer.out(&format!("Using existing PVC {namespace}/{name}\n"))
 }
@@ -60,13 +60,13 @@ async fn create(UploadContext { cluster, params, observer }: UploadContext<'_>, 
     let namespace = cluster.namespace();
     let what = format!("cannot create {} {} in namespace {namespace}", params.kind, params.name);
     if let Some(class) = &params.storage_class {
-        cluster.get(&Kind::StorageClass.one("", class)).await.map_err(|e| e.into_error(&what))?;
+        cluster.get(&Kind::StorageClass.object("", class)).await.map_err(|e| e.into_error(&what))?;
     }
     let object = match params.kind {
         Kind::DataVolume => bodies::data_volume(params, namespace),
         _ => bodies::claim(params, namespace),
     };
-    cluster.post(&params.kind.list(namespace), &object).await.map_err(|e| e.into_error(&what))?;
+    cluster.post(&params.kind.collection(namespace), &object).await.map_err(|e| e.into_error(&what))?;
     observer.out(&format!("{} {namespace}/{} created\n", params.kind.name(), params.name))
 }
 
@@ -80,7 +80,7 @@ async fn bind_at_once(
     }
     let (kind, name, namespace) = (params.kind, &params.name, cluster.namespace());
     let changes = json!({"metadata": {"annotations": {BIND_AT_ONCE: ""}}});
-    let patched = cluster.patch(&kind.one(namespace, name), &changes).await;
+    let patched = cluster.patch(&kind.object(namespace, name), &changes).await;
     patched.map_err(|e| {
         e.into_error(&format!("cannot ask for the volume of {kind} {name} now, in namespace {namespace}"))
     })?;
@@ -93,7 +93,7 @@ async fn bind_at_once(
 /// The PVC that the upload pod fills: that of the DataVolume, or the one of its populator.
 async fn filled_through(cluster: &Cluster, params: &UploadParams, pvc: Value) -> Result<Value> {
     let (namespace, name) = (cluster.namespace(), &params.name);
-    let found = cluster.find(&Kind::DataVolume.one(namespace, name)).await;
+    let found = cluster.find(&Kind::DataVolume.object(namespace, name)).await;
     let Some(data_volume) = found.map_err(|e| e.into_error(&doing(params, cluster)))? else {
         return Err(without_data_volume(&pvc, namespace, name));
     };
@@ -106,7 +106,7 @@ async fn filled_through(cluster: &Cluster, params: &UploadParams, pvc: Value) ->
     let Some(prime) = annotation(&pvc, PRIME) else {
         return Err(Error::failed(format!("Unable to get PVC Prime name from PVC {namespace}/{name}")));
     };
-    let prime = cluster.get(&PVC.one(namespace, prime)).await;
+    let prime = cluster.get(&PVC.object(namespace, prime)).await;
     prime.map_err(|e| e.into_error(&format!("Unable to get PVC Prime {namespace}/{name}")))
 }
 

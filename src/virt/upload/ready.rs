@@ -11,7 +11,7 @@ use super::stage::{Stage, UNBOUND, phase};
 use super::{UploadContext, UploadParams, doing};
 use crate::error::{Error, Result};
 use crate::virt::client::Cluster;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -119,7 +119,7 @@ struct TargetReader<'a> {
 impl<'a> TargetReader<'a> {
     fn new(context: UploadContext<'a>) -> TargetReader<'a> {
         let UploadContext { cluster, params, .. } = context;
-        let path = params.kind.one(cluster.namespace(), &params.name);
+        let path = params.kind.object(cluster.namespace(), &params.name);
         TargetReader { context, path, doing: doing(params, cluster), absences: 0, said: String::new() }
     }
 

@@ -16,8 +16,8 @@ use super::source::Form;
 use super::tus::Upload;
 use super::{Bytes, UploadContext, UploadParams, address, bodies, doing, plain, proxy};
 use crate::error::{Error, ErrorKind, Result};
-use crate::virt::object::Kind;
 use cdi::size::human;
+use cluster_model::objects::Kind;
 use http::Method;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn failed(said: &str, attempts: u32, kind: ErrorKind) -> Error {
 async fn token(UploadContext { cluster, params, .. }: UploadContext<'_>) -> Result<String> {
     let what = format!("{}: no token", doing(params, cluster));
     let (path, request) = (
-        Kind::UploadTokenRequest.list(cluster.namespace()),
+        Kind::UploadTokenRequest.collection(cluster.namespace()),
         bodies::token_request(params, cluster.namespace()),
     );
     let answer = cluster.answer(Method::POST, &path, &request).await.map_err(|e| {

@@ -3,7 +3,7 @@
 use super::annotations::{
     POD_PHASE, POD_READY, RUNNING_MESSAGE, RUNNING_REASON, annotation, annotation_text,
 };
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::Value;
 
 /// Progress of the target of an upload.

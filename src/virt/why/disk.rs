@@ -8,7 +8,7 @@ use super::page::{Parts, containers, row, troubles, written};
 use crate::error::Result;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ pub(crate) struct Disk {
 /// Reads the object and everything that belongs to it.
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Disk> {
     let namespace = cluster.namespace();
-    let found = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
+    let found = cluster.get(&kind.object(namespace, name_of_it)).await.map_err(|failure| {
         failure.into_error(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
     })?;
     let mut disk = Disk {
@@ -51,7 +51,7 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
         let workers = WORKERS.map(|begin| (Kind::Pod, format!("{begin}{claim}")));
         let all = [(Kind::DataVolume, claim.clone()), (Kind::PersistentVolumeClaim, claim.clone())];
         for (other, name) in all.into_iter().chain(workers).filter(|(other, _)| *other != kind) {
-            let found = cluster.find(&other.one(namespace, &name)).await;
+            let found = cluster.find(&other.object(namespace, &name)).await;
             disk.keep(other, &name, found);
         }
     }
@@ -61,7 +61,7 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
         pods: disk.of(Kind::Pod).map(|pod| name(pod).to_owned()).collect(),
         ..EventFilter::default()
     };
-    match cluster.list(&Kind::Event.list(namespace)).await {
+    match cluster.list(&Kind::Event.collection(namespace)).await {
         Ok(events) => disk.events = filter.select(&events),
         Err(failure) => disk.unread.push(format!("Event (all): {}", failure.message())),
     }

@@ -4,7 +4,7 @@
 use super::finding::RuleContext;
 use super::json::{Condition, condition, conditions, list, moment, text};
 use super::{Finding, Volume};
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use serde_json::Value;
 
 pub(super) fn wait(context: &RuleContext<'_>) -> Option<Finding> {

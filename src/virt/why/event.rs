@@ -1,7 +1,7 @@
 //! Events of a VM and of all objects that belong to it.
 
 use super::json::{age, moment, text};
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ impl EventFilter {
             Kind::VirtualMachine | Kind::VirtualMachineInstance => event.name == self.vm,
             Kind::PersistentVolumeClaim | Kind::DataVolume => self.claims.contains(&event.name),
             Kind::DataImportCron => self.crons.contains(&event.name),
-            Kind::Pool | Kind::ReplicaSet => {
+            Kind::VirtualMachinePool | Kind::VirtualMachineInstanceReplicaSet => {
                 self.group.as_ref().is_some_and(|(kind, name)| *kind == event.kind && *name == event.name)
             }
             Kind::Pod => self.pods.contains(&event.name) || self.is_launcher(&event.name),
@@ -184,7 +184,8 @@ mod tests {
             event("VirtualMachinePool", "other", "no", 4),
             event("VirtualMachine", "web", "no", 5),
         ];
-        for (kind, reason) in [(Kind::Pool, "A"), (Kind::ReplicaSet, "B")] {
+        for (kind, reason) in [(Kind::VirtualMachinePool, "A"), (Kind::VirtualMachineInstanceReplicaSet, "B")]
+        {
             let filter = EventFilter { group: Some((kind, "web".to_owned())), ..EventFilter::default() };
             let found = filter.select(&objects);
             assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), reason);

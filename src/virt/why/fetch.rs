@@ -7,7 +7,7 @@ use super::{Facts, Volume};
 use crate::error::Result;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
-use crate::virt::object::{Kind, encoded};
+use cluster_model::objects::{Kind, escaped};
 use futures_util::future::{join_all, join3};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -17,8 +17,8 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
     let namespace = cluster.namespace();
     let mut facts =
         Facts { name: name_of_vm.to_owned(), namespace: namespace.to_owned(), ..Facts::default() };
-    let get = async |kind: Kind| cluster.get(&kind.one(namespace, name_of_vm)).await;
-    let events_path = Kind::Event.list(namespace);
+    let get = async |kind: Kind| cluster.get(&kind.object(namespace, name_of_vm)).await;
+    let events_path = Kind::Event.collection(namespace);
     let (vm, vmi, events) =
         join3(get(Kind::VirtualMachine), get(Kind::VirtualMachineInstance), cluster.list(&events_path)).await;
     let (vm, vmi) = match (vm, vmi) {
@@ -39,7 +39,7 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
 
     let pods_path = pods(namespace, name_of_vm, facts.vmi.as_ref());
     let claims = facts.volumes.iter().map(|volume| {
-        let of = |kind: Kind| kind.one(namespace, &volume.claim);
+        let of = |kind: Kind| kind.object(namespace, &volume.claim);
         let (claim, data_volume) = (of(Kind::PersistentVolumeClaim), of(Kind::DataVolume));
         async move { (cluster.find(&claim).await, cluster.find(&data_volume).await) }
     });
@@ -60,7 +60,7 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
     let of_vmi = facts.vmi.as_ref().and_then(|vmi| text(vmi, "/status/nodeName"));
     let of_pod = facts.pods.first().and_then(|pod| text(pod, "/spec/nodeName"));
     if let Some(node) = of_vmi.or(of_pod).map(str::to_owned) {
-        let found = cluster.get(&Kind::Node.one("", &node)).await;
+        let found = cluster.get(&Kind::Node.object("", &node)).await;
         facts.node = facts.kept(Kind::Node, &node, found);
     }
     let filter = EventFilter {
@@ -94,7 +94,7 @@ fn pods(namespace: &str, vm: &str, vmi: Option<&Value>) -> String {
         Some(uid) => format!("kubevirt.io/created-by={uid}"),
         None => format!("kubevirt.io=virt-launcher,vm.kubevirt.io/name={vm}"),
     };
-    format!("{}?labelSelector={}", Kind::Pod.list(namespace), encoded(&selector))
+    format!("{}?labelSelector={}", Kind::Pod.collection(namespace), escaped(&selector))
 }
 
 /// Volumes of the VMI, or of the VM's template, that are PVCs.

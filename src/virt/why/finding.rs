@@ -4,7 +4,7 @@
 use super::event::Event;
 use super::json::{conditions, text};
 use super::{Facts, Finding, disks, pod, undeletable, vm, vmi};
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -10,7 +10,7 @@ use super::json::{condition, list, name, text};
 use super::page::{Parts, row, troubles, written};
 use crate::error::Result;
 use crate::virt::client::Cluster;
-use crate::virt::object::{Kind, is_whole};
+use cluster_model::objects::{Kind, is_whole};
 use futures_util::future::join;
 use jiff::Timestamp;
 use rules::RULES;
@@ -36,12 +36,12 @@ pub(crate) struct Group {
 /// Reads the object, its members and its events.
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Group> {
     let namespace = cluster.namespace();
-    let object = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
+    let object = cluster.get(&kind.object(namespace, name_of_it)).await.map_err(|failure| {
         failure.into_error(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
     })?;
     let uid = text(&object, "/metadata/uid");
     let (of, ..) = terms(kind);
-    let (members_path, events_path) = (of.list(namespace), Kind::Event.list(namespace));
+    let (members_path, events_path) = (of.collection(namespace), Kind::Event.collection(namespace));
     let mut members = Vec::new();
     // Each page is filtered at once, so that memory holds members alone.
     let take = |page: Vec<Value>| members.extend(page.into_iter().filter(|member| is_of(kind, uid, member)));
@@ -161,7 +161,7 @@ impl Group {
 /// itself.
 fn terms(kind: Kind) -> (Kind, &'static str, &'static str) {
     match kind {
-        Kind::Pool => (Kind::VirtualMachine, "vm", "vmpool"),
+        Kind::VirtualMachinePool => (Kind::VirtualMachine, "vm", "vmpool"),
         _ => (Kind::VirtualMachineInstance, "vmi", "vmirs"),
     }
 }
@@ -172,7 +172,7 @@ fn is_of(kind: Kind, uid: Option<&str>, member: &Value) -> bool {
     let is_controller = |owner: &Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
     let is_ours = list(member, "/metadata/ownerReferences")
         .any(|owner| uid.is_some() && text(owner, "/uid") == uid && is_controller(owner));
-    is_ours && (kind == Kind::Pool || !goes(member))
+    is_ours && (kind == Kind::VirtualMachinePool || !goes(member))
 }
 
 fn goes(member: &Value) -> bool {
@@ -199,8 +199,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const POOL: Kind = Kind::Pool;
-    const SET: Kind = Kind::ReplicaSet;
+    const POOL: Kind = Kind::VirtualMachinePool;
+    const SET: Kind = Kind::VirtualMachineInstanceReplicaSet;
 
     fn now() -> Timestamp {
         "2026-09-01T10:10:00Z".parse().unwrap()

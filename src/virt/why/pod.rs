@@ -3,8 +3,8 @@
 use super::finding::RuleContext;
 use super::json::{condition, list, moment, name, text};
 use super::{Finding, Quote, advice};
-use crate::virt::object::Kind;
 use api::launcher::Ending;
+use cluster_model::objects::Kind;
 use serde_json::Value;
 
 /// Reasons of a waiting container that are not a fault.

@@ -3,7 +3,7 @@
 use super::finding::RuleContext;
 use super::json::{condition, list, moment, text};
 use super::{Finding, advice};
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 

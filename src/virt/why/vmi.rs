@@ -3,7 +3,7 @@
 use super::finding::RuleContext;
 use super::json::{Condition, condition, list, moment, text};
 use super::{Finding, advice};
-use crate::virt::object::Kind;
+use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -115,7 +115,11 @@ pub(super) fn migrates(context: &RuleContext<'_>) -> Option<Finding> {
         ))
         .since(moment(state, "/startTimestamp"))
         .quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[]))
-        .quote_event(context.warning(Kind::Migration, text(state, "/migrationUid").unwrap_or_default(), &[]))
+        .quote_event(context.warning(
+            Kind::VirtualMachineInstanceMigration,
+            text(state, "/migrationUid").unwrap_or_default(),
+            &[],
+        ))
         .advise(format!("to cancel that: $virt migrate-cancel {}", context.name)),
     )
 }

@@ -1,7 +1,7 @@
 //! The table of kinds, one line for each file in `kinds/`, and the keys of objects.
 
 use super::kinds;
-use super::{About, Home, Program, WatchTarget};
+use super::{About, Home, Program, WatchTarget, escaped};
 use api::meta::ObjectMeta;
 use std::fmt;
 
@@ -69,6 +69,8 @@ kinds! {
     EndpointSlice: endpoint_slice,
     TokenReview: token_review,
     SubjectAccessReview: subject_access_review,
+    VirtualMachineInstanceMigration: virtual_machine_instance_migration,
+    UploadTokenRequest: upload_token_request,
 }
 
 /// Kind, namespace and name of an object. The namespace of a cluster-scoped object is empty.
@@ -113,8 +115,23 @@ impl Kind {
         if namespace.is_empty() {
             format!("/{root}/{api_version}/{plural}")
         } else {
-            format!("/{root}/{api_version}/namespaces/{namespace}/{plural}")
+            format!("/{root}/{api_version}/namespaces/{}/{plural}", escaped(namespace))
         }
+    }
+
+    /// Path of an object. The namespace of a cluster-scoped object is empty.
+    pub fn object(self, namespace: &str, name: &str) -> String {
+        format!("{}/{}", self.collection(namespace), escaped(name))
+    }
+
+    /// Path of a subresource of a VM or a VMI, which virt-api serves.
+    pub fn part(self, namespace: &str, name: &str, part: &str) -> String {
+        format!("{}/{}/{part}", subresources(namespace, self.plural()), escaped(name))
+    }
+
+    /// The kind of this name, as in an object's `kind`.
+    pub fn from_name(name: &str) -> Option<Kind> {
+        Kind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
     /// The watches by which a program follows the kind. Objects that are followed by name have one watch
@@ -143,6 +160,11 @@ impl Kind {
     }
 }
 
+/// Path of a part of a namespace at the aggregated API of virt-api.
+pub fn subresources(namespace: &str, part: &str) -> String {
+    format!("/apis/subresources.kubevirt.io/v1/namespaces/{}/{part}", escaped(namespace))
+}
+
 /// All watches of a program.
 pub fn followed_by(program: Program, home: &Home) -> Vec<WatchTarget> {
     Kind::ALL.iter().flat_map(|kind| kind.followed_by(program, home)).collect()
@@ -156,7 +178,7 @@ impl Key {
 
     /// The path of the object.
     pub fn path(&self) -> String {
-        format!("{}/{}", self.kind.collection(&self.namespace), self.name)
+        self.kind.object(&self.namespace, &self.name)
     }
 }
 
@@ -164,6 +186,18 @@ impl Key {
 pub fn key(kind: Kind, meta: &ObjectMeta) -> Key {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     Key { kind, namespace: text(&meta.namespace), name: text(&meta.name) }
+}
+
+/// The name of the kind in messages, which is shorter for those that they name most.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::VirtualMachine => "VM",
+            Kind::VirtualMachineInstance => "VMI",
+            Kind::PersistentVolumeClaim => "PVC",
+            kind => kind.name(),
+        })
+    }
 }
 
 impl fmt::Display for Key {
@@ -199,6 +233,46 @@ mod tests {
             path(Kind::VirtualMachineInstance, "n"),
             "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/a"
         );
+        let (vm, vmi) = (Kind::VirtualMachine, Kind::VirtualMachineInstance);
+        for (path, wanted) in [
+            (vm.object("ns", "web"), "/apis/kubevirt.io/v1/namespaces/ns/virtualmachines/web"),
+            (
+                vmi.part("ns", "web", "evacuate/cancel"),
+                "/apis/subresources.kubevirt.io/v1/namespaces/ns/virtualmachineinstances/web/evacuate/cancel",
+            ),
+            (Kind::Pod.collection("ns"), "/api/v1/namespaces/ns/pods"),
+            (Kind::Node.object("", "n1"), "/api/v1/nodes/n1"),
+            (Kind::CDIConfig.object("", "config"), "/apis/cdi.kubevirt.io/v1beta1/cdiconfigs/config"),
+            (Kind::StorageClass.object("", "fast"), "/apis/storage.k8s.io/v1/storageclasses/fast"),
+            (
+                Kind::UploadTokenRequest.collection("ns"),
+                "/apis/upload.cdi.kubevirt.io/v1beta1/namespaces/ns/uploadtokenrequests",
+            ),
+            (
+                Kind::VirtualMachinePool.object("ns", "web"),
+                "/apis/pool.kubevirt.io/v1beta1/namespaces/ns/virtualmachinepools/web",
+            ),
+            (Kind::KubeVirt.collection(""), "/apis/kubevirt.io/v1/kubevirts"),
+            (
+                vm.object("ns", "a/../b?c"),
+                "/apis/kubevirt.io/v1/namespaces/ns/virtualmachines/a%2F..%2Fb%3Fc",
+            ),
+        ] {
+            assert_eq!(path, wanted);
+        }
+        assert_eq!(
+            (vm.api_version(), Kind::Service.api_version(), Kind::DataVolume.api_version()),
+            ("kubevirt.io/v1", "v1", "cdi.kubevirt.io/v1beta1")
+        );
+    }
+
+    #[test]
+    fn a_kind_is_found_by_its_name() {
+        assert_eq!(Kind::from_name("Pod"), Some(Kind::Pod));
+        assert_eq!(Kind::from_name("VirtualMachinePool"), Some(Kind::VirtualMachinePool));
+        assert_eq!((Kind::from_name("Deployments"), Kind::from_name("ReplicaSet")), (None, None));
+        let shown = [Kind::VirtualMachineInstance, Kind::PersistentVolumeClaim, Kind::Pod];
+        assert_eq!(shown.map(|kind| kind.to_string()), ["VMI", "PVC", "Pod"]);
     }
 
     #[test]

@@ -40,10 +40,17 @@ pub use about::{About, ClusterObject, Home, Program, Selector, Use, WritableByPr
 pub use certificate::Certificate;
 pub use disk_claims::DiskConflict;
 pub use index::IndexKey;
-pub use kind::{Key, Kind, followed_by, key};
+pub use kind::{Key, Kind, followed_by, key, subresources};
 pub use kinds::*;
 pub use launcher_pods::LauncherPods;
 pub use store::{Store, StoredObject};
 pub use watch_target::{WatchTarget, escaped};
 pub use work::Work;
 pub use world::{Attempt, ClusterFacts, Failure, Plain, Warning, World};
+
+use serde_json::Value;
+
+/// False for an object that was read as metadata only.
+pub fn is_whole(object: &Value) -> bool {
+    object.get(METADATA_ALONE).is_none()
+}
