@@ -78,7 +78,9 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         | Kind::APIService
         | Kind::EndpointSlice
         | Kind::TokenReview
-        | Kind::SubjectAccessReview => Plan::default(),
+        | Kind::SubjectAccessReview
+        | Kind::VirtualMachineInstanceMigration
+        | Kind::UploadTokenRequest => Plan::default(),
     }
 }
 
