@@ -84,6 +84,10 @@ def culprits(place, ranges, error):
         while span:
             spans.append((of_file(place, ranges, span["file_name"]), span["byte_start"], span["byte_end"]))
             span = (span.get("expansion") or {}).get("span")
+    # The type of an original may be that which a mutation beside it lacks: a place in one mutation tells more than one in many.
+    for here, begin, end in spans:
+        if keys := [one["key"] for one in here if "key" in one and one["from"] <= begin and end <= one["to"]]:
+            return keys
     for here, begin, end in spans:
         if keys := at(here, begin, end):
             return keys

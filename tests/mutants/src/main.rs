@@ -36,11 +36,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => HashSet::new(),
     };
     let mut numbered = Numbered { dropped, mutants: Vec::new() };
+    let builders = builders(&arguments.source)?;
     let (mut texts, mut ranges, mut switched) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
     for (file, roots) in files::of(&arguments.source, &arguments.paths)? {
         let text = fs::read_to_string(arguments.source.join(&file))?;
         let name = file.to_string_lossy().into_owned();
-        let sites = numbered.keep(&name, &text, sites::of(&text).map_err(|e| format!("{name}: {e}"))?);
+        let sites =
+            numbered.keep(&name, &text, sites::of(&text, &builders).map_err(|e| format!("{name}: {e}"))?);
         if sites.is_empty() {
             texts.insert(file, text);
             continue;
@@ -66,6 +68,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         json!({ "mutants": numbered.mutants, "ranges": ranges, "files": files, "roots": switched });
     fs::write(&arguments.out, document.to_string())?;
     Ok(())
+}
+
+/// Names of the builder methods of a crate.
+fn builders(source: &Path) -> Result<HashSet<String>, Box<dyn Error>> {
+    let mut names = HashSet::new();
+    for file in files::of(source, &[PathBuf::from("src")])?.keys() {
+        names.extend(sites::builders(&syn::parse_file(&fs::read_to_string(source.join(file))?)?));
+    }
+    Ok(names)
 }
 
 /// The command line.
@@ -160,7 +171,7 @@ mod tests {
     fn numbered(dropped: &[&str]) -> (Vec<Site>, Vec<Value>) {
         let dropped = dropped.iter().map(|key| (*key).to_owned()).collect();
         let mut numbered = Numbered { dropped, mutants: Vec::new() };
-        let sites = numbered.keep("src/f.rs", SOURCE, sites::of(SOURCE).unwrap());
+        let sites = numbered.keep("src/f.rs", SOURCE, sites::of(SOURCE, &HashSet::new()).unwrap());
         (sites, numbered.mutants)
     }
 

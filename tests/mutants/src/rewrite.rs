@@ -111,10 +111,11 @@ fn switch(number: u32) -> String {
 mod tests {
     use super::*;
     use crate::sites;
+    use std::collections::HashSet;
 
     /// The new text with all mutants, numbered from 1; `on` stands for the path of the switches.
     fn rewritten(text: &str) -> Rewritten {
-        let mut sites = sites::of(text).unwrap();
+        let mut sites = sites::of(text, &HashSet::new()).unwrap();
         let mutants = sites.iter_mut().flat_map(|site| &mut site.mutants);
         for (mutant, number) in mutants.zip(1..) {
             (mutant.number, mutant.key) = (number, format!("key {number}"));

@@ -11,9 +11,10 @@ use syn::{Attribute, BinOp, Block, Expr, ReturnType, Signature, Stmt, Type, UnOp
 use super::{Mutant, Shape, Site, is_cfg_test, values};
 
 /// All sites, in the order of the walk.
-pub(super) fn sites(text: &str, file: &syn::File) -> Vec<Site> {
+pub(super) fn sites(text: &str, file: &syn::File, builders: &HashSet<String>) -> Vec<Site> {
     let mut finder = Finder {
         text,
+        builders,
         sites: Vec::new(),
         function: Vec::new(),
         conditions: HashSet::new(),
@@ -25,6 +26,8 @@ pub(super) fn sites(text: &str, file: &syn::File) -> Vec<Site> {
 
 pub(super) struct Finder<'a> {
     pub(super) text: &'a str,
+    /// Names of builder methods.
+    pub(super) builders: &'a HashSet<String>,
     sites: Vec<Site>,
     function: Vec<String>,
     /// Conditions, which become true and false: their negation adds nothing.
@@ -64,7 +67,7 @@ impl Finder<'_> {
     }
 
     /// A condition becomes true and false; that of a loop would have no end as true.
-    fn condition(&mut self, condition: &Expr, is_loop: bool) {
+    pub(super) fn condition(&mut self, condition: &Expr, is_loop: bool) {
         match condition {
             Expr::Let(_) | Expr::Lit(_) => {}
             Expr::Binary(both) if matches!(both.op, BinOp::And(_)) && has_let(condition) => {

@@ -1,16 +1,20 @@
 //! The sites of one file: places whose text is replaced, each with its mutants.
 //!
 //! `finder` walks the syntax tree. `statements` leaves out calls and assignments, and ignores errors; `operators` exchanges
-//! operators and methods; `values` has what a body may return instead. Left out are tests, constants, types, patterns, macros,
-//! `const fn`, `main` and `Debug`.
+//! operators and methods; `values` has what a body may return instead; `builders` knows which calls a chain can do without. Left out
+//! are tests, constants, types, patterns, macros, `const fn`, `main` and `Debug`.
 
+mod builders;
 mod finder;
 mod operators;
 mod statements;
 mod values;
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::ops::Range;
+
+pub(crate) use builders::builders;
 
 /// A place in the source.
 #[derive(Debug)]
@@ -45,8 +49,9 @@ pub(crate) struct Mutant {
 }
 
 /// The sites of a source text, sorted by their start, an outer one before those inside.
-pub(crate) fn of(text: &str) -> Result<Vec<Site>, syn::Error> {
-    let mut sites = finder::sites(text, &syn::parse_file(text)?);
+/// `builders`: names of methods whose calls are left out of chains.
+pub(crate) fn of(text: &str, builders: &HashSet<String>) -> Result<Vec<Site>, syn::Error> {
+    let mut sites = finder::sites(text, &syn::parse_file(text)?, builders);
     let rank = |shape: Shape| match shape {
         Shape::Body => 0,
         Shape::Statement => 1,

@@ -1,9 +1,23 @@
 //! Operators and methods that become others.
 
-use syn::{BinOp, Expr, ExprBinary, ExprMethodCall};
+use syn::{BinOp, Expr, ExprBinary, ExprMethodCall, ReturnType};
 
 use super::Shape;
 use super::finder::{Finder, has_let, range};
+
+/// Methods whose closure is a condition.
+const PREDICATES: [&str; 10] = [
+    "all",
+    "any",
+    "filter",
+    "find",
+    "is_none_or",
+    "is_some_and",
+    "position",
+    "retain",
+    "skip_while",
+    "take_while",
+];
 
 impl Finder<'_> {
     pub(super) fn binary(&mut self, binary: &ExprBinary) {
@@ -42,7 +56,19 @@ impl Finder<'_> {
 
     pub(super) fn method(&mut self, call: &ExprMethodCall) {
         let whole = range(call);
-        let other = match call.method.to_string().as_str() {
+        let name = call.method.to_string();
+        if PREDICATES.contains(&name.as_str())
+            && let Some(Expr::Closure(closure)) = call.args.first()
+            // A body behind a type stays a block.
+            && matches!(closure.output, ReturnType::Default)
+        {
+            self.condition(&closure.body, false);
+        }
+        if self.builders.contains(&name) {
+            let receiver = self.source(&call.receiver).to_owned();
+            self.add(whole.clone(), Shape::Expression, "chain", receiver);
+        }
+        let other = match name.as_str() {
             "min" if call.args.len() == 1 => "max",
             "max" if call.args.len() == 1 => "min",
             "any" => "all",

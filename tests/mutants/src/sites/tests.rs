@@ -2,7 +2,7 @@ use super::*;
 
 /// Mutants of a source, each as `kind: original => mutation`.
 fn mutants(text: &str) -> Vec<String> {
-    let sites = of(text).unwrap();
+    let sites = of(text, &HashSet::from(["then".to_owned()])).unwrap();
     let shown = |site: &Site| {
         let before = text[site.range.clone()].to_owned();
         site.mutants
@@ -151,7 +151,9 @@ fn tests_constants_macros_and_the_start_have_no_mutants() {
 
 #[test]
 fn a_function_is_named_with_its_type_and_trait() {
-    let names = |text: &str| of(text).unwrap().into_iter().map(|site| site.function).collect::<Vec<_>>();
+    let names = |text: &str| {
+        of(text, &HashSet::new()).unwrap().into_iter().map(|site| site.function).collect::<Vec<_>>()
+    };
     assert_eq!(names("impl A { fn f() -> X { a + b } }"), ["A::f"]);
     assert_eq!(names("impl B for A<C> { fn f() -> X { a + b } }"), ["<A as B>::f"]);
     assert_eq!(names("mod m { fn f() -> X { a + b } }"), ["f"]);
@@ -161,4 +163,23 @@ fn a_function_is_named_with_its_type_and_trait() {
 fn equal_mutants_of_a_site_are_one() {
     let both = mutants("fn f() -> X { if true { a } else { b } }");
     assert_eq!(both, ["literal: true => false"]);
+}
+
+#[test]
+fn the_closure_of_a_predicate_is_a_condition() {
+    assert_eq!(within("a.filter(|a| a.b())"), ["cond: a.b() => true", "cond: a.b() => false"]);
+    assert_eq!(
+        within("a.is_some_and(|a| a > b)"),
+        ["cond: a > b => true", "cond: a > b => false", "operator: a > b => a >= b"]
+    );
+    assert_eq!(within("a.filter(b)"), [""; 0]);
+    assert_eq!(within("a.map(|a| a.b())"), [""; 0]);
+}
+
+#[test]
+fn a_call_of_a_builder_is_left_out_of_its_chain() {
+    assert_eq!(
+        within("a.then(b).c().then(d)"),
+        ["chain: a.then(b).c().then(d) => a.then(b).c()", "chain: a.then(b) => a"]
+    );
 }
