@@ -1,13 +1,21 @@
 //! The state of the VM, for its watchers: one writer, any number of readers, a rising number.
 //!
 //! An equal state is not published again. The last state is also stored in the VM's folder, so that a new
-//! launcher (and an administrator) can read the end of the VM.
+//! launcher (and an administrator) can read the end of the VM. A watcher refuses a state that is too long, so
+//! the parts that grow with the age of the VM or come from elsewhere are bounded here.
 
 use crate::hypervisor::embed::write_whole;
 use api::launcher::{Life, State};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::sync::watch;
+
+/// Most phases of a life in the state.
+const PHASES: usize = 32;
+/// Phases of the start, which stay in the state. Of the later ones the oldest is forgotten.
+const OF_START: usize = 2;
+/// Most bytes of a message.
+const MESSAGE: usize = 4 << 10;
 
 /// The only writer of the state.
 #[derive(Debug)]
@@ -20,7 +28,9 @@ pub struct Publisher {
 impl Publisher {
     /// Continues with the last state, or begins. `clock` returns RFC 3339.
     pub fn new(last: Option<State>, file: PathBuf, clock: fn() -> String) -> Publisher {
-        let state = last.unwrap_or_else(|| empty(clock()));
+        let mut state = last.unwrap_or_else(|| empty(clock()));
+        forget_phases(&mut state);
+        cut_message(&mut state);
         Publisher { sender: watch::Sender::new(state), file, clock }
     }
 
@@ -38,6 +48,7 @@ impl Publisher {
         let before = self.state();
         let mut state = before.clone();
         change(&mut state);
+        cut_message(&mut state);
         if state == before {
             return;
         }
@@ -51,6 +62,7 @@ impl Publisher {
                 state.phases.clear();
             }
             state.phases.push((state.life, now));
+            forget_phases(&mut state);
         }
         state.number = before.number + 1;
         self.keep(&state);
@@ -62,6 +74,20 @@ impl Publisher {
         if let Err(e) = written.and_then(|text| write_whole(&self.file, &text)) {
             tracing::warn!("cannot keep the state in {}: {e}", self.file.display());
         }
+    }
+}
+
+/// Forgets phases in the middle of a life with very many.
+fn forget_phases(state: &mut State) {
+    let excess = state.phases.len().saturating_sub(PHASES);
+    if excess > 0 {
+        state.phases.drain(OF_START..OF_START + excess);
+    }
+}
+
+fn cut_message(state: &mut State) {
+    if let Some(message) = &mut state.message {
+        message.truncate(message.floor_char_boundary(MESSAGE));
     }
 }
 
@@ -110,6 +136,36 @@ fn empty(now: String) -> State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use launcher_client::LONGEST;
+
+    /// States of a VM that a full disk paused and that was resumed all day long, and of one with long messages.
+    #[test]
+    fn a_state_fits_into_a_line_however_old_its_vm_is() {
+        let place = tempfile::tempdir().unwrap();
+        let publisher = |last| Publisher::new(last, place.path().join("state.json"), crate::clock::now);
+        let first = publisher(None);
+        let be = |publisher: &Publisher, life| publisher.change(|state| state.life = life);
+        be(&first, Life::Preparing);
+        for _ in 0..2000 {
+            be(&first, Life::Running);
+            be(&first, Life::Paused);
+        }
+        first.change(|state| state.message = Some("\u{e4}".repeat(LONGEST)));
+        let is_short = |state: &State| serde_json::to_vec(state).unwrap().len() < LONGEST / 4;
+        let state = first.state();
+        assert!(is_short(&state), "{} phases", state.phases.len());
+        let lives: Vec<Life> = state.phases.iter().map(|(life, _)| *life).collect();
+        assert_eq!((lives.len(), &lives[..2]), (PHASES, &[Life::Preparing, Life::Running][..]));
+        assert_eq!(lives.last(), Some(&Life::Paused));
+
+        // A launcher takes the state of an older one, which had no bounds.
+        let phases = vec![(Life::Running, "2026-11-30T05:51:24Z".to_owned()); 5000];
+        let message = Some("x".repeat(LONGEST));
+        let last = State { life: Life::Running, phases, message, ..State::default() };
+        assert!(!is_short(&last) && is_short(&publisher(Some(last)).state()));
+        be(&first, Life::Preparing);
+        assert_eq!(first.state().phases.len(), 1, "a new life");
+    }
 
     #[test]
     fn the_number_rises_with_every_change_and_only_then() {
