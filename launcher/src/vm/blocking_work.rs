@@ -18,6 +18,7 @@ use api::machine::IoThreads;
 use api::machine::hook::SOCKETS;
 use error_core::chain;
 use guard::confine;
+use rustix::fs::{FileType, StatVfs};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -293,8 +294,33 @@ pub(super) fn go_on_with_room(hypervisor: &dyn Hypervisor, name: &str, path: &Pa
     Outcome::WentOn(hypervisor.resume(name))
 }
 
-/// True if so many bytes are free. Unreachable storage does not answer, and blocks.
+/// True if so many bytes are free, or if only a write can tell. Unreachable storage does not answer, and blocks.
 fn has_room(path: &Path, bytes: u64) -> bool {
+    // The file system of a device's node says nothing about the room on the device.
+    let is_device = rustix::fs::stat(path)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice);
     // A path that cannot be checked (a daemon's, elsewhere) counts as having space.
-    rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= bytes)
+    let is_free = |found: StatVfs| found.f_bavail.saturating_mul(found.f_frsize) >= bytes;
+    is_device || rustix::fs::statvfs(path).map_or(true, is_free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, makedev, mknodat};
+    use ::tests::full_disk::FullDisk;
+
+    #[test]
+    fn a_block_device_is_not_judged_by_the_file_system_of_its_node() {
+        let Some(disk) = FullDisk::of_bytes(1 << 20) else { return };
+        let node = disk.path().join("device");
+        if let Err(e) = mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR, makedev(7, 0)) {
+            return eprintln!("left out: no device nodes here: {e}");
+        }
+        disk.fill_but(0);
+        let link = disk.path().join("link");
+        std::os::unix::fs::symlink("device", &link).unwrap();
+        assert!(has_room(&node, ENOUGH) && has_room(&link, ENOUGH));
+        assert!(!has_room(disk.path(), LEAST), "a file system is");
+    }
 }

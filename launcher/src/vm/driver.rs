@@ -23,6 +23,7 @@ use super::keep;
 use super::life::{self, Before, DiskError, Standing};
 use super::publish::Publisher;
 use super::queue::{Mode, Next, Queue, word};
+use super::resume_waits::ResumeWaits;
 use super::work::{self, Work};
 use crate::console::Give;
 use crate::domain;
@@ -81,6 +82,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         passing: false,
         before: Before::default(),
         disk_error: None,
+        resume_waits: ResumeWaits::default(),
         disk_pressure: DiskPressure::default(),
         heard: pause::PauseEvents::default(),
         grace: None,
@@ -109,6 +111,7 @@ struct Driver {
     passing: bool,
     before: Before,
     disk_error: Option<DiskError>,
+    resume_waits: ResumeWaits,
     disk_pressure: DiskPressure,
     /// Events since the begin of the work.
     heard: pause::PauseEvents,
@@ -260,6 +263,7 @@ impl Driver {
         self.mode(Mode::Preparing);
         self.before = Before { acpi: known.machine.features.acpi, ..Before::default() };
         (self.disk_error, self.grace, self.tick) = (None, None, None);
+        self.resume_waits = ResumeWaits::default();
         self.disk_pressure.end();
         self.early.clear();
         self.passing = !known.machine.start_paused;

@@ -58,7 +58,10 @@ impl Driver {
         if self.queue.mode() == Mode::Stopping {
             return;
         }
-        (self.disk_error, self.tick) = (None, None);
+        if self.disk_error.take().is_some_and(|error| error.no_space) {
+            self.resume_waits.resumed(Instant::now());
+        }
+        self.tick = None;
         // A full disk paused the guest during its shutdown.
         if self.grace.is_some() {
             self.mode(Mode::Stopping);
@@ -77,7 +80,8 @@ impl Driver {
             return;
         }
         if pause == Pause::IoError && self.disk_error.as_ref().is_some_and(|error| error.no_space) {
-            self.tick = Some(Instant::now() + TICK);
+            let now = Instant::now();
+            self.tick = Some(now + self.resume_waits.paused(now));
         }
         self.heard.paused = true;
         self.mode(Mode::Paused);

@@ -42,6 +42,7 @@ mod pinning;
 pub mod prepare;
 pub mod publish;
 pub mod queue;
+mod resume_waits;
 mod state;
 pub(crate) mod thaw;
 mod users;

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 #[path = "disk_pressure_scenarios.rs"]
 mod disk_pressure;
+#[path = "full_disk_scenarios.rs"]
+mod full_disk;
 #[path = "late_event_scenarios.rs"]
 mod late_events;
 
