@@ -6,6 +6,7 @@
 //!   select ◄─┼── Outcome ── of a thread              ├─► changes Queue and State, then begins the next work
 //!            ├── grace ──── the time to end is over  │
 //!            ├── tick ───── press again; is there space again? │    (driver_room.rs: for the start)
+//!            ├── asks ───── the launcher ends, the VM does not │    (driver_end.rs)
 //!            └── look ───── the work hangs                     ┘
 //! ```
 //!
@@ -88,6 +89,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         grace: None,
         tick: None,
         ending: false,
+        ask_at: None,
     };
     if let Some(sync) = sync {
         driver.take_over(sync)?;
@@ -118,7 +120,10 @@ struct Driver {
     /// Grace period of the guest, after it was asked to shut down.
     grace: Option<Grace>,
     tick: Option<Instant>,
+    /// True after the launcher was asked to end.
     ending: bool,
+    /// Time at which its VM is asked to shut down again.
+    ask_at: Option<Instant>,
 }
 
 impl Driver {
@@ -136,7 +141,7 @@ impl Driver {
                     None => pending().await,
                 }
             };
-            let (grace, tick) = (self.grace.map(Grace::end), self.tick);
+            let (grace, tick, asks) = (self.grace.map(Grace::end), self.tick, self.ask_at);
             let look = self.work.as_ref().map(|work| work.look);
             // Without `biased` an event could be read before the command that caused it is answered; either
             // is right.
@@ -149,6 +154,7 @@ impl Driver {
                 outcome = work::outcome(&mut self.work) => self.finished(outcome),
                 () = until(grace) => self.grace_is_over(),
                 () = until(tick) => self.ticked(),
+                () = until(asks) => self.end(),
                 () = until(look) => self.work_hangs(),
             }
         }
@@ -169,11 +175,7 @@ impl Driver {
             Command::Frozen(frozen) => self.publisher.change(|state| {
                 state.frozen = frozen && matches!(state.life, Life::Running | Life::Paused | Life::Stopping);
             }),
-            Command::End => {
-                self.ending = true;
-                let answer = self.queue.admit(Request::Shutdown { grace: None });
-                tracing::info!("the launcher is asked to end: {answer:?}");
-            }
+            Command::End => self.end(),
         }
     }
 
@@ -235,7 +237,10 @@ impl Driver {
             match self.queue.pop() {
                 Some(Next::Do(Request::Start)) => {
                     self.queue.done();
-                    self.start();
+                    // A VM is not started by a launcher that ends.
+                    if !self.ending {
+                        self.start();
+                    }
                 }
                 Some(Next::Do(Request::ResumeAfterDiskPressure)) if !self.disk_pressure.is_there() => {
                     self.queue.done();
@@ -394,16 +399,6 @@ impl Driver {
     }
 
     // ---- Time ----
-
-    fn grace_is_over(&mut self) {
-        let Some(seconds) = self.grace.take().map(Grace::seconds) else { return };
-        self.tick = None;
-        if self.queue.mode() != Mode::Ended {
-            self.before.grace_over = Some(seconds);
-            let answer = self.queue.admit(Request::Destroy);
-            tracing::info!("{seconds} s are over, the VM is forced off: {answer:?}");
-        }
-    }
 
     fn ticked(&mut self) {
         self.tick = None;
@@ -570,6 +565,8 @@ impl Driver {
     }
 }
 
+#[path = "driver_end.rs"]
+mod end;
 #[path = "driver_pause.rs"]
 mod pause;
 #[path = "driver_room.rs"]

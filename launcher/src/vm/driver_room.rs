@@ -15,7 +15,7 @@ use super::{Driver, TICK};
 use crate::vm::life::{DiskError, Standing};
 use crate::vm::publish;
 use crate::vm::queue::Mode;
-use api::launcher::{Life, Request, START_FAILED, State};
+use api::launcher::{Life, START_FAILED, State};
 use tokio::time::Instant;
 
 /// The state at the begin of a start. Reason and message of a start that is repeated stand until it is over.
@@ -60,8 +60,7 @@ impl Driver {
 
     /// Ends a VM that waits for room and is asked to end. It has no guest yet.
     pub(super) fn end_without_start(&mut self) {
-        let ends = |request: &Request| matches!(request, Request::Shutdown { .. } | Request::Destroy);
-        if self.waits_for_room() && self.queue.outstanding().any(ends) {
+        if self.waits_for_room() && self.queue.has_end() {
             let why = self.publisher.state().message.unwrap_or_default();
             let message = format!("the VM was stopped before it could start: {why}");
             self.failed(&Standing::failed(START_FAILED, message));

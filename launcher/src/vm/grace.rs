@@ -16,12 +16,14 @@ pub(super) struct Grace {
     seconds: u64,
     /// True after a request has reached the guest.
     reached: bool,
+    /// Time of the next forced end, after the first one.
+    again: Option<Instant>,
 }
 
 impl Grace {
     /// Starts a request at this time, with the grace period of those before it.
     pub(super) fn begin(before: Option<Grace>, seconds: u64, now: Instant) -> Grace {
-        let grace = before.unwrap_or(Grace { since: now, seconds, reached: false });
+        let grace = before.unwrap_or(Grace { since: now, seconds, reached: false, again: None });
         Grace { seconds: grace.seconds.min(seconds), ..grace }
     }
 
@@ -38,6 +40,11 @@ impl Grace {
         self.reached.then_some(self)
     }
 
+    /// Records that the period is over. A forced end may fail, so it is due again at this time.
+    pub(super) fn over(self, again: Instant) -> Grace {
+        Grace { again: Some(again), ..self }
+    }
+
     /// The grace period in seconds.
     pub(super) fn seconds(self) -> u64 {
         self.seconds
@@ -45,7 +52,7 @@ impl Grace {
 
     /// Time at which the domain is destroyed.
     pub(super) fn end(self) -> Instant {
-        self.since + Duration::from_secs(self.seconds.min(LONGEST))
+        self.again.unwrap_or(self.since + Duration::from_secs(self.seconds.min(LONGEST)))
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Queue {
     waiting: VecDeque<Request>,
 }
 
-/// Most requests that wait. Only a client in a loop sends more, and they are refused.
+/// Most requests that wait. Only a client in a loop sends more, and they are refused. The end of the VM is not.
 const MOST: usize = 16;
 
 impl Default for Queue {
@@ -56,15 +56,31 @@ impl Queue {
             return verdict;
         }
         match verdict {
-            Answer::Queued if self.waiting.len() >= MOST => {
-                Answer::Denied(Denial::new(DenialReason::TooManyRequests, &[&MOST]))
-            }
+            Answer::Queued if self.waiting.len() >= MOST => self.admit_to_full(request),
             Answer::Queued => {
                 self.waiting.push_back(request);
                 Answer::Queued
             }
             Answer::Ignored { .. } | Answer::Denied(_) => verdict,
         }
+    }
+
+    /// Queues a shutdown behind too many requests, and refuses any other. Of two grace periods the shorter one waits.
+    fn admit_to_full(&mut self, request: Request) -> Answer {
+        let Request::Shutdown { grace } = request else {
+            return Answer::Denied(Denial::new(DenialReason::TooManyRequests, &[&MOST]));
+        };
+        // A shutdown before a start is that of another life.
+        let mut of_life = self.waiting.iter_mut().rev().take_while(|waiting| **waiting != Request::Start);
+        let known = of_life.find_map(|waiting| match waiting {
+            Request::Shutdown { grace: Some(known) } => Some(known),
+            _ => None,
+        });
+        match (grace, known) {
+            (Some(grace), Some(known)) => *known = grace.min(*known),
+            _ => self.waiting.push_back(Request::Shutdown { grace }),
+        }
+        Answer::Queued
     }
 
     /// The next request, if its time has come. A request that has become pointless meanwhile is returned as
@@ -106,6 +122,11 @@ impl Queue {
     /// The request in progress and the waiting ones, in order.
     pub fn outstanding(&self) -> impl Iterator<Item = &Request> {
         self.doing.iter().chain(&self.waiting)
+    }
+
+    /// True if the request in progress or a waiting one ends the VM.
+    pub fn has_end(&self) -> bool {
+        self.outstanding().any(|request| matches!(request, Request::Shutdown { .. } | Request::Destroy))
     }
 
     /// True if a waiting request ends the VM at once. `grace`: grace period of a shutdown without its own.

@@ -63,7 +63,18 @@ impl Scene {
     }
 
     fn presses(&self) -> usize {
-        self.fake.conversation().iter().filter(|said| *said == "shutdown default_vm").count()
+        self.calls("shutdown")
+    }
+
+    fn calls(&self, verb: &str) -> usize {
+        self.fake.conversation().iter().filter(|said| **said == format!("{verb} {NAME}")).count()
+    }
+
+    /// Waits until the loop has ended.
+    async fn loop_ends(&self) {
+        let mut reader = self.handle.state();
+        let ends = async { while reader.changed().await.is_ok() {} };
+        tokio::time::timeout(Duration::from_secs(60), ends).await.expect("the launcher ends");
     }
 
     async fn ended(&self) -> (Option<String>, String) {
@@ -148,5 +159,54 @@ fn a_request_that_reaches_no_guest_starts_no_grace_period() {
         assert_eq!(scene.until(|_| true).await.life, Life::Running, "nobody has asked it");
         scene.fake.happen(NAME, &Event::Ended(End::Shutdown));
         assert_eq!(scene.until(|state| state.life.is_final()).await.life, Life::Succeeded);
+    });
+}
+
+#[test]
+fn a_launcher_that_is_to_end_asks_its_vm_until_it_ends() {
+    play(async {
+        let scene = Scene::deaf(crate::clock::now).await;
+        scene.fake.fail_next("shutdown", ErrorKind::Failed, "no");
+        scene.handle.end().await;
+        scene.until(|state| state.life == Life::Stopping).await;
+        assert_eq!(scene.presses(), 2, "the first one has failed");
+        scene.fake.happen(NAME, &Event::Ended(End::Shutdown));
+        scene.loop_ends().await;
+    });
+}
+
+#[test]
+fn a_launcher_that_is_to_end_is_not_kept_by_clients_in_a_loop() {
+    play(async {
+        let scene = Scene::deaf(crate::clock::now).await;
+        scene.fake.hang("reset");
+        while scene.handle.request(Request::Reset).await.unwrap() == Answer::Queued {}
+        scene.handle.end().await;
+        scene.fake.release("reset");
+        scene.until(|state| state.life == Life::Stopping).await;
+    });
+}
+
+#[test]
+fn a_forced_end_that_fails_is_tried_again() {
+    play(async {
+        let scene = Scene::deaf(crate::clock::now).await;
+        scene.fake.fail_next("destroy", ErrorKind::Failed, "the process does not end");
+        scene.stop(Some(1)).await;
+        assert_eq!(scene.ended().await.0.as_deref(), Some(EXPIRED));
+        assert_eq!(scene.calls("destroy"), 2);
+    });
+}
+
+/// A user restarts the VM, and its pod is deleted meanwhile.
+#[test]
+fn a_launcher_that_is_to_end_starts_no_vm() {
+    play(async {
+        let scene = Scene::deaf(crate::clock::now).await;
+        scene.stop(Some(1)).await;
+        assert_eq!(scene.handle.request(Request::Start).await.unwrap(), Answer::Queued);
+        scene.handle.end().await;
+        scene.loop_ends().await;
+        assert_eq!((scene.ended().await.0.as_deref(), scene.calls("start")), (Some(EXPIRED), 1));
     });
 }
