@@ -24,6 +24,8 @@ struct Inner {
     domains: BTreeMap<String, Condition>,
     listeners: Vec<(String, Tell)>,
     failures: BTreeMap<String, Error>,
+    /// Verbs whose next call panics.
+    broken: BTreeSet<String>,
     agent: BTreeMap<String, String>,
     commands: Vec<String>,
     deaf: bool,
@@ -61,6 +63,11 @@ impl Fake {
     /// Makes the next call of this verb fail.
     pub fn fail_next(&self, verb: &str, kind: ErrorKind, why: &str) {
         self.lock().failures.insert(verb.to_owned(), Error::new(kind, verb, why));
+    }
+
+    /// Makes the next call of this verb panic.
+    pub fn break_next(&self, verb: &str) {
+        self.lock().broken.insert(verb.to_owned());
     }
 
     /// Makes calls of this verb hang, until it is released.
@@ -134,6 +141,10 @@ impl Fake {
             let hangs = |inner: &mut Inner| inner.hanging.contains(verb);
             inner = self.released.wait_while(inner, hangs).unwrap_or_else(PoisonError::into_inner);
             inner.hung.entry(verb.to_owned()).and_modify(|calls| *calls -= 1);
+        }
+        if inner.broken.remove(verb) {
+            drop(inner);
+            std::panic::panic_any(format!("the test breaks '{verb}'"));
         }
         inner.failures.remove(verb).map_or(Ok(()), Err)
     }

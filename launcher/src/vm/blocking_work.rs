@@ -22,9 +22,13 @@ use rustix::fs::{FileType, StatVfs};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 /// Free bytes with which a guest goes on that a full disk has paused.
 const ENOUGH: u64 = 16 << 20;
+/// Pause between two attempts to end a domain.
+const AGAIN: Duration = Duration::from_secs(2);
 /// Free bytes without which a start that fails has failed for want of space.
 const LEAST: u64 = 1 << 20;
 
@@ -87,8 +91,8 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
             _ => hypervisor.define(&xml).map_err(failed)?,
         }
-        hypervisor.start(&known.name).map_err(failed)?;
         let go = || {
+            hypervisor.start(&known.name)?;
             listen(hypervisor, &known.name, lines)?;
             if !known.machine.start_paused {
                 hypervisor.resume(&known.name)?;
@@ -96,14 +100,35 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &CurrentVm, root: &Root,
             hypervisor.state(&known.name)
         };
         let seen = go().map_err(|e| {
-            // A domain without its console, or one that cannot be resumed, must not remain. It may be gone
-            // already.
-            let _ = hypervisor.destroy(&known.name);
-            failed(e)
+            // A domain without its console, or one that cannot be resumed, must not remain.
+            let is_gone = end_once(hypervisor, &known.name);
+            let standing = failed(e);
+            if !is_gone {
+                end_failed_start(hypervisor, &known.name);
+            }
+            standing
         })?;
         Ok(Begun { host, seen, kernel_boot })
     };
     Outcome::Started(begin().map(Box::new))
+}
+
+/// Ends the domain of a start that failed. Returns when it is known not to run, so that a VM which is said to have
+/// failed has no QEMU. Only QEMU's process can delay that: it ends once its storage answers.
+pub(super) fn end_failed_start(hypervisor: &dyn Hypervisor, name: &str) {
+    while !end_once(hypervisor, name) {
+        tracing::warn!("{name} has failed to start, and runs still; it is forced off again");
+        thread::sleep(AGAIN);
+    }
+}
+
+/// Ends a domain, if it runs. Returns true if it is known not to run.
+fn end_once(hypervisor: &dyn Hypervisor, name: &str) -> bool {
+    if is_off(hypervisor, name) {
+        return true;
+    }
+    let _ = hypervisor.destroy(name).inspect_err(|e| tracing::warn!("{e}"));
+    is_off(hypervisor, name)
 }
 
 /// True if the domain is known not to run.

@@ -33,7 +33,7 @@ use crate::hypervisor::{Condition, DomainState, End, Event, Hypervisor, Pause};
 use crate::net;
 use crate::root::Root;
 use crate::selinux;
-use api::launcher::{Answer, Denial, DenialReason, Life, Request, START_FAILED, State, Sync};
+use api::launcher::{Answer, Denial, DenialReason, Life, Request, State, Sync};
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -90,6 +90,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         tick: None,
         ending: false,
         ask_at: None,
+        broken_start: None,
     };
     if let Some(sync) = sync {
         driver.take_over(sync)?;
@@ -124,6 +125,8 @@ struct Driver {
     ending: bool,
     /// Time at which its VM is asked to shut down again.
     ask_at: Option<Instant>,
+    /// Failure of a start that broke off. Its QEMU may run.
+    broken_start: Option<Standing>,
 }
 
 impl Driver {
@@ -322,13 +325,7 @@ impl Driver {
         match outcome {
             Outcome::Started(Ok(begun)) => self.started(*begun),
             Outcome::Started(Err(why)) => self.failed(&why),
-            Outcome::Broken(why) if self.queue.mode() == Mode::Preparing => {
-                self.failed(&Standing::failed(START_FAILED, why));
-            }
-            Outcome::Broken(why) => {
-                tracing::error!("{why}");
-                self.queue.done();
-            }
+            Outcome::Broken(why) => self.broke(why),
             Outcome::Done(request, result) => self.done(&request, result),
             Outcome::Changed(request, result) => {
                 let host = self.known.as_mut().and_then(|known| known.host.as_mut());
@@ -405,7 +402,10 @@ impl Driver {
         let Some(known) = &self.known else { return };
         let (hypervisor, name) = (self.parts.hypervisor.clone(), known.name.clone());
         match (self.queue.mode(), &self.disk_error) {
-            (Mode::Preparing, _) if self.work.is_none() => self.start(),
+            (Mode::Preparing, _) if self.work.is_none() => match self.broken_start.clone() {
+                Some(why) => self.end_broken_start(&name, why),
+                None => self.start(),
+            },
             (Mode::Stopping, _) if self.work.is_none() => {
                 self.tick = Some(Instant::now() + TICK);
                 let press = move || Outcome::WentOn(hypervisor.shutdown(&name));
@@ -444,7 +444,8 @@ impl Driver {
     // ---- Events ----
 
     fn event(&mut self, event: Event) {
-        if self.queue.mode() == Mode::Preparing && self.work.is_some() {
+        let is_of_start = self.work.is_some() || self.broken_start.is_some();
+        if self.queue.mode() == Mode::Preparing && is_of_start {
             return self.early.push(event);
         }
         // What comes while a start waits for room is of the one that failed.
@@ -565,6 +566,8 @@ impl Driver {
     }
 }
 
+#[path = "driver_broken.rs"]
+mod broken;
 #[path = "driver_end.rs"]
 mod end;
 #[path = "driver_pause.rs"]

@@ -31,6 +31,7 @@ impl Driver {
     /// The start came to nothing.
     pub(super) fn failed(&mut self, why: &Standing) {
         self.early.clear();
+        self.broken_start = None;
         self.stands(why);
         let waits = why.life == Life::Preparing;
         // By the next tick, the events of this start have come.
@@ -55,7 +56,7 @@ impl Driver {
 
     /// True while a start waits for room, and nothing is done.
     pub(super) fn waits_for_room(&self) -> bool {
-        self.queue.mode() == Mode::Preparing && self.work.is_none()
+        self.queue.mode() == Mode::Preparing && self.work.is_none() && self.broken_start.is_none()
     }
 
     /// Ends a VM that waits for room and is asked to end. It has no guest yet.

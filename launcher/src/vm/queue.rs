@@ -124,6 +124,11 @@ impl Queue {
         self.doing.iter().chain(&self.waiting)
     }
 
+    /// The request in progress.
+    pub fn doing(&self) -> Option<&Request> {
+        self.doing.as_ref()
+    }
+
     /// True if the request in progress or a waiting one ends the VM.
     pub fn has_end(&self) -> bool {
         self.outstanding().any(|request| matches!(request, Request::Shutdown { .. } | Request::Destroy))

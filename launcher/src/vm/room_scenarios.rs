@@ -1,8 +1,8 @@
 //! Starts that find no room: the VM waits for it, and ends as it is asked to.
 
 use super::{Handle, Parts, drive};
-use crate::hypervisor::ErrorKind;
 use crate::hypervisor::fake::Fake;
+use crate::hypervisor::{Condition, ErrorKind, Hypervisor as _};
 use crate::root::Root;
 use api::launcher::{Answer, Life, NO_SPACE, Request, Resolved, START_FAILED, State, Sync};
 use serde_json::json;
@@ -20,9 +20,14 @@ struct Scene {
 impl Scene {
     /// A VM whose start fails at these verbs, once each.
     async fn failing(verbs: &[&str]) -> Scene {
+        Scene::of(|fake| verbs.iter().for_each(|verb| fake.fail_next(verb, ErrorKind::NoSpace, FULL))).await
+    }
+
+    /// A VM whose start fails as the fake is told.
+    async fn of(tell: impl FnOnce(&Fake)) -> Scene {
         let folder = tempfile::tempdir().unwrap();
         let fake = Arc::new(Fake::default());
-        verbs.iter().for_each(|verb| fake.fail_next(verb, ErrorKind::NoSpace, FULL));
+        tell(&fake);
         let root = Root::open(&folder.path().join("r"), folder.path()).unwrap();
         let lines = crate::console::lines().0;
         let parts = Parts { hypervisor: fake.clone(), root, lines, clock: crate::clock::now };
@@ -87,6 +92,21 @@ async fn a_domain_that_runs_is_not_started_a_second_time() {
     let state = scene.until(|state| state.life.is_final()).await;
     assert_eq!(state.reason.as_deref(), Some(START_FAILED), "{state:?}");
     assert_eq!(scene.calls(&["start"]), ["start"]);
+    // It runs no longer when it is said to have failed.
+    assert_eq!(scene.calls(&["destroy"]), ["destroy", "destroy"]);
+    assert!(matches!(scene.fake.state("default_vm").unwrap().condition, Condition::Off(_)));
+}
+
+/// A thread that panics behind the start of QEMU leaves it.
+#[tokio::test]
+async fn a_start_that_breaks_off_leaves_no_domain() {
+    let scene = Scene::of(|fake| fake.break_next("line")).await;
+    let state = scene.until(|state| state.life.is_final()).await;
+    assert_eq!((state.life, state.reason.as_deref()), (Life::Failed, Some(START_FAILED)));
+    let message = state.message.unwrap();
+    assert!(message.contains("panicked"), "{message}");
+    assert!(matches!(scene.fake.state("default_vm").unwrap().condition, Condition::Off(_)));
+    assert_eq!(scene.calls(&["start", "destroy"]), ["start", "destroy"]);
 }
 
 #[tokio::test]
