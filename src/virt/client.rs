@@ -6,7 +6,7 @@ use super::connect::ConnectArgs;
 use super::failure::Failure;
 use crate::error::{Error, ErrorKind, Result};
 use cluster_model::answer::Answer;
-use cluster_model::objects::{escaped, is_whole};
+use cluster_model::objects::{Kind, escaped, is_whole};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
@@ -86,6 +86,12 @@ impl Cluster {
         serde_json::from_slice(bytes).map_err(|e| {
             Failure::new(ErrorKind::Refused, format!("{} did not answer with JSON", self.address)).because(e)
         })
+    }
+
+    /// The object of this name in the namespace. `doing` describes the action: "cannot start VM web".
+    pub(crate) async fn object(&self, kind: Kind, name: &str, doing: &str) -> Result<Value> {
+        let found = self.get(&kind.object(&self.namespace, name)).await;
+        found.map_err(|failure| failure.into_error(doing))
     }
 
     /// The object at this path; `None` for status 404.
@@ -171,7 +177,7 @@ impl Cluster {
         self.ask(Method::POST, path, Some(object)).await.map(drop)
     }
 
-    /// Changes the given fields of an object by a merge patch.
+    /// Changes an object: the given fields by a merge patch, or by a JSON patch, which is a list.
     pub(crate) async fn patch(&self, path: &str, changes: &Value) -> Result<(), Failure> {
         self.ask(Method::PATCH, path, Some(changes)).await.map(drop)
     }
@@ -188,8 +194,9 @@ impl Cluster {
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Vec<u8>, Failure> {
-        let content = match method {
-            Method::PATCH => "application/merge-patch+json",
+        let content = match (&method, body) {
+            (&Method::PATCH, Some(Value::Array(_))) => "application/json-patch+json",
+            (&Method::PATCH, _) => "application/merge-patch+json",
             _ => "application/json",
         };
         let mut request = Request::builder().method(method).uri(path);
@@ -424,6 +431,31 @@ mod tests {
             let error = whole.unwrap_err().into_error("cannot read As");
             assert_eq!(error.kind(), ErrorKind::Refused);
             assert_eq!(error.to_string(), "cannot read As: b is nested too deep, or has too many values");
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn the_form_of_a_patch_is_that_of_its_changes() {
+        wait(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let cluster = Cluster::at(&format!("http://{}", listener.local_addr().unwrap())).await;
+            for (changes, wanted) in [
+                (serde_json::json!({"spec": null}), "content-type: application/merge-patch+json\r\n"),
+                (serde_json::json!([]), "content-type: application/json-patch+json\r\n"),
+            ] {
+                let serves = async {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    let mut request = vec![0; 4096];
+                    let length = stream.read(&mut request).await.unwrap();
+                    let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+                    stream.write_all(answer).await.unwrap();
+                    String::from_utf8(request[..length].to_vec()).unwrap()
+                };
+                let (done, request) = tokio::join!(cluster.patch("/a", &changes), serves);
+                assert!(done.is_ok() && request.contains(wanted), "{request}");
+            }
             Ok(())
         })
         .unwrap();

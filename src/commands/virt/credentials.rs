@@ -165,7 +165,7 @@ async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
     let key = args.key.read()?;
     let vm_name = &args.vm.name;
     let what = doing("add an SSH key to", VM, vm_name, cluster);
-    let vm = cluster.get(&VM.object(cluster.namespace(), vm_name)).await.map_err(|e| e.into_error(&what))?;
+    let vm = cluster.object(VM, vm_name, &what).await?;
     let user = &args.user;
     let known = Secrets::of(&vm, &user.user);
     let wanted = known.wanted(user.secret.is_some() || args.update_secret);
@@ -277,8 +277,7 @@ fn with_credential(vm: &Value, secret: &str, user: &str) -> Value {
 async fn remove(args: &RemoveArgs, cluster: &Cluster) -> Result<()> {
     let key = args.key.read()?;
     let what = doing("remove an SSH key from", VM, &args.vm.name, cluster);
-    let vm =
-        cluster.get(&VM.object(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
+    let vm = cluster.object(VM, &args.vm.name, &what).await?;
     let UserArgs { user, secret } = &args.user;
     let known = Secrets::of(&vm, user);
     let wanted = known.wanted(true);
@@ -323,8 +322,7 @@ fn without(data: &BTreeMap<String, String>, key: &str) -> Map<String, Value> {
 async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
     let password = BASE64_STANDARD.encode(args.password.read()?);
     let what = doing("set a password of", VM, &args.vm.name, cluster);
-    let vm =
-        cluster.get(&VM.object(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.into_error(&what))?;
+    let vm = cluster.object(VM, &args.vm.name, &what).await?;
     let secrets: Vec<&str> = credentials(&vm)
         .iter()
         .filter_map(|one| {

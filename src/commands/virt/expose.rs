@@ -95,10 +95,7 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
             .map_err(|_| Error::new(ErrorKind::Usage, format!("unsupported resource type: {word}")))?,
     };
     let what = super::args::doing("expose", kind, &args.object, cluster);
-    let object = cluster
-        .get(&kind.object(cluster.namespace(), &args.object))
-        .await
-        .map_err(|e| e.into_error(&what))?;
+    let object = cluster.object(kind, &args.object, &what).await?;
     let service = service(args, kind, &object)?;
     let done = cluster.post(&Kind::Service.collection(cluster.namespace()), &service).await;
     done.map_err(|e| e.into_error(&format!("{what}: service creation failed")))?;

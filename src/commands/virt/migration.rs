@@ -96,8 +96,7 @@ pub(super) async fn evacuate_cancel(args: &EvacuateCancelArgs, cluster: &Cluster
     let TypedArg { kind, name } = &args.object;
     let verb = "cancel the evacuation of";
     let what = doing(verb, *kind, name, cluster);
-    let vmi = Kind::VirtualMachineInstance.object(cluster.namespace(), name);
-    let vmi = cluster.get(&vmi).await.map_err(|e| e.into_error(&what))?;
+    let vmi = cluster.object(Kind::VirtualMachineInstance, name, &what).await?;
     let Some(node) = vmi["status"]["nodeName"].as_str().filter(|node| !node.is_empty()) else {
         return Err(Error::failed(format!("{what}: it is on no node yet")));
     };

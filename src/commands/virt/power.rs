@@ -153,9 +153,7 @@ async fn of_vmi(verb: &str, object: &TypedArg, dry_run: &DryRunArg, cluster: &Cl
     let TypedArg { kind, name } = object;
     let what = doing(verb, *kind, name, cluster);
     let vm = match *kind == VM {
-        true => {
-            Some(cluster.get(&VM.object(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?)
-        }
+        true => Some(cluster.object(VM, name, &what).await?),
         false => None,
     };
     let options = dry_run.options(json!({}))?;

@@ -138,9 +138,7 @@ async fn listed(args: &Args, cluster: &Cluster) -> Result<Vec<Vmi>> {
     const KIND: Kind = Kind::VirtualMachineInstance;
     if let Some(name) = &args.name {
         let what = format!("cannot read VMI {name} in namespace {}", cluster.namespace());
-        let vmi =
-            cluster.get(&KIND.object(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
-        return Ok(vec![Vmi::from_object(&vmi)]);
+        return Ok(vec![Vmi::from_object(&cluster.object(KIND, name, &what).await?)]);
     }
     let (path, place) = match args.all_namespaces {
         true => (KIND.collection(""), "all namespaces".to_owned()),

@@ -121,7 +121,7 @@ async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluste
 /// Serves the page until Ctrl-C. A missing VMI is reported here, before the page is opened.
 async fn web(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     let what = doing("show the screen of", VMI, name, cluster);
-    cluster.get(&VMI.object(cluster.namespace(), name)).await.map_err(|e| e.into_error(&what))?;
+    cluster.object(VMI, name, &what).await?;
     let scope = Scope::One { namespace: cluster.namespace().to_owned(), name: name.to_owned() };
     let server = Server::listen(cluster.clone(), scope, args.port, ProxySettings::default()).await?;
     let address = server.address();
