@@ -2,8 +2,9 @@
 
 use super::answer::Refusal;
 use super::route::VmName;
-use super::row::{Row, VmPart, VmiPart, list, strategy, text};
+use super::row::{Row, VmPart, VmiPart, strategy, text};
 use crate::virt::client::Cluster;
+use crate::virt::json::list;
 use crate::virt::why::event::Event;
 use crate::virt::why::{fetch, find};
 use cluster_model::objects::Kind;

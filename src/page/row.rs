@@ -1,6 +1,7 @@
 //! Row of the list of VMs: columns from a VM and its VMI, and the actions that apply to them. Pure.
 
 use super::power::Verb;
+use crate::virt::json::{self, condition, list};
 use cluster_model::objects::is_whole;
 use serde::Serialize;
 use serde_json::Value;
@@ -51,17 +52,12 @@ pub(super) struct VmiPart {
 
 /// The text at a JSON pointer as one printable line; empty if it is missing.
 pub(super) fn text(object: &Value, pointer: &str) -> String {
-    object.pointer(pointer).and_then(Value::as_str).map_or_else(String::new, printable::line)
+    json::text(object, pointer).map_or_else(String::new, printable::line)
 }
 
 /// The same, or `Unknown` for an object of which the metadata alone are read.
 fn known(object: &Value, pointer: &str) -> String {
     if is_whole(object) { text(object, pointer) } else { "Unknown".to_owned() }
-}
-
-/// The list at a JSON pointer.
-pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// The run strategy of a VM; `running` is its deprecated form.
@@ -71,10 +67,6 @@ pub(super) fn strategy(vm: &Value) -> String {
         Some(false) => "Halted".to_owned(),
         None => text(vm, "/spec/runStrategy"),
     }
-}
-
-fn has(object: &Value, condition: &str) -> bool {
-    list(object, "/status/conditions").any(|one| one["type"] == condition && one["status"] == "True")
 }
 
 impl VmPart {
@@ -93,11 +85,12 @@ impl VmPart {
 impl VmiPart {
     /// The fields of a VMI object.
     pub(super) fn from_object(vmi: &Value) -> VmiPart {
+        let has = |kind: &str| condition(vmi, kind, "True").is_some();
         let mut addresses = list(vmi, "/status/interfaces").map(|interface| text(interface, "/ipAddress"));
         VmiPart {
             phase: known(vmi, "/status/phase"),
-            ready: has(vmi, "Ready"),
-            paused: has(vmi, "Paused"),
+            ready: has("Ready"),
+            paused: has("Paused"),
             created: text(vmi, "/metadata/creationTimestamp"),
             node: text(vmi, "/status/nodeName"),
             address: addresses.find(|address| !address.is_empty()).unwrap_or_default(),

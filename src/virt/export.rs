@@ -14,6 +14,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
+use crate::virt::json::annotation;
 use api::cdi::annotations::{
     EXPORT_ASKS, EXPORT_DIGEST, EXPORT_ID, EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_PROGRESS, EXPORT_REASON,
     EXPORT_REQUEST, EXPORT_TARGET,
@@ -92,7 +93,7 @@ pub(crate) async fn ask(cluster: &Cluster, params: &ExportParams) -> Result<Expo
     let claim = claim.ok_or_else(|| missing(Kind::PersistentVolumeClaim))?;
     let object = match params.kind {
         Kind::DataVolume => {
-            if note(&claim, EXPORT_TARGET).is_some() {
+            if annotation(&claim, EXPORT_TARGET).is_some() {
                 let what =
                     format!("{doing}: its PVC has an export request of its own, which takes precedence");
                 return Err(Error::refused(what).with_hint(format!("say pvc/{}", params.name)));
@@ -104,8 +105,8 @@ pub(crate) async fn ask(cluster: &Cluster, params: &ExportParams) -> Result<Expo
         }
         _ => claim.clone(),
     };
-    let before = note(&claim, EXPORT_REQUEST).map(str::to_owned);
-    let is_under_way = matches!(note(&claim, EXPORT_PHASE), Some("Pending" | "Running"));
+    let before = annotation(&claim, EXPORT_REQUEST).map(str::to_owned);
+    let is_under_way = matches!(annotation(&claim, EXPORT_PHASE), Some("Pending" | "Running"));
     if is_under_way && is_same(&object, params) {
         return Ok(ExportRequest { params: params.clone(), before: None, is_joined: true });
     }
@@ -117,7 +118,7 @@ pub(crate) async fn ask(cluster: &Cluster, params: &ExportParams) -> Result<Expo
 /// True if the object's annotations have the same request.
 fn is_same(object: &Value, params: &ExportParams) -> bool {
     let names = EXPORT_ASKS.into_iter().filter(|name| *name != EXPORT_ID);
-    names.into_iter().all(|name| note(object, name) == params.asks.get(name).map(String::as_str))
+    names.into_iter().all(|name| annotation(object, name) == params.asks.get(name).map(String::as_str))
 }
 
 /// Merge patch of the request. It removes annotations of an earlier one.
@@ -201,27 +202,27 @@ enum Stage {
 impl Stage {
     /// The stage of a PVC. `before` is the ID of an earlier answer, to be ignored.
     fn of(claim: &Value, before: Option<&str>) -> Stage {
-        let request = note(claim, EXPORT_REQUEST);
+        let request = annotation(claim, EXPORT_REQUEST);
         if request.is_none() || request == before {
             return Stage::Unheard;
         }
         let message = || {
-            let text = |name| note(claim, name).unwrap_or_default();
+            let text = |name| annotation(claim, name).unwrap_or_default();
             let told = match text(EXPORT_MESSAGE) {
                 "" => text(EXPORT_REASON),
                 message => message,
             };
             printable::line(told)
         };
-        match note(claim, EXPORT_PHASE) {
-            Some("Succeeded") => match note(claim, EXPORT_DIGEST).filter(|digest| is_digest(digest)) {
+        match annotation(claim, EXPORT_PHASE) {
+            Some("Succeeded") => match annotation(claim, EXPORT_DIGEST).filter(|digest| is_digest(digest)) {
                 Some(digest) => Stage::Done(digest.to_owned()),
                 None => {
                     Stage::Failed(ErrorKind::Failed, "it succeeded without reporting a digest".to_owned())
                 }
             },
             Some("Failed") => {
-                let kind = match note(claim, EXPORT_REASON).unwrap_or_default() {
+                let kind = match annotation(claim, EXPORT_REASON).unwrap_or_default() {
                     "Forbidden" => ErrorKind::Auth,
                     "NotFound" => ErrorKind::NotFound,
                     "InvalidRequest" | "InvalidJob" | "Refused" | "Unsupported" => ErrorKind::Refused,
@@ -231,16 +232,12 @@ impl Stage {
             }
             Some("Running") => {
                 let percent =
-                    note(claim, EXPORT_PROGRESS).and_then(|text| text.strip_suffix('%')?.parse().ok());
+                    annotation(claim, EXPORT_PROGRESS).and_then(|text| text.strip_suffix('%')?.parse().ok());
                 Stage::Runs(percent.unwrap_or(0).min(100))
             }
             _ => Stage::Waits(message()),
         }
     }
-}
-
-fn note<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    object["metadata"]["annotations"][name].as_str()
 }
 
 /// Capacity of a PVC in bytes.

@@ -23,6 +23,7 @@ pub(crate) mod console;
 pub(crate) mod export;
 pub(crate) mod failure;
 pub(crate) mod forward;
+pub(crate) mod json;
 mod keys;
 pub(crate) mod target;
 pub(crate) mod upload;

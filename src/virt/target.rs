@@ -1,5 +1,6 @@
 //! Names on the command line: of an object, of a kind, `vm/NAME/NAMESPACE`, and of a port.
 
+use api::meta::is_name;
 use cluster_model::objects::Kind;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -99,12 +100,7 @@ pub(crate) fn is_replica_set(word: &str) -> bool {
 
 /// Parses the name of an object, which becomes part of a path.
 pub(crate) fn name(text: &str) -> Result<String, String> {
-    let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let fits = text.len() <= 253
-        && text.chars().all(|c| ends(c) || c == '-' || c == '.')
-        && text.starts_with(ends)
-        && text.ends_with(ends);
-    match fits {
+    match is_name(text) {
         true => Ok(text.to_owned()),
         false => Err("a name has lower-case letters, digits, '-' and '.', up to 253 of them".to_owned()),
     }

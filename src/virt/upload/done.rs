@@ -1,10 +1,11 @@
 //! Waits for the disk after its last byte was sent.
 
-use super::annotations::{POD_PHASE, annotation};
+use super::annotations::POD_PHASE;
 use super::ready::Pace;
 use super::stage::describe_claim;
 use super::{UploadContext, doing};
 use crate::error::{Error, Result};
+use crate::virt::json::annotation;
 use cluster_model::objects::Kind;
 use serde_json::Value;
 use std::time::Duration;

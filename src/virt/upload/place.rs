@@ -6,12 +6,13 @@
 //! ```
 
 use super::annotations::{
-    BIND_AT_ONCE, CONTENT_TYPE, DELETED_AFTERWARDS, POD_PHASE, PRIME, TARGET, USES_POPULATOR, annotation,
+    BIND_AT_ONCE, CONTENT_TYPE, DELETED_AFTERWARDS, POD_PHASE, PRIME, TARGET, USES_POPULATOR,
 };
 use super::bodies::{self, ARCHIVE};
 use super::{Bytes, UploadContext, UploadParams, doing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::virt::client::Cluster;
+use crate::virt::json::annotation;
 use cluster_model::objects::Kind;
 use serde_json::{Value, json};
 

@@ -7,10 +7,11 @@
 //! ```
 
 use super::events::check_events;
-use super::stage::{Stage, UNBOUND, phase};
+use super::stage::{Stage, UNBOUND};
 use super::{UploadContext, UploadParams, doing};
 use crate::error::{Error, Result};
 use crate::virt::client::Cluster;
+use crate::virt::json::phase;
 use cluster_model::objects::Kind;
 use serde_json::Value;
 use std::time::Duration;

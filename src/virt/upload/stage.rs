@@ -1,8 +1,7 @@
 //! Progress of an upload's target by its status and annotations. Pure.
 
-use super::annotations::{
-    POD_PHASE, POD_READY, RUNNING_MESSAGE, RUNNING_REASON, annotation, annotation_text,
-};
+use super::annotations::{POD_PHASE, POD_READY, RUNNING_MESSAGE, RUNNING_REASON};
+use crate::virt::json::{Condition, annotation, annotation_text, conditions, phase};
 use cluster_model::objects::Kind;
 use serde_json::Value;
 
@@ -55,11 +54,6 @@ impl Stage {
     }
 }
 
-/// The phase of an object; empty if it has none yet.
-pub(super) fn phase(object: &Value) -> &str {
-    object["status"]["phase"].as_str().unwrap_or_default()
-}
-
 /// Phase of a PVC and of its worker pod, with the reason.
 pub(super) fn describe_claim(pvc: &Value) -> String {
     let mut told = match phase(pvc) {
@@ -83,23 +77,20 @@ fn describe_data_volume(data_volume: &Value) -> String {
         "" => "DataVolume is new, and has no phase yet".to_owned(),
         phase => format!("DataVolume in phase {phase}"),
     };
-    let conditions = data_volume["status"]["conditions"].as_array().into_iter().flatten();
-    let fails = conditions.filter(|condition| condition["status"] != "True").take(MOST_CONDITIONS);
+    let fails = conditions(data_volume).filter(|one| one.status != "True").take(MOST_CONDITIONS);
     let mut said = Vec::new();
-    for condition in fails {
-        let text = |field: &str| condition[field].as_str().unwrap_or_default();
+    for Condition { kind, status, reason, message, .. } in fails {
         // Several conditions may have the same reason, which is reported once.
-        let why = (text("reason"), text("message"));
-        if why == ("", "") || said.contains(&why) {
+        if (reason, message) == ("", "") || said.contains(&(reason, message)) {
             continue;
         }
-        said.push(why);
-        told += &format!("; {} {}", text("type"), text("status"));
-        if !text("reason").is_empty() {
-            told += &format!(" ({})", text("reason"));
+        said.push((reason, message));
+        told += &format!("; {kind} {status}");
+        if !reason.is_empty() {
+            told += &format!(" ({reason})");
         }
-        if !text("message").is_empty() {
-            told += &format!(": {}", text("message"));
+        if !message.is_empty() {
+            told += &format!(": {message}");
         }
     }
     printable::line(&told)

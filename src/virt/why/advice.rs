@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::finding::RuleContext;
-use super::json::{name, text};
+use crate::virt::json::{name, text};
 use serde_json::Value;
 
 /// Annotation that keeps the launcher pod of a failed VMI, with the logs of its sidecars.

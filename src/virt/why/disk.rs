@@ -1,23 +1,24 @@
 //! The page of `why` about a DataVolume, a PVC or a DataImportCron, which need not belong to a VM.
 
-use super::Finding;
-use super::disks::{explaining_condition, filling, phase};
+use super::disks::{explaining_condition, filling};
 use super::event::{Event, EventFilter};
-use super::json::{condition, list, moment, name, text};
+use super::fetch::kept;
 use super::page::{Parts, containers, row, troubles, written};
+use super::{Finding, Quote};
 use crate::error::Result;
 use crate::virt::client::Cluster;
-use crate::virt::failure::Failure;
-use cluster_model::objects::Kind;
+use crate::virt::json::{self, annotation_text, condition, list, moment, name, phase, text};
+use api::cdi::annotations::{
+    EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_REASON, EXPORT_SINCE, EXPORT_TARGET, RUNNING, RUNNING_MESSAGE,
+    RUNNING_REASON,
+};
+use cluster_model::objects::{Kind, Work};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Prefixes of the names of worker pods; the name of the PVC follows.
-const WORKERS: [&str; 3] = ["importer-", "cdi-upload-", "exporter-"];
-/// Prefixes of the annotations on a PVC about its worker pod and its export.
-const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
-const EXPORT: &str = "cdi.kubevirt.io/storage.export";
+/// Work of the pods that are named after their PVC.
+const WORKERS: [Work; 3] = [Work::Import, Work::Upload, Work::Export];
 
 /// The object that the page is about, with related objects and events.
 #[derive(Debug, Clone)]
@@ -35,9 +36,8 @@ pub(crate) struct Disk {
 /// Reads the object and everything that belongs to it.
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Disk> {
     let namespace = cluster.namespace();
-    let found = cluster.get(&kind.object(namespace, name_of_it)).await.map_err(|failure| {
-        failure.into_error(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
-    })?;
+    let doing = format!("cannot read {kind} {name_of_it} in namespace {namespace}");
+    let found = cluster.object(kind, name_of_it, &doing).await?;
     let mut disk = Disk {
         kind,
         name: name_of_it.to_owned(),
@@ -48,11 +48,12 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
     };
     let claim = disk.claim();
     if let Some(claim) = &claim {
-        let workers = WORKERS.map(|begin| (Kind::Pod, format!("{begin}{claim}")));
+        let workers = WORKERS.map(|work| (Kind::Pod, work.pod(claim)));
         let all = [(Kind::DataVolume, claim.clone()), (Kind::PersistentVolumeClaim, claim.clone())];
         for (other, name) in all.into_iter().chain(workers).filter(|(other, _)| *other != kind) {
             let found = cluster.find(&other.object(namespace, &name)).await;
-            disk.keep(other, &name, found);
+            let found = kept(&mut disk.unread, other, &name, found).flatten();
+            disk.objects.extend(found.map(|found| (other, found)));
         }
     }
     let filter = EventFilter {
@@ -61,21 +62,12 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
         pods: disk.of(Kind::Pod).map(|pod| name(pod).to_owned()).collect(),
         ..EventFilter::default()
     };
-    match cluster.list(&Kind::Event.collection(namespace)).await {
-        Ok(events) => disk.events = filter.select(&events),
-        Err(failure) => disk.unread.push(format!("Event (all): {}", failure.message())),
-    }
+    let events = cluster.list(&Kind::Event.collection(namespace)).await;
+    disk.events = filter.select(kept(&mut disk.unread, Kind::Event, "(all)", events));
     Ok(disk)
 }
 
 impl Disk {
-    fn keep(&mut self, kind: Kind, name: &str, found: Result<Option<Value>, Failure>) {
-        match found {
-            Ok(found) => self.objects.extend(found.map(|found| (kind, found))),
-            Err(failure) => self.unread.push(format!("{kind} {name}: {}", failure.message())),
-        }
-    }
-
     fn of(&self, kind: Kind) -> impl Iterator<Item = &Value> {
         self.objects.iter().filter(move |(of, _)| *of == kind).map(|(_, object)| object)
     }
@@ -135,9 +127,9 @@ impl Disk {
     fn of_volume(&self) -> Finding {
         let (name, namespace) = (&self.name, &self.namespace);
         let Some(volume) = self.one(Kind::DataVolume) else { return self.of_claim() };
-        let with_quotes = |finding: Finding| match explaining_condition(volume) {
-            Some(words) => finding.quote(words.shown(), words.message_or_reason()),
-            None => finding,
+        let said = explaining_condition(volume);
+        let with_quotes = |finding: Finding| {
+            finding.quote(said.map(|said| Quote::new(said.shown(), said.message_or_reason())))
         };
         if phase(volume) == "Failed" {
             return with_quotes(Finding::new(format!("DataVolume {name} has failed"))).advise(format!(
@@ -179,13 +171,14 @@ impl Disk {
                     || "without a storage class".to_owned(),
                     |class| format!("of storage class {class}"),
                 );
-                let finding = Finding::new(format!("PVC {name} {class} waits for a volume")).since(since);
-                match note(claim, RUNNING, ".message") {
-                    Some(message) => finding.quote(format!("the annotation {RUNNING}.message"), message),
-                    None => finding,
-                }
-                .advise("compare the PVC with what can be had: kubectl get storageclass,pv")
-                .advise("a class with WaitForFirstConsumer makes the volume when the first pod uses the PVC")
+                let said = annotation_text(claim, RUNNING_MESSAGE);
+                Finding::new(format!("PVC {name} {class} waits for a volume"))
+                    .since(since)
+                    .quote(said.map(|said| Quote::new(format!("the annotation {RUNNING_MESSAGE}"), said)))
+                    .advise("compare the PVC with what can be had: kubectl get storageclass,pv")
+                    .advise(
+                        "a class with WaitForFirstConsumer makes the volume when the first pod uses the PVC",
+                    )
             }
         }
     }
@@ -193,14 +186,18 @@ impl Disk {
     /// Finding about an export that waits, runs or has failed.
     fn export(&self) -> Option<Finding> {
         let claim = self.one(Kind::PersistentVolumeClaim)?;
-        let phase = note(claim, EXPORT, ".phase").filter(|phase| *phase != "Succeeded")?;
-        let target = note(claim, EXPORT, ".target").unwrap_or("an image");
-        let since = note(claim, EXPORT, ".since").and_then(|since| since.parse().ok());
-        let finding =
-            Finding::new(format!("PVC {} is to be exported to {target}: {phase}", self.name)).since(since);
-        let who =
-            format!("the annotation {EXPORT}.message, {}", note(claim, EXPORT, ".reason").unwrap_or(phase));
-        Some(finding.quote(who, note(claim, EXPORT, ".message").unwrap_or_default()))
+        let phase = annotation_text(claim, EXPORT_PHASE).filter(|phase| *phase != "Succeeded")?;
+        let target = annotation_text(claim, EXPORT_TARGET).unwrap_or("an image");
+        let since = annotation_text(claim, EXPORT_SINCE).and_then(|since| since.parse().ok());
+        let source = format!(
+            "the annotation {EXPORT_MESSAGE}, {}",
+            annotation_text(claim, EXPORT_REASON).unwrap_or(phase)
+        );
+        Some(
+            Finding::new(format!("PVC {} is to be exported to {target}: {phase}", self.name))
+                .since(since)
+                .quote(annotation_text(claim, EXPORT_MESSAGE).map(|said| Quote::new(source, said))),
+        )
     }
 
     fn of_cron(&self) -> Finding {
@@ -211,11 +208,8 @@ impl Disk {
         if let Some(done) = condition(cron, "UpToDate", "True") {
             let finding = Finding::new(format!("DataImportCron {name} is up to date")).since(done.since);
             // The condition also reports the failure of the last poll.
-            return if done.message.contains("; ") {
-                finding.quote(done.shown(), done.message_or_reason())
-            } else {
-                finding
-            };
+            let said = done.message.contains("; ").then(|| Quote::new(done.shown(), done.message));
+            return finding.quote(said);
         }
         let Some(stands) = condition(cron, "UpToDate", "False") else {
             return Finding::new(format!(
@@ -225,17 +219,12 @@ impl Disk {
         };
         let finding = Finding::new(format!("DataImportCron {name} is not up to date"))
             .since(stands.since)
-            .quote(stands.shown(), stands.message_or_reason());
+            .quote([Quote::new(stands.shown(), stands.message_or_reason())]);
         match self.one(Kind::DataVolume).filter(|volume| phase(volume) != "Succeeded") {
             Some(volume) => {
-                let import = super::json::name(volume);
-                let finding = match explaining_condition(volume) {
-                    Some(words) => finding.quote(
-                        format!("{} of DataVolume {import}", words.shown()),
-                        words.message_or_reason(),
-                    ),
-                    None => finding,
-                };
+                let import = json::name(volume);
+                let said = explaining_condition(volume);
+                let finding = finding.quote(said.map(|said| said.quote("", Kind::DataVolume, import)));
                 finding.advise(format!("look at the import: $virt why dv/{import} -n {}", self.namespace))
             }
             None => finding.advise(
@@ -247,19 +236,14 @@ impl Disk {
 
 /// Finding about a worker pod that does not run, by the annotations of its PVC.
 fn worker(claim: &Value, name: &str) -> Option<Finding> {
-    let message = note(claim, RUNNING, ".message")?;
-    let runs = note(claim, RUNNING, "").is_some_and(|runs| runs == "true");
-    let reason = note(claim, RUNNING, ".reason").unwrap_or_default();
+    let message = annotation_text(claim, RUNNING_MESSAGE)?;
+    let runs = annotation_text(claim, RUNNING) == Some("true");
+    let reason = annotation_text(claim, RUNNING_REASON).unwrap_or_default();
     let is_done = matches!(reason, "Completed" | "Import Complete" | "Upload Complete");
     (!runs && !is_done).then(|| {
         Finding::new(format!("PVC {name} has its volume, and waits for its worker pod"))
-            .quote(format!("the annotation {RUNNING}.message, {reason}"), message)
+            .quote([Quote::new(format!("the annotation {RUNNING_MESSAGE}, {reason}"), message)])
     })
-}
-
-fn note<'a>(claim: &'a Value, begin: &str, end: &str) -> Option<&'a str> {
-    let notes = claim.pointer("/metadata/annotations")?;
-    notes.get(format!("{begin}{end}"))?.as_str().filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! scheduler or the kubelet waits for the volume, and reports it.
 
 use super::finding::RuleContext;
-use super::json::{Condition, condition, conditions, list, moment, text};
 use super::{Finding, Volume};
+use crate::virt::json::{self, Condition, condition, conditions, list, moment, phase, text};
 use cluster_model::objects::Kind;
 use serde_json::Value;
 
@@ -17,10 +17,6 @@ pub(super) fn wait(context: &RuleContext<'_>) -> Option<Finding> {
     rules.iter().find_map(|rule| context.facts.volumes.iter().find_map(|volume| rule(context, volume)))
 }
 
-pub(super) fn phase(object: &Value) -> &str {
-    text(object, "/status/phase").unwrap_or_default()
-}
-
 /// The condition with a message that explains the state of a DataVolume.
 pub(super) fn explaining_condition(data_volume: &Value) -> Option<Condition<'_>> {
     let running = condition(data_volume, "Running", "False");
@@ -29,17 +25,12 @@ pub(super) fn explaining_condition(data_volume: &Value) -> Option<Condition<'_>>
 }
 
 fn with_quotes(finding: Finding, context: &RuleContext<'_>, volume: &Volume) -> Finding {
-    let words = volume.data_volume.as_ref().and_then(explaining_condition);
-    let finding = match words {
-        Some(words) => finding
-            .quote(format!("{} of DataVolume {}", words.shown(), volume.claim), words.message_or_reason()),
-        None => finding,
-    };
-    finding.quote_event(context.warning(Kind::DataVolume, &volume.claim, &[])).quote_event(context.warning(
-        Kind::PersistentVolumeClaim,
-        &volume.claim,
-        &[],
-    ))
+    let said = volume.data_volume.as_ref().and_then(explaining_condition);
+    let warning = |kind: Kind| context.warning(kind, &volume.claim, &[]);
+    finding
+        .quote(said.map(|said| said.quote("", Kind::DataVolume, &volume.claim)))
+        .quote_event(warning(Kind::DataVolume))
+        .quote_event(warning(Kind::PersistentVolumeClaim))
 }
 
 fn has_failed(context: &RuleContext<'_>, volume: &Volume) -> Option<Finding> {
@@ -65,7 +56,7 @@ fn is_absent(context: &RuleContext<'_>, volume: &Volume) -> Option<Finding> {
         return None;
     }
     let templates = context.vm().into_iter().flat_map(|vm| list(vm, "/spec/dataVolumeTemplates"));
-    let is_ours = templates.into_iter().any(|template| super::json::name(template) == name);
+    let is_ours = templates.into_iter().any(|template| json::name(template) == name);
     let reasons = ["FailedDataVolumeCreate", "UnauthorizedDataVolumeCreate"];
     if is_ours {
         return Some(
@@ -79,19 +70,17 @@ fn is_absent(context: &RuleContext<'_>, volume: &Volume) -> Option<Finding> {
     }
     let kind = if volume.is_data_volume { Kind::DataVolume } else { Kind::PersistentVolumeClaim };
     let waits = context.vmi().and_then(|vmi| condition(vmi, "Synchronized", "False"));
-    let finding = Finding::new(format!("VM {} waits for {kind} {name}, which does not exist", context.name))
-        .since(waits.and_then(|waits| waits.since))
-        .advise(format!(
-            "create it in namespace {}, or name another one in volume {}",
-            context.facts.namespace, volume.name
-        ));
-    Some(match waits {
-        Some(waits) => finding.quote(
-            format!("virt-controller, {} of VMI {}", waits.shown(), context.name),
-            waits.message_or_reason(),
-        ),
-        None => finding,
-    })
+    Some(
+        Finding::new(format!("VM {} waits for {kind} {name}, which does not exist", context.name))
+            .since(waits.and_then(|waits| waits.since))
+            .quote(
+                waits.map(|waits| context.quote("virt-controller, ", &waits, Kind::VirtualMachineInstance)),
+            )
+            .advise(format!(
+                "create it in namespace {}, or name another one in volume {}",
+                context.facts.namespace, volume.name
+            )),
+    )
 }
 
 fn is_filled(context: &RuleContext<'_>, volume: &Volume) -> Option<Finding> {

@@ -1,7 +1,8 @@
 //! Events of a VM and of all objects that belong to it.
 
-use super::json::{age, moment, text};
-use cluster_model::objects::Kind;
+use super::Quote;
+use crate::virt::json::{age, moment, text};
+use cluster_model::objects::{Kind, names};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -49,8 +50,14 @@ impl Event {
     }
 
     /// Name of the involved object, for messages.
-    pub(super) fn object(&self) -> String {
+    fn object(&self) -> String {
         format!("{} {}", self.kind, self.name)
+    }
+
+    /// The message of the event, with its component and object.
+    pub(super) fn quote(&self) -> Quote {
+        let from = if self.from.is_empty() { String::new() } else { format!("{}, ", self.from) };
+        Quote::new(format!("{from}event {} of {}", self.reason, self.object()), &self.message)
     }
 }
 
@@ -79,19 +86,16 @@ impl EventFilter {
         }
     }
 
-    /// True for a launcher pod of an earlier start: `virt-launcher-NAME-` and a few letters.
+    /// True for a launcher pod of an earlier start: the letters at the end of its name are others.
     fn is_launcher(&self, pod: &str) -> bool {
-        if self.vm.is_empty() {
-            return false;
-        }
-        let rest = pod.strip_prefix("virt-launcher-").and_then(|rest| rest.strip_prefix(self.vm.as_str()));
-        let end = rest.and_then(|rest| rest.strip_prefix('-'));
-        end.is_some_and(|end| !end.is_empty() && !end.contains('-'))
+        let begin = |pod: &str| pod.rsplit_once('-').map(|(begin, _)| begin.to_owned());
+        !self.vm.is_empty() && begin(pod) == begin(&names::pod(&self.vm, "", names::FIRST))
     }
 
     /// The selected events, newest first.
-    pub(super) fn select(&self, objects: &[Value]) -> Vec<Event> {
-        let mut events: Vec<Event> = objects.iter().filter_map(Event::from_object).collect();
+    pub(super) fn select(&self, objects: impl IntoIterator<Item = Vec<Value>>) -> Vec<Event> {
+        let objects = objects.into_iter().flatten();
+        let mut events: Vec<Event> = objects.filter_map(|object| Event::from_object(&object)).collect();
         events.retain(|event| self.has(event));
         // Events of the same second are listed oldest first.
         events.reverse();
@@ -163,7 +167,7 @@ mod tests {
             claims: BTreeSet::from(["disk".to_owned()]),
             ..EventFilter::default()
         };
-        let found = filter.select(&objects);
+        let found = filter.select([objects.to_vec()]);
         assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), "BCA");
         let now = "2026-09-01T10:00:10Z".parse().unwrap();
         assert_eq!(
@@ -187,7 +191,7 @@ mod tests {
         for (kind, reason) in [(Kind::VirtualMachinePool, "A"), (Kind::VirtualMachineInstanceReplicaSet, "B")]
         {
             let filter = EventFilter { group: Some((kind, "web".to_owned())), ..EventFilter::default() };
-            let found = filter.select(&objects);
+            let found = filter.select([objects.to_vec()]);
             assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), reason);
         }
     }

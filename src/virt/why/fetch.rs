@@ -2,11 +2,11 @@
 //! page.
 
 use super::event::EventFilter;
-use super::json::{list, name, text};
 use super::{Facts, Volume};
 use crate::error::Result;
 use crate::virt::client::Cluster;
 use crate::virt::failure::Failure;
+use crate::virt::json::{list, name, text};
 use cluster_model::objects::{Kind, escaped};
 use futures_util::future::{join_all, join3};
 use serde_json::Value;
@@ -33,8 +33,9 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
         }
         found => found,
     };
-    facts.vm = facts.kept(Kind::VirtualMachine, name_of_vm, vm);
-    facts.vmi = facts.kept(Kind::VirtualMachineInstance, name_of_vm, vmi);
+    let unread = &mut facts.unread;
+    facts.vm = kept(unread, Kind::VirtualMachine, name_of_vm, vm);
+    facts.vmi = kept(unread, Kind::VirtualMachineInstance, name_of_vm, vmi);
     facts.volumes = volumes(facts.vm.as_ref(), facts.vmi.as_ref());
 
     let pods_path = pods(namespace, name_of_vm, facts.vmi.as_ref());
@@ -44,14 +45,12 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
         async move { (cluster.find(&claim).await, cluster.find(&data_volume).await) }
     });
     let (claims, pods) = futures_util::future::join(join_all(claims), cluster.list(&pods_path)).await;
-    let mut volumes = std::mem::take(&mut facts.volumes);
-    for (volume, (claim, data_volume)) in volumes.iter_mut().zip(claims) {
+    for (volume, (claim, data_volume)) in facts.volumes.iter_mut().zip(claims) {
         volume.is_known = claim.is_ok() && data_volume.is_ok();
-        volume.pvc = facts.kept(Kind::PersistentVolumeClaim, &volume.claim, claim).flatten();
-        volume.data_volume = facts.kept(Kind::DataVolume, &volume.claim, data_volume).flatten();
+        volume.pvc = kept(unread, Kind::PersistentVolumeClaim, &volume.claim, claim).flatten();
+        volume.data_volume = kept(unread, Kind::DataVolume, &volume.claim, data_volume).flatten();
     }
-    facts.volumes = volumes;
-    facts.pods = facts.kept(Kind::Pod, "(launcher)", pods).unwrap_or_default();
+    facts.pods = kept(unread, Kind::Pod, "(launcher)", pods).unwrap_or_default();
     facts.pods.sort_by(|one, other| {
         let made = |pod: &Value| text(pod, "/metadata/creationTimestamp").map(str::to_owned);
         made(other).cmp(&made(one))
@@ -61,7 +60,7 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
     let of_pod = facts.pods.first().and_then(|pod| text(pod, "/spec/nodeName"));
     if let Some(node) = of_vmi.or(of_pod).map(str::to_owned) {
         let found = cluster.get(&Kind::Node.object("", &node)).await;
-        facts.node = facts.kept(Kind::Node, &node, found);
+        facts.node = kept(unread, Kind::Node, &node, found);
     }
     let filter = EventFilter {
         vm: name_of_vm.to_owned(),
@@ -69,23 +68,24 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
         pods: facts.pods.iter().map(|pod| name(pod).to_owned()).collect(),
         ..EventFilter::default()
     };
-    let events = facts.kept(Kind::Event, "(all)", events).unwrap_or_default();
-    facts.events = filter.select(&events);
+    facts.events = filter.select(kept(unread, Kind::Event, "(all)", events));
     Ok(facts)
 }
 
-impl Facts {
-    /// The object, if it was read. A failure is noted; an object that does not exist is not a failure.
-    fn kept<T>(&mut self, kind: Kind, of: &str, found: Result<T, Failure>) -> Option<T> {
-        match found {
-            Ok(found) => Some(found),
-            Err(failure) if failure.code() == 404 => None,
-            Err(failure) => {
-                self.unread.push(format!("{kind} {of}: {}", failure.message()));
-                None
+/// What was read. A failure is noted; an object that does not exist is not a failure.
+pub(super) fn kept<T>(
+    unread: &mut Vec<String>,
+    kind: Kind,
+    of: &str,
+    found: Result<T, Failure>,
+) -> Option<T> {
+    found
+        .inspect_err(|failure| {
+            if failure.code() != 404 {
+                unread.push(format!("{kind} {of}: {}", failure.message()));
             }
-        }
-    }
+        })
+        .ok()
 }
 
 /// Path of the launcher pods: by the VMI's uid, or without a VMI by their label with its name.

@@ -2,8 +2,8 @@
 //! the one nearest to the guest.
 
 use super::event::Event;
-use super::json::{conditions, text};
-use super::{Facts, Finding, disks, pod, undeletable, vm, vmi};
+use super::{Facts, Finding, Quote, disks, pod, undeletable, vm, vmi};
+use crate::virt::json::{self, Condition, conditions, text};
 use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -111,20 +111,17 @@ impl<'a> RuleContext<'a> {
     }
 
     /// Name of a node that is not ready, with the message of its condition.
-    pub(super) fn node_trouble(&self) -> Option<(&'a str, String)> {
+    pub(super) fn node_trouble(&self) -> Option<(&'a str, Quote)> {
         let node = self.facts.node.as_ref()?;
         let ready =
             conditions(node).find(|condition| condition.kind == "Ready" && condition.status != "True")?;
-        Some((super::json::name(node), ready.message_or_reason().to_owned()))
+        let name = json::name(node);
+        Some((name, Quote::new(format!("condition Ready of Node {name}"), ready.message_or_reason())))
     }
-}
 
-impl Finding {
-    /// Quotes an event, with its component and object.
-    pub(super) fn quote_event(self, event: Option<&Event>) -> Finding {
-        let Some(event) = event else { return self };
-        let from = if event.from.is_empty() { String::new() } else { format!("{}, ", event.from) };
-        self.quote(format!("{from}event {} of {}", event.reason, event.object()), &event.message)
+    /// The message of a condition of the VM or of the VMI, and the component that set it, with a comma.
+    pub(super) fn quote(&self, who: &str, said: &Condition<'_>, kind: Kind) -> Quote {
+        said.quote(who, kind, self.name)
     }
 }
 

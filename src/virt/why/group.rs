@@ -4,12 +4,12 @@
 mod rules;
 
 use super::Finding;
-use super::disks::phase;
 use super::event::{Event, EventFilter};
-use super::json::{condition, list, name, text};
+use super::fetch::kept;
 use super::page::{Parts, row, troubles, written};
 use crate::error::Result;
 use crate::virt::client::Cluster;
+use crate::virt::json::{condition, list, name, phase, text};
 use cluster_model::objects::{Kind, is_whole};
 use futures_util::future::join;
 use jiff::Timestamp;
@@ -36,9 +36,8 @@ pub(crate) struct Group {
 /// Reads the object, its members and its events.
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Group> {
     let namespace = cluster.namespace();
-    let object = cluster.get(&kind.object(namespace, name_of_it)).await.map_err(|failure| {
-        failure.into_error(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
-    })?;
+    let doing = format!("cannot read {kind} {name_of_it} in namespace {namespace}");
+    let object = cluster.object(kind, name_of_it, &doing).await?;
     let uid = text(&object, "/metadata/uid");
     let (of, ..) = terms(kind);
     let (members_path, events_path) = (of.collection(namespace), Kind::Event.collection(namespace));
@@ -47,24 +46,12 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
     let take = |page: Vec<Value>| members.extend(page.into_iter().filter(|member| is_of(kind, uid, member)));
     let (listed, events) = join(cluster.pages(&members_path, take), cluster.list(&events_path)).await;
     let mut unread = Vec::new();
-    let members = match listed {
-        Ok(_) => Some(members),
-        Err(failure) => {
-            unread.push(format!("{of} (all): {}", failure.message()));
-            None
-        }
-    };
+    let members = kept(&mut unread, of, "(all)", listed).map(|_| members);
     let partial = members.iter().flatten().filter(|member| !is_whole(member));
     unread
         .extend(partial.map(|member| format!("{of} {}: nested too deep, or too many values", name(member))));
     let filter = EventFilter { group: Some((kind, name_of_it.to_owned())), ..EventFilter::default() };
-    let events = match events {
-        Ok(events) => filter.select(&events),
-        Err(failure) => {
-            unread.push(format!("Event (all): {}", failure.message()));
-            Vec::new()
-        }
-    };
+    let events = filter.select(kept(&mut unread, Kind::Event, "(all)", events));
     let (name, namespace) = (name_of_it.to_owned(), namespace.to_owned());
     Ok(Group { kind, name, namespace, object, members, events, unread })
 }

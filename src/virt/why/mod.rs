@@ -21,7 +21,6 @@ pub(crate) mod event;
 mod fetch;
 mod finding;
 mod group;
-mod json;
 mod page;
 mod pod;
 #[cfg(test)]
@@ -38,6 +37,8 @@ pub(crate) use finding::find;
 pub(crate) use group::fetch as fetch_group;
 pub(crate) use page::page;
 
+use crate::virt::json::Condition;
+use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -105,13 +106,18 @@ impl Finding {
         self
     }
 
-    fn quote(mut self, who: impl Into<String>, text: &str) -> Finding {
-        let words = Quote { source: who.into(), text: text.to_owned() };
-        // Several objects repeat one message; the first one is nearest to the cause.
-        if !text.is_empty() && !self.quotes.iter().any(|known| known.text == words.text) {
-            self.quotes.push(words);
+    /// Adds messages. Several objects repeat one message; the first one is nearest to the cause.
+    fn quote(mut self, quotes: impl IntoIterator<Item = Quote>) -> Finding {
+        for quote in quotes {
+            if !quote.text.is_empty() && !self.quotes.iter().any(|known| known.text == quote.text) {
+                self.quotes.push(quote);
+            }
         }
         self
+    }
+
+    fn quote_event(self, event: Option<&event::Event>) -> Finding {
+        self.quote(event.map(event::Event::quote))
     }
 
     /// All messages in one text in lower case, to be searched.
@@ -122,5 +128,18 @@ impl Finding {
     fn advise(mut self, advice: impl Into<String>) -> Finding {
         self.advice.push(advice.into());
         self
+    }
+}
+
+impl Condition<'_> {
+    /// The message, with the object that has the condition. `who` is the component that set it, and a comma.
+    fn quote(&self, who: &str, kind: Kind, name: &str) -> Quote {
+        Quote::new(format!("{who}{} of {kind} {name}", self.shown()), self.message_or_reason())
+    }
+}
+
+impl Quote {
+    fn new(source: impl Into<String>, text: impl Into<String>) -> Quote {
+        Quote { source: source.into(), text: text.into() }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::event::{Event, table};
 use super::finding::{find, strategy};
-use super::json::{age, condition, conditions, list, name, text};
 use super::{Facts, Finding, Volume};
+use crate::virt::json::{Condition, age, condition, conditions, list, name, text};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -182,7 +182,7 @@ pub(super) fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
     ];
     // A guest runs without an agent, and without being migratable.
     const HARMLESS: [&str; 3] = ["AgentConnected", "LiveMigratable", "StorageLiveMigratable"];
-    let is_trouble = |one: &super::json::Condition<'_>| match GOOD.contains(&one.kind) {
+    let is_trouble = |one: &Condition<'_>| match GOOD.contains(&one.kind) {
         true => one.status != "True" && !HARMLESS.contains(&one.kind),
         false => one.status == "True",
     };

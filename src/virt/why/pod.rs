@@ -1,8 +1,8 @@
 //! Rules about the launcher pod, which quote the scheduler and the kubelet.
 
 use super::finding::RuleContext;
-use super::json::{condition, list, moment, name, text};
 use super::{Finding, Quote, advice};
+use crate::virt::json::{condition, list, moment, name, text};
 use api::launcher::Ending;
 use cluster_model::objects::Kind;
 use serde_json::Value;
@@ -19,15 +19,10 @@ pub(super) fn end(pod: &Value) -> Option<Quote> {
     let pod_name = name(pod);
     if let Some(reason) = text(pod, "/status/reason") {
         let message = text(pod, "/status/message").unwrap_or(reason);
-        return Some(Quote {
-            source: format!("status of Pod {pod_name}, {reason}"),
-            text: message.to_owned(),
-        });
+        return Some(Quote::new(format!("status of Pod {pod_name}, {reason}"), message));
     }
-    let disrupted = condition(pod, "DisruptionTarget", "True");
-    if let Some(said) = disrupted {
-        let who = format!("{} of Pod {pod_name}", said.shown());
-        return Some(Quote { source: who, text: said.message_or_reason().to_owned() });
+    if let Some(said) = condition(pod, "DisruptionTarget", "True") {
+        return Some(said.quote("", Kind::Pod, pod_name));
     }
     containers(pod).find_map(|container| {
         let ended = container.pointer("/state/terminated").or(container.pointer("/lastState/terminated"))?;
@@ -36,7 +31,7 @@ pub(super) fn end(pod: &Value) -> Option<Quote> {
         let who = format!("container {} of Pod {pod_name}, {reason}", text(container, "/name")?);
         let said = text(ended, "/message")
             .map_or_else(String::new, |message| format!(": {}", Ending::readable(message)));
-        Some(Quote { source: who, text: format!("ended with exit code {code}{said}") })
+        Some(Quote::new(who, format!("ended with exit code {code}{said}")))
     })
 }
 
@@ -52,10 +47,7 @@ pub(super) fn has_ended(context: &RuleContext<'_>) -> Option<Finding> {
         true => format!("The launcher pod {pod_name} of VM {} has ended before the guest ran", context.name),
         false => format!("The launcher pod {pod_name} of VM {} is being deleted", context.name),
     };
-    let mut finding = Finding::new(says).since(goes);
-    if let Some(words) = end(pod) {
-        finding = finding.quote(words.source, &words.text);
-    }
+    let finding = Finding::new(says).since(goes).quote(end(pod));
     Some(finding.quote_event(context.warning(Kind::Pod, pod_name, &[])).advise(format!(
         "read what the launcher says: kubectl logs {pod_name} -n {} -c compute",
         context.facts.namespace
@@ -73,13 +65,9 @@ pub(super) fn is_not_scheduled(context: &RuleContext<'_>) -> Option<Finding> {
     let made = moment(pod, "/metadata/creationTimestamp");
     let finding =
         Finding::new(format!("VM {} waits for a node: no node can take its launcher pod", context.name))
-            .since(said.and_then(|said| said.since).or(made));
-    let finding = match said {
-        Some(said) => finding
-            .quote(format!("the scheduler, {} of Pod {pod_name}", said.shown()), said.message_or_reason()),
-        None => finding,
-    };
-    let finding = finding.quote_event(context.warning(Kind::Pod, pod_name, &["FailedScheduling"]));
+            .since(said.and_then(|said| said.since).or(made))
+            .quote(said.map(|said| said.quote("the scheduler, ", Kind::Pod, pod_name)))
+            .quote_event(context.warning(Kind::Pod, pod_name, &["FailedScheduling"]));
     if finding.quotes.is_empty() {
         let says =
             format!("VM {} waits for the scheduler, which has not looked at its launcher pod", context.name);
@@ -208,15 +196,12 @@ pub(super) fn container_waits(context: &RuleContext<'_>) -> Option<Finding> {
     };
     let finding = Finding::new(says)
         .since(condition(pod, "PodScheduled", "True").and_then(|scheduled| scheduled.since))
-        .quote(
+        .quote([Quote::new(
             format!("the kubelet, container {container_name} of Pod {pod_name}, {reason}"),
             text(waiting, "/message").unwrap_or(reason),
-        )
-        .quote_event(context.warning(Kind::Pod, pod_name, &[]));
-    let finding = match end(pod) {
-        Some(words) if !is_image => finding.quote(words.source, &words.text),
-        _ => finding,
-    };
+        )])
+        .quote_event(context.warning(Kind::Pod, pod_name, &[]))
+        .quote(end(pod).filter(|_| !is_image));
     let missing = text(waiting, "/message").and_then(|message| advice::missing(context, message));
     Some(match missing {
         Some(missing) if !is_image => finding.advise(missing),
@@ -249,9 +234,9 @@ pub(super) fn begins(context: &RuleContext<'_>) -> Option<Finding> {
     ))
     .since(scheduled);
     let finding = match context.node_trouble() {
-        Some((node, words)) => finding
-            .quote(format!("condition Ready of Node {node}"), &words)
-            .advise(format!("bring node {node} back: kubectl describe node {node}")),
+        Some((node, quote)) => {
+            finding.quote([quote]).advise(format!("bring node {node} back: kubectl describe node {node}"))
+        }
         None => finding,
     };
     let warning = context.warning(Kind::Pod, pod_name, &[]);

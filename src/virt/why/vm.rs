@@ -1,10 +1,9 @@
 //! Rules about a VM without a VMI, and about one that is being deleted.
 
 use super::finding::RuleContext;
-use super::json::{condition, list, moment, text};
 use super::{Finding, advice};
+use crate::virt::json::{age, condition, list, moment, text};
 use cluster_model::objects::Kind;
-use jiff::Timestamp;
 use serde_json::Value;
 
 pub(super) const LOOK_AT_CONTROLLER: &str =
@@ -57,7 +56,7 @@ pub(super) fn fails_again(context: &RuleContext<'_>) -> Option<Finding> {
     }
     let next = moment(vm, "/status/startFailure/retryAfterTimestamp");
     let when = match next {
-        Some(next) if next > context.now => format!("; the next try comes in {}", until(context.now, next)),
+        Some(next) if next > context.now => format!("; the next try comes in {}", age(next, context.now)),
         _ => String::new(),
     };
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times in a row") };
@@ -72,10 +71,6 @@ pub(super) fn fails_again(context: &RuleContext<'_>) -> Option<Finding> {
                 context.name
             )),
     )
-}
-
-fn until(now: Timestamp, then: Timestamp) -> String {
-    super::json::age(then, now)
 }
 
 /// The VM is off by its run strategy.
@@ -109,10 +104,7 @@ pub(super) fn has_failure(context: &RuleContext<'_>) -> Option<Finding> {
     let failure = condition(vm, "Failure", "True")?;
     let finding = Finding::new(format!("VM {} cannot be started", context.name))
         .since(failure.since)
-        .quote(
-            format!("virt-controller, {} of VM {}", failure.shown(), context.name),
-            failure.message_or_reason(),
-        )
+        .quote([context.quote("virt-controller, ", &failure, Kind::VirtualMachine)])
         .quote_event(context.warning(Kind::VirtualMachine, context.name, &[]));
     Some(advice::of_revision(vm, finding))
 }

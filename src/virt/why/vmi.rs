@@ -1,11 +1,14 @@
 //! Rules about the VMI: its phase and its conditions.
 
 use super::finding::RuleContext;
-use super::json::{Condition, condition, list, moment, text};
-use super::{Finding, advice};
+use super::{Finding, Quote, advice};
+use crate::virt::json::{self, Condition, condition, list, moment, text};
+use cluster_model::conditions::{SYNC_FAILED, UNHEARD};
 use cluster_model::objects::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
+
+const VMI: Kind = Kind::VirtualMachineInstance;
 
 /// Time since which the VMI is in its phase.
 fn in_phase(vmi: &Value, phase: &str) -> Option<Timestamp> {
@@ -25,8 +28,8 @@ fn node<'a>(context: &RuleContext<'a>) -> &'a str {
 /// virt-controller's.
 fn teller(said: &Condition<'_>) -> &'static str {
     match said.reason {
-        "Synchronizing with the Domain failed." => "virt-handler",
-        _ => "virt-controller",
+        SYNC_FAILED => "virt-handler, ",
+        _ => "virt-controller, ",
     }
 }
 
@@ -40,18 +43,12 @@ fn look_at_handler(node: &str) -> String {
 /// The node of the VMI is unresponsive.
 pub(super) fn is_unheard(context: &RuleContext<'_>) -> Option<Finding> {
     let vmi = context.vmi()?;
-    let said = condition(vmi, "Synchronized", "False").filter(|said| said.reason == "NodeUnresponsive")?;
+    let said = condition(vmi, "Synchronized", "False").filter(|said| said.reason == UNHEARD)?;
     let node = node(context);
     let finding = Finding::new(format!("VM {} waits for node {node}, which is unresponsive", context.name))
         .since(said.since)
-        .quote(
-            format!("virt-controller, {} of VMI {}", said.shown(), context.name),
-            said.message_or_reason(),
-        );
-    let finding = match context.node_trouble() {
-        Some((name, words)) => finding.quote(format!("condition Ready of Node {name}"), &words),
-        None => finding,
-    };
+        .quote([context.quote("virt-controller, ", &said, VMI)])
+        .quote(context.node_trouble().map(|(_, quote)| quote));
     Some(
         finding
             .advise(format!(
@@ -71,7 +68,7 @@ pub(super) fn is_deleted(context: &RuleContext<'_>) -> Option<Finding> {
     if matches!(context.phase(), "Succeeded" | "Failed") {
         let finding = match context.pod {
             Some(pod) => {
-                let name = super::json::name(pod);
+                let name = json::name(pod);
                 Finding::new(format!("VMI {} has ended, and waits for its pod {name} to go", context.name))
                     .quote_event(context.warning(Kind::Pod, name, &[]))
                     .advise(format!(
@@ -94,7 +91,7 @@ pub(super) fn is_deleted(context: &RuleContext<'_>) -> Option<Finding> {
             context.name
         ))
         .since(Some(since))
-        .quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[]))
+        .quote_event(context.warning(VMI, context.name, &[]))
         .advise("look what the guest waits for, on its console")
         .advise(format!("or power it off now: $virt stop {} --force --grace-period=0", context.name)),
     )
@@ -114,7 +111,7 @@ pub(super) fn migrates(context: &RuleContext<'_>) -> Option<Finding> {
             node(context)
         ))
         .since(moment(state, "/startTimestamp"))
-        .quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[]))
+        .quote_event(context.warning(VMI, context.name, &[]))
         .quote_event(context.warning(
             Kind::VirtualMachineInstanceMigration,
             text(state, "/migrationUid").unwrap_or_default(),
@@ -128,10 +125,7 @@ pub(super) fn is_paused(context: &RuleContext<'_>) -> Option<Finding> {
     let paused = condition(context.vmi()?, "Paused", "True")?;
     let finding = Finding::new(format!("VM {} is paused: its vCPUs stand still", context.name))
         .since(paused.since)
-        .quote(
-            format!("virt-handler, {} of VMI {}", paused.shown(), context.name),
-            paused.message_or_reason(),
-        );
+        .quote([context.quote("virt-handler, ", &paused, VMI)]);
     Some(match paused.reason {
         "PausedIOError" => finding
             .advise("look at the storage below its PVCs: is a volume full, or is the storage gone?")
@@ -151,14 +145,14 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
     }
     let since = in_phase(vmi, "Running");
     let node = node(context);
-    if let Some((name, words)) = context.node_trouble() {
+    if let Some((name, quote)) = context.node_trouble() {
         return Some(
             Finding::new(format!(
                 "VM {} was running on node {name} at the last report, and the node is not ready",
                 context.name
             ))
             .since(since)
-            .quote(format!("condition Ready of Node {name}"), &words)
+            .quote([quote])
             .advise(look_at_handler(node)),
         );
     }
@@ -167,18 +161,15 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
         return Some(
             Finding::new(format!("VM {} runs, and a change of it could not be carried out", context.name))
                 .since(said.since)
-                .quote(
-                    format!("{}, {} of VMI {}", teller(&said), said.shown(), context.name),
-                    said.message_or_reason(),
-                )
-                .quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &["SyncFailed"])),
+                .quote([context.quote(teller(&said), &said, VMI)])
+                .quote_event(context.warning(VMI, context.name, &["SyncFailed"])),
         );
     }
     if let Some(ready) = troubled("Ready") {
         return Some(
             Finding::new(format!("VM {} is running but not Ready: Services leave it out", context.name))
                 .since(ready.since)
-                .quote(format!("{} of VMI {}", ready.shown(), context.name), ready.message_or_reason())
+                .quote([context.quote("", &ready, VMI)])
                 .quote_event(context.warning_of_pods())
                 .advise("look at its readinessProbe, and at the guest on its console"),
         );
@@ -199,15 +190,11 @@ pub(super) fn runs(context: &RuleContext<'_>) -> Option<Finding> {
     };
     let finding = Finding::new(format!("VM {} runs on node {node}, and {waits}", context.name)).since(since);
     Some(match required {
-        Some(required) => finding
-            .quote(
-                format!("virt-controller, {} of VM {}", required.shown(), context.name),
-                required.message_or_reason(),
+        Some(required) => {
+            finding.quote([context.quote("virt-controller, ", &required, Kind::VirtualMachine)]).advise(
+                format!("a change of its spec holds from the next start on: $virt restart {}", context.name),
             )
-            .advise(format!(
-                "a change of its spec holds from the next start on: $virt restart {}",
-                context.name
-            )),
+        }
         None => finding,
     })
 }
@@ -230,20 +217,16 @@ pub(super) fn has_ended(context: &RuleContext<'_>) -> Option<Finding> {
     let mut finding = Finding::new(says).since(in_phase(vmi, phase));
     if phase == "Failed" {
         let reason = text(vmi, "/status/reason").unwrap_or_default();
+        let said = condition(vmi, "Synchronized", "False");
         finding = finding
-            .quote(format!("status.reason of VMI {}", context.name), reason)
-            .quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[]));
-        // The reason why it did not start stays in the condition.
-        if let Some(said) = condition(vmi, "Synchronized", "False") {
-            let who = format!("{}, {} of VMI {}", teller(&said), said.shown(), context.name);
-            finding = finding.quote(who, said.message_or_reason());
-        }
-        if let Some(words) = context.pod.and_then(super::pod::end) {
-            finding = finding.quote(words.source, &words.text);
-        }
-        finding = finding.quote_event(context.warning_of_pods());
+            .quote([Quote::new(format!("status.reason of VMI {}", context.name), reason)])
+            .quote_event(context.warning(VMI, context.name, &[]))
+            // The reason why it did not start stays in the condition.
+            .quote(said.map(|said| context.quote(teller(&said), &said, VMI)))
+            .quote(context.pod.and_then(super::pod::end))
+            .quote_event(context.warning_of_pods());
         if let Some(pod) = context.pod {
-            let name = super::json::name(pod);
+            let name = json::name(pod);
             finding = finding.advise(format!(
                 "read what the launcher says: kubectl logs {name} -n {} -c compute",
                 context.facts.namespace
@@ -267,8 +250,8 @@ pub(super) fn is_not_synchronized(context: &RuleContext<'_>) -> Option<Finding> 
     };
     let finding = Finding::new(format!("VM {} waits for {who} {what}, which has failed", context.name))
         .since(said.since)
-        .quote(format!("{who}, {} of VMI {}", said.shown(), context.name), said.message_or_reason())
-        .quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[]));
+        .quote([context.quote(&format!("{who}, "), &said, VMI)])
+        .quote_event(context.warning(VMI, context.name, &[]));
     let words = said.message_or_reason().to_lowercase();
     let missing = advice::missing(context, &words);
     Some(if let Some(missing) = missing {
@@ -298,11 +281,9 @@ pub(super) fn is_handed_over(context: &RuleContext<'_>) -> Option<Finding> {
         }
         _ => return None,
     };
-    let finding = finding.quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[]));
-    let finding = match context.node_trouble() {
-        Some((name, words)) => finding.quote(format!("condition Ready of Node {name}"), &words),
-        None => finding,
-    };
+    let finding = finding
+        .quote_event(context.warning(VMI, context.name, &[]))
+        .quote(context.node_trouble().map(|(_, quote)| quote));
     Some(finding.advise(look_at_handler(node)))
 }
 
@@ -322,17 +303,11 @@ pub(super) fn has_no_pod(context: &RuleContext<'_>) -> Option<Finding> {
         let status = if *kind == "Provisioning" { "True" } else { "False" };
         condition(vmi, kind, status)
     });
-    let finding = Finding::new(says).since(since);
-    let finding = match said {
-        Some(said) => finding.quote(
-            format!("virt-controller, {} of VMI {}", said.shown(), context.name),
-            said.message_or_reason(),
-        ),
-        None => finding,
-    };
     Some(
-        finding
-            .quote_event(context.warning(Kind::VirtualMachineInstance, context.name, &[]))
+        Finding::new(says)
+            .since(since)
+            .quote(said.map(|said| context.quote("virt-controller, ", &said, VMI)))
+            .quote_event(context.warning(VMI, context.name, &[]))
             .advise("see whether virt-controller runs: kubectl get pods -A -l kubevirt.io=virt-controller"),
     )
 }

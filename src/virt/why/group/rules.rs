@@ -2,9 +2,9 @@
 //! are ready.
 
 use super::super::Finding;
-use super::super::json::{condition, list, moment};
 use super::super::vm::LOOK_AT_CONTROLLER;
 use super::{Group, goes, terms};
+use crate::virt::json::{condition, list, moment};
 use serde_json::Value;
 
 type Rule = fn(&Group) -> Option<Finding>;
@@ -55,8 +55,8 @@ impl Group {
                 "fix the cause in the message above".to_owned(),
             ),
         };
-        let who = format!("virt-controller, {} of {me}", failure.shown());
-        Some(Finding::new(says).since(failure.since).quote(who, failure.message_or_reason()).advise(advice))
+        let quote = failure.quote("virt-controller, ", self.kind, &self.name);
+        Some(Finding::new(says).since(failure.since).quote([quote]).advise(advice))
     }
 
     fn is_paused(&self) -> Option<Finding> {

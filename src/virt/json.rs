@@ -4,43 +4,58 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// The text at a JSON pointer, if it is not empty.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
 /// The time at a JSON pointer.
-pub(super) fn moment(object: &Value, pointer: &str) -> Option<Timestamp> {
+pub(crate) fn moment(object: &Value, pointer: &str) -> Option<Timestamp> {
     text(object, pointer)?.parse().ok()
 }
 
 /// The list at a JSON pointer.
-pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+pub(crate) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// The value of an annotation, if set.
+pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+/// The value of an annotation that is set and not empty.
+pub(crate) fn annotation_text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    annotation(object, name).filter(|text| !text.is_empty())
+}
+
+/// The phase of an object; empty if it has none yet.
+pub(crate) fn phase(object: &Value) -> &str {
+    text(object, "/status/phase").unwrap_or_default()
+}
+
 /// The name of an object.
-pub(super) fn name(object: &Value) -> &str {
+pub(crate) fn name(object: &Value) -> &str {
     text(object, "/metadata/name").unwrap_or_default()
 }
 
 /// A condition of an object's status.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Condition<'a> {
-    pub(super) kind: &'a str,
-    pub(super) status: &'a str,
-    pub(super) reason: &'a str,
-    pub(super) message: &'a str,
-    pub(super) since: Option<Timestamp>,
+pub(crate) struct Condition<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) status: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) since: Option<Timestamp>,
 }
 
 impl<'a> Condition<'a> {
     /// The message, or without one the reason.
-    pub(super) fn message_or_reason(&self) -> &'a str {
+    pub(crate) fn message_or_reason(&self) -> &'a str {
         if self.message.is_empty() { self.reason } else { self.message }
     }
 
     /// Name of the condition for quotes: `condition PodScheduled, Unschedulable`.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self.reason.is_empty() {
             true => format!("condition {}", self.kind),
             false => format!("condition {}, {}", self.kind, self.reason),
@@ -49,7 +64,7 @@ impl<'a> Condition<'a> {
 }
 
 /// The conditions of an object.
-pub(super) fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
+pub(crate) fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
     list(object, "/status/conditions").map(|condition| Condition {
         kind: text(condition, "/type").unwrap_or_default(),
         status: text(condition, "/status").unwrap_or_default(),
@@ -60,12 +75,12 @@ pub(super) fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> 
 }
 
 /// The condition of a type, if it has this status.
-pub(super) fn condition<'a>(object: &'a Value, kind: &str, status: &str) -> Option<Condition<'a>> {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str, status: &str) -> Option<Condition<'a>> {
     conditions(object).find(|condition| condition.kind == kind && condition.status == status)
 }
 
 /// Time since `then`, as kubectl writes it: two units at most.
-pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
+pub(crate) fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.duration_since(then).max(SignedDuration::ZERO).as_secs();
     let two = |large: i64, unit: &str, small: i64, under: &str| match small {
         0 => format!("{large}{unit}"),
