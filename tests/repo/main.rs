@@ -26,19 +26,32 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fetch", &["error-core", "printable"]),
     ("guard", &[]),
     ("printable", &[]),
+    ("transport", &[]),
     ("container-disk", &["disk-format", "fetch", "guard", "printable"]),
-    ("cdi", &["api", "disk-format", "error-core", "fetch", "guard", "printable", "container-disk"]),
-    ("launcher-client", &["api", "error-core", "printable"]),
+    (
+        "cdi",
+        &["api", "disk-format", "error-core", "fetch", "guard", "printable", "transport", "container-disk"],
+    ),
+    ("launcher-client", &["api", "error-core", "printable", "transport"]),
     (
         "launcher",
-        &["api", "disk-format", "error-core", "guard", "printable", "container-disk", "launcher-client"],
+        &[
+            "api",
+            "disk-format",
+            "error-core",
+            "guard",
+            "printable",
+            "transport",
+            "container-disk",
+            "launcher-client",
+        ],
     ),
     ("cluster-model", &["api"]),
     ("cluster-client", &["api", "error-core", "cluster-model"]),
-    ("serve", &["cluster-client", "cluster-model", "printable"]),
+    ("serve", &["cluster-client", "cluster-model", "printable", "transport"]),
     ("subresources", &["api", "cluster-client", "cluster-model", "launcher-client", "serve"]),
     ("admission", &["api", "cluster-client", "cluster-model", "serve", "subresources"]),
-    ("virt-controller", &["api", "cluster-client", "fetch", "cluster-model", "serve"]),
+    ("virt-controller", &["api", "cluster-client", "fetch", "cluster-model", "serve", "transport"]),
     (
         "virt-handler",
         &[
@@ -51,10 +64,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "serve",
         ],
     ),
-    ("cdi-uploadproxy", &["cluster-client", "cluster-model", "serve"]),
+    ("cdi-uploadproxy", &["cluster-client", "cluster-model", "error-core", "serve", "transport"]),
     ("install", &["api", "cluster-model"]),
     ("virt-api", &["admission", "serve"]),
-    ("kit", &["cluster-model"]),
+    ("kit", &["cluster-model", "transport"]),
     ("repo", &[]),
     (
         "local-vm",
@@ -78,6 +91,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fetch",
             "guard",
             "printable",
+            "transport",
             "container-disk",
             "cdi",
             "launcher-client",
@@ -150,8 +164,18 @@ const ABSENT: &[(&str, &[&str], &str)] = &[
     ("guard", &["kube", "tokio", "reqwest", "hyper"], "it gives rights up: no network, no runtime"),
     ("container-disk", &["kube", "kube-client", "k8s-openapi"], "it knows OCI, not Kubernetes"),
     ("cdi", &["kube", "kube-client"], "only controller/ holds a Kubernetes client"),
+    (
+        "transport",
+        &["kube", "kube-client", "reqwest"],
+        "it knows HTTP between our programs, neither Kubernetes nor foreign servers",
+    ),
     ("launcher-client", &["kube", "kube-client", "virt", "virt-sys"], "virt-handler and coracle link it"),
     ("launcher", &["kube", "kube-client"], "only controller/ holds a Kubernetes client"),
+    (
+        "launcher",
+        &["rustls", "tokio-rustls"],
+        "there is one in each pod: no TLS, its clients are on its node",
+    ),
     ("cluster-model", &["kube", "kube-client", "tokio", "hyper"], "it holds values: no client, no I/O"),
     ("install", &["kube", "kube-client", "tokio", "hyper"], "coracle links it, and asks no API server"),
     ("local-vm", &["virt", "virt-sys", "clap", "indicatif"], "a library: no command line, no libvirt"),
@@ -218,6 +242,25 @@ fn arrows_between_our_packages_are_those_of_the_table() {
             }
         }
     }
+    assert_none(&wrong);
+}
+
+/// virt-launcher, cdi-worker and `coracle` are built without TLS and HTTP/2 of the server for many clients.
+#[test]
+fn the_network_server_is_for_controller_alone() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for package in packages() {
+        let used =
+            list(&package["dependencies"]).into_iter().filter(|dependency| dependency["kind"] != "dev");
+        for _ in used.filter(|one| one["name"] == "transport" && !list(&one["features"]).is_empty()) {
+            seen += 1;
+            let (name, folder) = (text(&package["name"]), folder_of(&package));
+            wrong.extend(
+                (folder != "controller").then(|| format!("{name} must use transport without features")),
+            );
+        }
+    }
+    assert!(seen >= 1, "controller/ uses the feature of transport; is it called otherwise now?");
     assert_none(&wrong);
 }
 

@@ -3,7 +3,7 @@
 use cluster_client::metrics::Page;
 use http::StatusCode;
 use serve::health::Ask;
-use serve::transport::Transport;
+use serve::transport::{Transport, connection_metrics};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,7 +79,7 @@ impl Measures {
         }
         let (open, ended) =
             ("kubevirt_cdi_upload_proxy_connections", "kubevirt_cdi_upload_proxy_connections_ended_total");
-        transport.counts().tell(&mut page, open, ended);
+        connection_metrics(&transport.counts(), &mut page, open, ended);
         page.text()
     }
 }

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serve::transport::tls::{self, CurrentCertificate};
-use serve::transport::{Authorities, HttpResponse, probe};
+use serve::transport::{Authorities, HttpResponse, SILENCE, probe};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Pods {
                 Err(_) => sleep(PAUSE).await,
             }
         };
-        probe(&stream);
+        probe(&stream, SILENCE);
         // Small pieces are sent at once instead of waiting for more data.
         let _ = stream.set_nodelay(true);
         let shaken = timeout(ATTEMPT, TlsConnector::from(config).connect(name, stream)).await;

@@ -6,15 +6,13 @@ use crate::certificate;
 use crate::settings_version::SettingsVersion;
 use crate::transport::tls::{self, CurrentCertificate, Terms};
 use crate::transport::{
-    Answers, Authorities, HttpResponse, IncomingRequest, Limits, Peer, Transport, listen, plain,
+    Answers, Authorities, HttpResponse, IncomingRequest, Limits, Peer, Transport, listen, plain, response,
 };
 use cluster_client::error::Result;
 use cluster_client::metrics;
 use cluster_model::servers::Server;
-use http::header::CONTENT_TYPE;
+use http::StatusCode;
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
-use hyper::body::Bytes;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -104,12 +102,7 @@ impl Health {
     pub fn probed(&self, path: &str) -> Option<HttpResponse> {
         Some(match path {
             "/healthz" => match self.settings.get() {
-                Some(settings) => {
-                    let mut response = Response::new(settings.answer());
-                    let kind = HeaderValue::from_static("application/json");
-                    response.headers_mut().insert(CONTENT_TYPE, kind);
-                    response
-                }
+                Some(settings) => response(StatusCode::OK, "application/json", settings.answer()),
                 None => plain(StatusCode::OK, "ok"),
             },
             "/readyz" if self.ready.load(Ordering::Relaxed) => plain(StatusCode::OK, "ok"),
@@ -159,9 +152,7 @@ impl Health {
         let Some(page) = self.page().await else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "metrics are not available now");
         };
-        let mut response = Response::new(Bytes::from(page));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(metrics::CONTENT_TYPE));
-        response
+        response(StatusCode::OK, metrics::CONTENT_TYPE, page)
     }
 
     async fn page(&self) -> Option<String> {
@@ -212,6 +203,8 @@ impl Answers for NoRoutes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
+    use http::header::CONTENT_TYPE;
 
     #[test]
     fn a_program_of_kubevirt_tells_the_version_of_its_settings() {

@@ -57,7 +57,7 @@ fn begin() -> Result<()> {
     })?;
     if let Err(error) = transport::raise() {
         // The program works with fewer files too.
-        tracing::warn!("{}", error.chain());
+        tracing::warn!("{error}");
     }
     Ok(())
 }

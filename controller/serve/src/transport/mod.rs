@@ -1,184 +1,53 @@
-//! Servers of our programs: TLS, HTTP/1.1 and HTTP/2, with limits that keep one client's flood from harming
-//! the others. All our programs use it; it knows nothing of Kubernetes.
+//! Servers of our programs: the one of [`transport::network`], with the certificates and the settings of the
+//! cluster.
 //!
 //! ```text
-//!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► memory_budget: a share ─► Answers
-//!                │ too many: one is closed                             │ too little: one is cut       │
-//!                └── patience: a slow client is closed                 ├── head_memory: charged        │
-//!                                                                      └── body: charged as it comes ◄┤
-//!                                                                          pieces: handed on at once ◄┤
-//!                                                                      streams: HTTP is left, by 101 ◄┘
+//!  KubeVirt object ─► tls::Terms ──────────────┐
+//!  Secret ─► tls::CurrentCertificate ──────────┼─► tls::Offer ─► transport::network ─► Answers
+//!  ConfigMap ─► authorities::Authorities ──────┘
 //! ```
-//!
-//! | resource | amount | reaction when it runs out |
-//! |---|---|---|
-//! | connections | the number of file descriptors, at most 16,384 | `connections` closes an unproven one of the address that has most |
-//! | connections that are being closed | 128, one second each | one more is dropped at once |
-//! | memory of requests, from the beginning of their heads | 32 MiB | `memory_budget` cuts the request that has kept most beyond the time it takes; [`Answers::without_memory`] stays |
-//! | streams, which have left HTTP | 4,096, or 512 for programs with few clients | one more is refused |
-//! | requests on one HTTP/2 connection | 100 | the client waits |
-//! | large bodies in work | one | the next large one waits; small ones do not |
-//! | a client's time | handshake 5 s, first request 10 s, body 10 s, answer read 10 s, idle 120 s | its connection is closed |
-//!
-//! **Who may call**: any client that reaches the port. [`Answers`] decides which answer a client may have: by
-//! a token ([`authentication`](crate::authentication)), or by the certificate of another of our programs
-//! ([`Authorities`]).
 
-mod accept_failures;
-mod body;
-mod clients;
-mod connections;
-mod files;
-mod head_memory;
-mod keepalive;
-mod memory_budget;
-#[cfg(test)]
-mod memory_tests;
-mod pieces;
-mod server;
-mod streams;
-#[cfg(test)]
-mod tests;
+mod authorities;
 pub mod tls;
 
-pub use body::{Body, Whole};
-pub use clients::{Authorities, Client};
-pub use connections::Patience;
-pub use files::raise;
-pub use keepalive::probe;
-pub use pieces::Pieces;
-pub use server::{Counts, Transport, everywhere, listen};
-pub use streams::{Upgrade, Upgraded};
+pub use authorities::Authorities;
+pub use transport::network::*;
+pub use transport::{SILENCE, probe, response, upgrade_response, wants_upgrade};
 
-use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, header};
-use hyper::body::Bytes;
-use std::net::{IpAddr, Ipv6Addr};
-use std::time::Duration;
+use cluster_client::error::{Error, Result};
+use cluster_client::metrics::Page;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use tokio::net::{TcpListener, TcpSocket};
 
-/// An HTTP response with a complete body.
-pub type HttpResponse = Response<Bytes>;
+/// Connections that the kernel queues until we accept them.
+const BACKLOG: u32 = 4096;
 
-/// A request with its head, its client and the place of its body.
-pub struct IncomingRequest {
-    /// Head of the request.
-    pub head: Parts,
-    /// Body of the request, which is read only if a handler wants it.
-    pub body: Body,
-    /// Network address of the client.
-    pub peer: Peer,
-    /// Certificate of the client, if the server requests one.
-    pub client: Option<Client>,
-    /// Access to the connection for an upgrade.
-    exit: streams::Exit,
+/// Address that accepts connections to this port on all addresses of the host, IPv4 and IPv6 if it has both.
+#[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
+pub fn everywhere(port: u16) -> SocketAddr {
+    // A kernel may be built, or started, without IPv6.
+    let both = Path::new("/proc/net/if_inet6").exists();
+    let address: IpAddr = if both { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    SocketAddr::new(address, port)
 }
 
-impl IncomingRequest {
-    /// Takes the connection, which leaves HTTP once this request is answered with 101. An error is the answer
-    /// to a refused upgrade: the request does not ask for one, or too many streams are open. A request has
-    /// one upgrade.
-    #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
-    pub fn upgrade(&mut self) -> Result<Upgrade, HttpResponse> {
-        self.exit.upgrade()
-    }
-
-    /// Frees the head, which is empty from now on. A handler that makes a request wait for others should keep
-    /// little of it, since a request that is being worked on cannot be cut.
-    pub fn drop_head(&mut self) {
-        self.head = Request::new(()).into_parts().0;
-        self.body.turn.has_no_head();
-    }
+/// Listens on an address.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    open().map_err(|e| Error::setup(format!("cannot listen on {address}"), e))
 }
 
-/// Request handler of a program.
-pub trait Answers: Send + Sync + 'static {
-    fn answer(&self, asked: IncomingRequest) -> impl Future<Output = HttpResponse> + Send;
-
-    /// Answers a request of this path if there is no memory for it: short, and without waiting. `None` tells
-    /// the client to try again.
-    fn without_memory(&self, _path: &str) -> Option<HttpResponse> {
-        None
-    }
-}
-
-/// Limits for all clients together.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Maximum number of open connections.
-    pub connections: usize,
-    /// Open connections that have left HTTP, not counted in `connections`.
-    pub streams: usize,
-    /// Bytes of requests and answers.
-    pub room: usize,
-    /// Time limit of a handshake.
-    pub handshake: Duration,
-    /// Time limit of a body.
-    pub body: Duration,
-    /// Other time limits of a client.
-    pub patience: Patience,
-    /// Interval of HTTP/2 pings, and time limit of their answers.
-    pub ping: (Duration, Duration),
-    /// Time limit of a connection that is being closed.
-    pub farewell: Duration,
-    /// Time for which new work is accepted after the end was requested: until the last client knows of it.
-    pub linger: Duration,
-    /// Time limit of the remaining work after that.
-    pub goodbye: Duration,
-}
-
-impl Limits {
-    /// Limits for a program that all API servers call: as many connections as the process may have files. A
-    /// stream has two, its own and the one to its destination.
-    pub fn of_server() -> Limits {
-        let files = files::spare();
-        Limits { connections: files.min(16 << 10), streams: (files / 4).min(4 << 10), ..Limits::of_program() }
-    }
-
-    /// Limits for a program with few clients: the kubelet, monitors, and virt-api for virt-handler.
-    pub fn of_program() -> Limits {
-        let seconds = Duration::from_secs;
-        Limits {
-            connections: 256,
-            streams: 512,
-            room: 32 << 20,
-            handshake: seconds(5),
-            body: seconds(10),
-            patience: Patience { first: seconds(10), idle: seconds(120), taking: seconds(10) },
-            ping: (seconds(30), seconds(10)),
-            farewell: seconds(1),
-            linger: seconds(5),
-            goodbye: seconds(10),
-        }
-    }
-}
-
-/// Identity of a client in the network: an address, or a network that one client owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Peer(IpAddr);
-
-impl Peer {
-    /// Client with this address. For IPv6 the network of 64 bits counts, since one client can use any address
-    /// in it.
-    pub fn of(address: IpAddr) -> Peer {
-        match address.to_canonical() {
-            IpAddr::V6(address) => Peer(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into()),
-            address => Peer(address),
-        }
-    }
-}
-
-/// Plain-text answer of one line.
-pub fn plain(status: StatusCode, text: &str) -> HttpResponse {
-    let mut response = Response::new(Bytes::from(format!("{text}\n")));
-    *response.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-/// Plain-text answer with `Retry-After: 1`: a resource is exhausted at the moment.
-pub fn busy(status: StatusCode, text: &str) -> HttpResponse {
-    let mut response = plain(status, text);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
+/// Writes the metrics of a server's connections, under the program's names for open and ended ones.
+pub fn connection_metrics(counts: &Counts, page: &mut Page, open: &'static str, ended: &'static str) {
+    page.family(open).is(&[], counts.open as f64);
+    page.family(ended)
+        .is(&[("reason", "others")], counts.closed as f64)
+        .is(&[("reason", "waiting")], counts.expired as f64)
+        .is(&[("reason", "full")], counts.turned_away as f64);
 }

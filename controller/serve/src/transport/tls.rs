@@ -5,7 +5,7 @@
 //! Until the first Secret comes, a program shows a self-signed certificate. That is enough for the kubelet's
 //! probes, which verify none.
 
-use super::Authorities;
+use super::{Authorities, Tls};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cluster_client::error::{Error, ErrorKind, Result};
@@ -143,9 +143,8 @@ pub struct Offer {
     made: Mutex<(TlsPolicy, Arc<ServerConfig>)>,
 }
 
-impl Offer {
-    /// Configuration for a new connection.
-    pub(super) fn now(&self) -> Arc<ServerConfig> {
+impl Tls for Offer {
+    fn now(&self) -> Arc<ServerConfig> {
         let wanted = self.terms.now();
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if made.0 != wanted {
@@ -226,12 +225,25 @@ pub fn client_config(shown: Arc<CurrentCertificate>, authorities: &Authorities) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::certificate;
     use super::*;
     use cluster_model::config::tls::suites;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConnection, ProtocolVersion, RootCertStore, ServerConnection};
     use serde_json::json;
+
+    /// Certificate of virt-api, and the roots that trust it.
+    fn certificate() -> Result<(CurrentCertificate, Arc<RootCertStore>)> {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["virt-api".into()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let shown = CurrentCertificate::default();
+        shown.take(&json!({"data": {
+            "tls.crt": STANDARD.encode(certificate.pem()), "tls.key": STANDARD.encode(key.serialize_pem()),
+        }}))?;
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.der().clone()).unwrap();
+        Ok((shown, Arc::new(roots)))
+    }
 
     /// Version and protocol that this server and a client with these versions agree on; `None` if they do
     /// not.

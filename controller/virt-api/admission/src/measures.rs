@@ -7,7 +7,7 @@ use super::rules::{AdmissionResponse, Operation, Request};
 use cluster_client::metrics::{ANSWERS, Histograms, Page};
 use cluster_model::webhooks::Webhook;
 use serve::health::Ask;
-use serve::transport::Transport;
+use serve::transport::{Transport, connection_metrics};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -78,7 +78,8 @@ fn page(live: &Live, transport: &Transport) -> String {
 /// Metrics of connections, open and closed ones.
 fn connections(page: &mut Page, transport: &Transport) {
     let is = transport.counts();
-    is.tell(page, "kubevirt_virt_api_connections", "kubevirt_virt_api_connections_ended_total");
+    let (open, ended) = ("kubevirt_virt_api_connections", "kubevirt_virt_api_connections_ended_total");
+    connection_metrics(&is, page, open, ended);
     page.family("kubevirt_virt_api_requests_bytes").is(&[], is.held as f64);
     page.family("kubevirt_virt_api_connections_total").is(&[], is.taken as f64);
     page.family("kubevirt_virt_api_requests_cut_total").is(&[], is.cut as f64);

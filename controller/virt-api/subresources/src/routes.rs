@@ -354,7 +354,7 @@ fn leave<F: Future<Output = ()> + Send>(
     tokio::spawn(async move {
         match upgrade.begin().await {
             Ok(upgraded) => carry(upgraded).await,
-            Err(error) => tracing::debug!("{}", error.chain()),
+            Err(error) => tracing::debug!("{error}"),
         }
         drop(place);
     });

@@ -74,7 +74,7 @@ impl ForVirtApi {
 async fn pass(upgrade: Upgrade, launcher: Stream) {
     let client = match upgrade.begin().await {
         Ok(client) => client,
-        Err(error) => return tracing::debug!("{}", error.chain()),
+        Err(error) => return tracing::debug!("{error}"),
     };
     let ends = client.ends();
     let (of_client, mut to_client) = split(client);

@@ -1,14 +1,14 @@
 //! Streams over real TLS: their bytes, their number, and their end.
 
-use super::super::tests::certificate;
-use super::super::{Answers, IncomingRequest, Limits, Transport, listen, tls};
+use super::super::tests::{certificate, listen};
+use super::super::{Answers, IncomingRequest, Limits, Transport};
 use super::*;
 use http::{HeaderValue, Response};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioExecutor;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Echoes the bytes of a stream, and writes when the program ends. `/no` takes the connection, and then
 /// answers without 101. The fate of each stream is reported.
-struct Echo(mpsc::UnboundedSender<Result<()>>);
+struct Echo(mpsc::UnboundedSender<io::Result<()>>);
 
 impl Answers for Echo {
     async fn answer(&self, mut asked: IncomingRequest) -> HttpResponse {
@@ -77,23 +77,21 @@ struct Running {
     transport: Arc<Transport>,
     address: SocketAddr,
     trusts: Arc<RootCertStore>,
-    told: mpsc::UnboundedReceiver<Result<()>>,
+    told: mpsc::UnboundedReceiver<io::Result<()>>,
     ends: watch::Sender<bool>,
     serving: JoinHandle<()>,
 }
 
 async fn begin(streams: usize) -> Running {
-    let (shown, trusts) = certificate().unwrap();
-    let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+    let (tls, trusts) = certificate();
+    let listener = listen().await;
     let address = listener.local_addr().unwrap();
     let limits = Limits { streams, linger: Duration::from_millis(50), ..Limits::of_program() };
     let transport = Arc::new(Transport::new(limits));
     let (ends, ended) = watch::channel(false);
     let (tell, told) = mpsc::unbounded_channel();
-    let config = tls::config(Arc::new(shown), None, Arc::default()).unwrap();
     let server = Arc::clone(&transport);
-    let serving =
-        tokio::spawn(async move { server.serve(listener, config, Arc::new(Echo(tell)), ended).await });
+    let serving = tokio::spawn(async move { server.serve(listener, tls, Arc::new(Echo(tell)), ended).await });
     Running { transport, address, trusts, told, ends, serving }
 }
 

@@ -1,21 +1,16 @@
 //! The server and its clients over real TLS. No test measures time: the answers, their order, and the
 //! server's counters count. (`cargo run --example crowd` measures.)
 
-use super::tls::{self, CurrentCertificate};
 use super::*;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use cluster_client::error::Result;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
-use serde_json::json;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -86,15 +81,14 @@ impl Running {
 
     pub(super) async fn answering(limits: Limits, answers: Lengths) -> Running {
         raise().unwrap();
-        let (shown, trusts) = certificate().unwrap();
-        let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+        let (tls, trusts) = certificate();
+        let listener = listen().await;
         let address = listener.local_addr().unwrap();
         let transport = Arc::new(Transport::new(limits));
         let (ends, ended) = watch::channel(false);
         let (server, answers) = (Arc::clone(&transport), Arc::new(answers));
         let all = Arc::clone(&answers);
-        let config = tls::config(Arc::new(shown), None, Arc::default()).unwrap();
-        tokio::spawn(async move { server.serve(listener, config, all, ended).await });
+        tokio::spawn(async move { server.serve(listener, tls, all, ended).await });
         Running { transport, answers, address, trusts, _ends: ends }
     }
 
@@ -128,18 +122,34 @@ impl Running {
     }
 }
 
-/// Certificate of virt-api, and the roots that trust it.
-pub(super) fn certificate() -> Result<(CurrentCertificate, Arc<RootCertStore>)> {
+/// TLS settings that stay.
+pub(super) struct Fixed(Arc<ServerConfig>);
+
+impl Tls for Fixed {
+    fn now(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// TLS settings of virt-api, and the roots that trust it.
+pub(super) fn certificate() -> (Arc<Fixed>, Arc<RootCertStore>) {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["virt-api".into()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    let shown = CurrentCertificate::default();
-    shown.take(&json!({"data": {
-        "tls.crt": STANDARD.encode(certificate.pem()), "tls.key": STANDARD.encode(key.serialize_pem()),
-    }}))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let chain = vec![certificate.der().clone()];
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let mut config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let mut roots = RootCertStore::empty();
     roots.add(certificate.der().clone()).unwrap();
-    Ok((shown, Arc::new(roots)))
+    (Arc::new(Fixed(Arc::new(config))), Arc::new(roots))
+}
+
+/// Listener on a free port.
+pub(super) async fn listen() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap()
 }
 
 /// Begins a request that announces a body.
@@ -542,14 +552,13 @@ async fn with_large_answers(limits: Limits) -> Running {
             Response::new(Bytes::from(vec![b'x'; 16 << 20]))
         }
     }
-    let (shown, trusts) = certificate().unwrap();
-    let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+    let (tls, trusts) = certificate();
+    let listener = listen().await;
     let address = listener.local_addr().unwrap();
     let transport = Arc::new(Transport::new(limits));
     let (ends, ended) = watch::channel(false);
-    let config = tls::config(Arc::new(shown), None, Arc::default()).unwrap();
     let running = Arc::clone(&transport);
-    tokio::spawn(async move { running.serve(listener, config, Arc::new(Large), ended).await });
+    tokio::spawn(async move { running.serve(listener, tls, Arc::new(Large), ended).await });
     Running { transport, answers: Arc::default(), address, trusts, _ends: ends }
 }
 

@@ -2,24 +2,20 @@
 //!
 //! ```text
 //!  client ─► connection: 64 KiB at most ─► Pieces ── polled ─► request handler
-//!                                            └ dropped before its end: what still comes is taken for DRAIN, and thrown away
+//!                                            └ dropped before its end: the rest is drained
 //! ```
 //!
-//! A client that is answered early goes on sending, and would see its connection break before it reads the
-//! answer. A client that waits for `100 Continue` sends nothing before the first piece was read, so nothing
-//! of it is thrown away.
+//! A client that waits for `100 Continue` sends nothing before the first piece was read, so nothing of it is
+//! drained.
 
-use http_body_util::BodyExt as _;
+use crate::drain;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::time::{Sleep, sleep, timeout};
-
-/// Time for which further bytes of a client are read and thrown away after its answer.
-const DRAIN: Duration = Duration::from_secs(5);
+use tokio::time::{Sleep, sleep};
 
 /// Streamed body of a request.
 pub struct Pieces {
@@ -94,10 +90,4 @@ impl Drop for Pieces {
             runtime.spawn(drain(rest));
         }
     }
-}
-
-async fn drain(mut rest: Incoming) {
-    let all = async { while rest.frame().await.is_some_and(|frame| frame.is_ok()) {} };
-    // Later bytes are not waited for.
-    let _ = timeout(DRAIN, all).await;
 }

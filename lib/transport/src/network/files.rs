@@ -1,7 +1,7 @@
 //! Limit of open files of this process: each connection is one.
 
-use cluster_client::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
 
 /// Files that are reserved for other uses: the API server, logs, libraries, and connections that are being
 /// closed.
@@ -10,15 +10,16 @@ const RESERVE: u64 = 512;
 const MOST: u64 = 64 << 10;
 
 /// Raises the soft limit as far as permitted without privileges.
-pub fn raise() -> Result<()> {
+pub fn raise() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let Some(now) = limit.current else { return Ok(()) };
     let wanted = limit.maximum.unwrap_or(MOST).min(MOST);
     if wanted <= now {
         return Ok(());
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum })
-        .map_err(|e| Error::setup(format!("cannot raise the limit of open files from {now} to {wanted}"), e))
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).map_err(|e| {
+        io::Error::other(format!("cannot raise the limit of open files from {now} to {wanted}: {e}"))
+    })
 }
 
 /// Number of connections that the limit permits.

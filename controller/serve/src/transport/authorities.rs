@@ -6,20 +6,17 @@
 //!                                       └─ the other end: whom tls::client_config believes to be a server of ours
 //! ```
 //!
-//! A client without a certificate is served too, since the kubelet's probes and monitors have none: each
-//! handler decides whether it requires one ([`IncomingRequest::client`](super::IncomingRequest)). A client with a certificate
-//! that has expired, or that none of our authorities has signed for clients, is refused in the handshake. TLS
-//! sessions are not resumed if certificates are requested: a resumed session would stay trusted after its
+//! A client with a certificate that has expired, or that none of our authorities has signed for clients, is
+//! refused in the handshake. TLS sessions are not resumed if certificates are requested: a resumed session would stay trusted after its
 //! authority was removed.
 
 use cluster_client::error::{Error, ErrorKind, Result};
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::client::verify_server_name;
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -118,31 +115,6 @@ impl ClientCertVerifier for Authorities {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
-    }
-}
-
-/// A client with a certificate that one of our authorities has signed for clients.
-#[derive(Clone, Debug)]
-pub struct Client(CertificateDer<'static>);
-
-impl Client {
-    /// Client of a connection after its handshake; `None` without a certificate.
-    pub(super) fn of(connection: &rustls::ServerConnection) -> Option<Client> {
-        connection.peer_certificates()?.first().cloned().map(Client)
-    }
-
-    /// True if the certificate has this name.
-    pub fn is_called(&self, name: &str) -> bool {
-        let (Ok(certificate), Ok(name)) = (ParsedCertificate::try_from(&self.0), ServerName::try_from(name))
-        else {
-            return false;
-        };
-        verify_server_name(&certificate, &name).is_ok()
-    }
-
-    /// The certificate, in DER.
-    pub fn der(&self) -> &[u8] {
-        &self.0
     }
 }
 

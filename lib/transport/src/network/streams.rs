@@ -1,7 +1,7 @@
 //! Connections that leave HTTP/1.1: bytes both ways after an answer of 101 (a serial console, a screen).
 //!
 //! ```text
-//!  Asked::upgrade() ─► Upgrade ── the answer: 101 ─► begin() ─► Upgraded: read, written, shut down one way or both
+//!  IncomingRequest::upgrade() ─► Upgrade ── the answer: 101 ─► begin() ─► Upgraded: read, written, shut down one way or both
 //!        │ too many: 503              │ another: an error          └─ ends(): the program is about to end
 //!        └─ not HTTP/1.1, or nothing asked for: 400
 //! ```
@@ -14,7 +14,6 @@
 //! Only bytes that came together with the request are buffered here: a slow reader slows down the other end.
 
 use super::{HttpResponse, busy, plain};
-use cluster_client::error::{Error, ErrorKind, Result};
 use http::request::Parts;
 use http::{StatusCode, Version, header};
 use hyper::upgrade::{self, OnUpgrade};
@@ -62,7 +61,7 @@ impl Exit {
 
     /// Takes the connection of this request, and a place for it. An error is the answer to a refused upgrade.
     #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
-    pub(super) fn upgrade(&mut self) -> std::result::Result<Upgrade, HttpResponse> {
+    pub(super) fn upgrade(&mut self) -> Result<Upgrade, HttpResponse> {
         let Some(connection) = self.connection.take() else {
             let said = "this needs an upgrade of the connection (HTTP/1.1)";
             return Err(plain(StatusCode::BAD_REQUEST, said));
@@ -91,15 +90,15 @@ impl fmt::Debug for Upgrade {
 impl Upgrade {
     /// Waits until the answer of 101 was sent. Call it in a task of its own: the answer is sent after the
     /// handler has returned it.
-    pub async fn begin(self) -> Result<Upgraded> {
+    pub async fn begin(self) -> io::Result<Upgraded> {
         let Upgrade { connection, place, left, switched } = self;
-        let failed = |why: &str| Error::new(ErrorKind::Unreachable, format!("cannot start a stream: {why}"));
+        let failed = |why: &str| io::Error::other(format!("cannot start a stream: {why}"));
         let bytes = timeout(BEGINS, connection)
             .await
             .map_err(|_| {
                 failed(&format!("the answer to its client was not sent within {} s", BEGINS.as_secs()))
             })?
-            .map_err(|e| failed("its client closed the connection").because(e))?;
+            .map_err(|e| failed(&format!("its client closed the connection: {e}")))?;
         // A connection whose last request had another answer is handed out as well when it ends.
         if !switched.load(Ordering::Relaxed) {
             return Err(failed("the answer to its client was not 101"));

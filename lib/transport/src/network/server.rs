@@ -1,35 +1,28 @@
 //! The server: accepts connections, hands each request to the handler, and ends without losing requests.
 
-use super::accept_failures::AcceptFailures;
 use super::body::{Body, ResponseBody, Shared, Turn};
-use super::clients::Client;
+use super::client::Client;
 use super::connections::{Admitted, Connections};
 use super::head_memory::{CountingStream, Heads};
-use super::keepalive;
 use super::memory_budget::MemoryBudget;
 use super::streams::Exit;
-use super::tls::Offer;
 use super::{Answers, IncomingRequest, Limits, Peer};
-use cluster_client::error::{Error, Result};
-use cluster_client::metrics::Page;
+use crate::{Acceptor, Http1, SILENCE, probe};
 use http::{HeaderName, HeaderValue, Request};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use std::time::Instant;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-/// Connections that the kernel queues until we accept them.
-const BACKLOG: u32 = 4096;
 /// Connections that may take their time to close ([`Limits::farewell`]). One more is dropped at once: an
 /// HTTP/2 client that never answers would otherwise keep its connection, and many of them would use up all
 /// file descriptors.
@@ -52,24 +45,10 @@ const WINDOWS: (u32, u32) = (1 << 20, 256 << 10);
 /// Bytes that a connection buffers before sending.
 const UNSENT: usize = 64 << 10;
 
-/// Address that accepts connections to this port on all addresses of the host, IPv4 and IPv6 if it has both.
-#[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
-pub fn everywhere(port: u16) -> SocketAddr {
-    // A kernel may be built, or started, without IPv6.
-    let both = Path::new("/proc/net/if_inet6").exists();
-    let address: IpAddr = if both { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-    SocketAddr::new(address, port)
-}
-
-/// Listens on an address.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener> {
-    let open = || {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    open().map_err(|e| Error::setup(format!("cannot listen on {address}"), e))
+/// TLS settings of a server.
+pub trait Tls: Send + Sync + 'static {
+    /// Settings of a new connection.
+    fn now(&self) -> Arc<ServerConfig>;
 }
 
 /// Server of a program, with its counters.
@@ -92,6 +71,7 @@ pub(super) struct Counters {
 /// Counters of a server, and its current use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Open connections.
     pub open: usize,
     /// Bytes that requests hold.
     pub held: usize,
@@ -107,17 +87,6 @@ pub struct Counts {
     pub turned_away: u64,
     /// Requests that were cut because others needed the memory.
     pub cut: u64,
-}
-
-impl Counts {
-    /// Writes the metrics of connections, under the program's names for open and ended ones.
-    pub fn tell(&self, page: &mut Page, open: &'static str, ended: &'static str) {
-        page.family(open).is(&[], self.open as f64);
-        page.family(ended)
-            .is(&[("reason", "others")], self.closed as f64)
-            .is(&[("reason", "waiting")], self.expired as f64)
-            .is(&[("reason", "full")], self.turned_away as f64);
-    }
 }
 
 impl Counters {
@@ -140,6 +109,7 @@ impl Transport {
         Transport { limits, shared: Arc::new(shared) }
     }
 
+    /// Counters and use at present.
     pub fn counts(&self) -> Counts {
         let (open, held) = (self.shared.connections().len(), self.shared.room().held());
         let streams = self.limits.streams.saturating_sub(self.shared.streams.available_permits());
@@ -161,7 +131,7 @@ impl Transport {
     pub async fn serve<A: Answers>(
         &self,
         listener: TcpListener,
-        tls: Arc<Offer>,
+        tls: Arc<impl Tls>,
         answers: Arc<A>,
         mut ends: watch::Receiver<bool>,
     ) {
@@ -175,23 +145,12 @@ impl Transport {
         let accept = async {
             // This loop waits for new connections only, so that the kubelet's probe is not delayed by the
             // work on others.
-            let mut missed = AcceptFailures::new(tokio::time::Instant::now());
+            let mut acceptor = Acceptor::default();
             loop {
-                let (stream, from) = match listener.accept().await {
-                    Ok(taken) => taken,
-                    Err(error) => {
-                        // Most likely there are no free file descriptors: a connection that can be spared is
-                        // closed.
-                        if let Some(count) = missed.add(tokio::time::Instant::now()) {
-                            tracing::warn!(
-                                "cannot accept connections ({count} times since the last message): {error}"
-                            );
-                        }
-                        self.shared.connections().close_one(Instant::now());
-                        tokio::time::sleep(Duration::from_millis(10)).await;
-                        continue;
-                    }
+                let relieve = || {
+                    self.shared.connections().close_one(Instant::now());
                 };
+                let (stream, from) = acceptor.next(|| listener.accept(), relieve).await;
                 let peer = Peer::of(from.ip());
                 let Some(admitted) = self.connection(peer) else { continue };
                 let connection = Connection {
@@ -252,7 +211,7 @@ impl Connection {
     async fn run<A: Answers>(mut self, stream: TcpStream, acceptor: TlsAcceptor, answers: Arc<A>) {
         // An answer is small and must not wait for another (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
-        keepalive::probe(&stream);
+        probe(&stream, SILENCE);
         let accepted = tokio::select! {
             accepted = tokio::time::timeout(self.limits.handshake, acceptor.accept(stream)) => accepted,
             () = self.admitted.leave.notified() => return,
@@ -305,11 +264,9 @@ impl Connection {
             return self.drive(connection, |connection| connection.graceful_shutdown()).await;
         };
         let io = TokioIo::new(CountingStream::new(stream, heads));
-        let mut server = http1::Builder::new();
         // The connection's time limits apply to heads as well, for both versions of HTTP.
-        server.timer(TokioTimer::new()).header_read_timeout(None);
-        server.max_buf_size(UNSENT).max_header_size(HEAD).max_headers(HEADERS);
-        let connection = Box::pin(server.serve_connection(io, service).with_upgrades());
+        let mut server = Http1 { buffer: UNSENT, fields: HEADERS, head: None }.builder();
+        let connection = Box::pin(server.max_header_size(HEAD).serve_connection(io, service).with_upgrades());
         self.drive(connection, |connection| connection.graceful_shutdown()).await;
     }
 
