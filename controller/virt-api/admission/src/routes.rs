@@ -22,15 +22,14 @@ use super::workloads::Workloads;
 use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_model::objects::Program;
 use cluster_model::webhooks::{Question, Webhook};
-use http::{HeaderValue, Method, Response, StatusCode, header};
-use hyper::body::Bytes;
+use http::{Method, StatusCode, header};
 use jiff::Timestamp;
 use rustls::crypto::SecureRandom;
 use serve::authentication::Gate;
 use serve::health::Health;
 use serve::pace::on_behalf_of;
 use serve::token::{CloneSourceKind, Cloned};
-use serve::transport::{Answers, HttpResponse, IncomingRequest, Peer, plain};
+use serve::transport::{Answers, HttpResponse, IncomingRequest, Peer, plain, response};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -135,9 +134,7 @@ impl Routes {
             let faults = verdict.faults.len();
             tracing::debug!("{} denied {} of {}: {faults} faults", hook.name, request.name, request.who.name);
         }
-        let mut response = Response::new(Bytes::from(review::write(&request, &verdict).to_string()));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response
+        response(StatusCode::OK, "application/json", review::write(&request, &verdict).to_string())
     }
 
     /// Decides a review. Its body is kept meanwhile: as long as it exists, no other large body is processed.

@@ -1,10 +1,10 @@
 //! Refusals of requests: a `Status`, or a line of text where upstream's clients expect one.
 
 use api::launcher::Denial;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, StatusCode, header};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use serve::transport::{HttpResponse, plain};
+use serve::transport::{HttpResponse, plain, response};
 
 /// The group of VMs and VMIs.
 const KUBEVIRT: &str = "kubevirt.io";
@@ -177,10 +177,7 @@ pub(crate) fn with_json(status: StatusCode, body: &Value) -> HttpResponse {
 
 /// A response with serialized JSON.
 pub(crate) fn with_json_text(status: StatusCode, text: Bytes) -> HttpResponse {
-    let mut response = Response::new(text);
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
+    response(status, "application/json", text)
 }
 
 #[cfg(test)]

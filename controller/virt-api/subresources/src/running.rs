@@ -9,10 +9,10 @@ use crate::websocket::Farewell;
 use api::launcher::{Answer, Freeze, Request};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::subresources::Action;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{Response, StatusCode};
 use hyper::body::Bytes;
 use launcher_client::{Access, Client, Error, ErrorKind, Stream};
-use serve::transport::HttpResponse;
+use serve::transport::{HttpResponse, response};
 
 /// Sends a lifecycle request to the launcher.
 pub(crate) async fn request(
@@ -82,9 +82,7 @@ pub(crate) async fn screenshot(
         false => launcher.screenshot().await,
     };
     let picture = picture.map_err(|error| failed(vmi, &error).into_guest_text())?;
-    let mut response = Response::new(Bytes::from(picture));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("image/png"));
-    Ok(response)
+    Ok(response(StatusCode::OK, "image/png", picture))
 }
 
 /// Mode of a stream requested by the client.
@@ -161,6 +159,7 @@ fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header;
     use serde_json::{Value, json};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::UnixListener;

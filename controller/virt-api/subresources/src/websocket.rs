@@ -21,12 +21,11 @@ use crate::refusal::{self, Refusal};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use http::header::{
-    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
-    UPGRADE,
+    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use serve::transport::HttpResponse;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serve::transport::{HttpResponse, upgrade_response};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
@@ -102,11 +101,8 @@ impl UpgradeRequest {
 
     /// The response that upgrades the connection to a websocket.
     pub(crate) fn answer(&self) -> HttpResponse {
-        let mut response = Response::new(Bytes::new());
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let mut response: HttpResponse = upgrade_response("websocket");
         let headers = response.headers_mut();
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept.clone());
         if self.is_plain {
             headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PLAIN));

@@ -5,13 +5,11 @@ use super::refused::{Rejection, Result};
 use super::route::{Call, Vmi, is_passed_on};
 use super::{ForVirtApi, Launcher, REQUESTS};
 use api::launcher::{Freeze, Request};
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
-use hyper::body::Bytes;
+use http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use serve::transport::{HttpResponse, IncomingRequest};
+use serve::transport::{HttpResponse, IncomingRequest, response};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -61,7 +59,7 @@ impl ForVirtApi {
         let (picture, _room) = taken.map_err(|_| {
             Rejection::busy("screenshots of other VMIs on this node are being taken; try again")
         })??;
-        Ok(typed(picture, "image/png"))
+        Ok(response(StatusCode::OK, "image/png", picture))
     }
 }
 
@@ -90,11 +88,5 @@ fn told(what: &impl Serialize) -> Result<HttpResponse> {
             &format!("cannot write the answer of the launcher as JSON: {e}"),
         )
     })?;
-    Ok(typed(text, "application/json"))
-}
-
-fn typed(bytes: Vec<u8>, kind: &'static str) -> HttpResponse {
-    let mut answer = Response::new(Bytes::from(bytes));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
+    Ok(response(StatusCode::OK, "application/json", text))
 }

@@ -2,11 +2,10 @@
 
 use super::route::Vmi;
 use api::launcher::Refusal;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Method, Response, StatusCode};
-use hyper::body::Bytes;
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, Method, StatusCode};
 use launcher_client::{Error, ErrorKind, sanitize};
-use serve::transport::HttpResponse;
+use serve::transport::{HttpResponse, response};
 
 pub(super) type Result<T> = std::result::Result<T, Rejection>;
 
@@ -43,9 +42,8 @@ impl Rejection {
     }
 
     pub(super) fn answer(&self) -> HttpResponse {
-        let mut answer = Response::new(Bytes::from(serde_json::to_vec(&self.refusal).unwrap_or_default()));
-        *answer.status_mut() = self.status;
-        answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let text = serde_json::to_vec(&self.refusal).unwrap_or_default();
+        let mut answer: HttpResponse = response(self.status, "application/json", text);
         if self.status == StatusCode::TOO_MANY_REQUESTS {
             answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -7,11 +7,9 @@ use super::refused::{Rejection, Result};
 use super::route::{StreamKind, Vmi};
 use super::{ForVirtApi, Launcher, OPENING, STREAMS};
 use api::launcher::STREAM;
-use http::header::{CONNECTION, UPGRADE};
-use http::{HeaderValue, Response, StatusCode};
-use hyper::body::Bytes;
+use http::StatusCode;
 use launcher_client::Stream;
-use serve::transport::{HttpResponse, IncomingRequest, Upgrade};
+use serve::transport::{HttpResponse, IncomingRequest, Upgrade, upgrade_response, wants_upgrade};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
@@ -35,8 +33,7 @@ impl ForVirtApi {
         launcher: &Launcher,
         way: StreamKind,
     ) -> Result<HttpResponse> {
-        let wanted = asked.head.headers.get(UPGRADE).and_then(|value| value.to_str().ok());
-        if !wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(STREAM)) {
+        if !wants_upgrade(&asked.head.headers, STREAM) {
             let why =
                 format!("this is a stream: send the headers 'Connection: Upgrade' and 'Upgrade: {STREAM}'");
             return Err(Rejection::new(StatusCode::UPGRADE_REQUIRED, &why));
@@ -62,11 +59,7 @@ impl ForVirtApi {
             pass(upgrade, stream).await;
             drop(place);
         });
-        let mut answer = Response::new(Bytes::new());
-        *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        answer.headers_mut().insert(UPGRADE, HeaderValue::from_static(STREAM));
-        Ok(answer)
+        Ok(upgrade_response(STREAM))
     }
 }
 
