@@ -12,22 +12,20 @@ use crate::body::Passing;
 use cluster_client::error::Error;
 use cluster_model::objects::names;
 use cluster_model::servers::PORT;
+use error_core::chain;
 use http::Request;
-use http_body_util::{BodyExt as _, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use serve::transport::tls::{self, CurrentCertificate};
 use serve::transport::{Authorities, HttpResponse, SILENCE, probe};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use transport::client::Connection;
 
 /// Time limit for connecting, all attempts together.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -122,38 +120,12 @@ impl Pod {
     pub(crate) async fn asks(self, request: Request<Passing>) -> Result<HttpResponse, String> {
         let broke =
             |error: hyper::Error| format!("the connection to the upload pod broke: {}", chain(&error));
-        let mut settings = http1::Builder::new();
-        settings.max_buf_size(BUFFER);
-        let (mut sender, connection) = settings.handshake(TokioIo::new(self.stream)).await.map_err(broke)?;
-        let answer = async move {
-            let (head, body) = sender.send_request(request).await.map_err(broke)?.into_parts();
-            let body = Limited::new(body, LARGEST).collect().await;
-            let body =
-                body.map_err(|error| format!("the answer of the upload pod is incomplete: {error}"))?;
-            Ok::<_, String>(HttpResponse::from_parts(head, body.to_bytes()))
-        };
-        let (mut answer, mut connection) = (pin!(answer), pin!(connection));
-        let mut is_over = false;
-        loop {
-            tokio::select! {
-                biased;
-                answer = &mut answer => return answer,
-                // A failed connection also ends `answer`, with the error.
-                _ = &mut connection, if !is_over => is_over = true,
-            }
-        }
+        let mut connection = Connection::begin(self.stream, BUFFER).await.map_err(broke)?;
+        let (head, body) = connection.send(request).await.map_err(broke)?.into_parts();
+        let body = connection.whole(body, LARGEST).await;
+        let body = body.map_err(|error| format!("the answer of the upload pod is incomplete: {error}"))?;
+        Ok(HttpResponse::from_parts(head, body.into()))
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

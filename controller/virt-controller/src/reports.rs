@@ -21,11 +21,9 @@ use api::data_volume::Phase;
 use api::job::Report;
 use cluster_model::objects::{IndexKey, Key, Kind, Pod, Work, World, owner};
 use cluster_model::worker::{PORT, REPORT};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Empty;
 use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, header};
-use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -243,7 +241,7 @@ async fn ask(
     }
 }
 
-type Connection = SendRequest<Empty<Bytes>>;
+type Connection = transport::client::Connection<Empty<Bytes>>;
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 async fn once(
@@ -251,30 +249,25 @@ async fn once(
     address: SocketAddr,
     connection: &mut Option<Connection>,
 ) -> Result<Report, Cause> {
-    let mut sender = match connection.take() {
-        Some(sender) => sender,
+    let mut asked = match connection.take() {
+        Some(asked) => asked,
         None => connect(who, address).await?,
     };
-    sender.ready().await?;
+    asked.ready().await?;
     let request = Request::get(REPORT).header(header::HOST, address.to_string()).body(Empty::new())?;
-    let answer = sender.send_request(request).await?;
+    let answer = asked.send(request).await?;
     if !answer.status().is_success() {
         return Err(format!("the HTTP status is {}", answer.status()).into());
     }
-    let body = Limited::new(answer.into_body(), LARGEST).collect().await?.to_bytes();
-    *connection = Some(sender);
+    let body = asked.whole(answer.into_body(), LARGEST).await?;
+    *connection = Some(asked);
     Ok(serde_json::from_slice(&body)?)
 }
 
 async fn connect(who: &ExpectedServer, address: SocketAddr) -> Result<Connection, Cause> {
     let stream = TcpStream::connect(address).await?;
     let stream = who.connector.connect(who.name.clone(), stream).await?;
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(AHEAD);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-    // It ends with its sender.
-    tokio::spawn(connection);
-    Ok(sender)
+    Ok(Connection::begin(stream, AHEAD).await?)
 }
 
 /// Accepts any certificate: see the assumptions above.

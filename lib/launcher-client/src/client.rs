@@ -1,7 +1,7 @@
 //! Requests to a launcher, each with a time limit and a size limit for its answer.
 
 use crate::connect::{AtPath, Cause, Connector, Open};
-use crate::connection::Connection;
+use crate::connection::{Connection, Socket, ask};
 use crate::error::{Error, ErrorKind, Result, unread};
 use crate::sanitize;
 use crate::states::States;
@@ -17,7 +17,7 @@ use hyper::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
-use std::io::ErrorKind::{ConnectionRefused, NotFound};
+use std::io::ErrorKind::{ConnectionRefused, FileTooLarge, NotFound};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -343,15 +343,13 @@ impl<P> Client<P> {
         if !answer.status().is_success() {
             return Err(self.refused(path, answer, connection).await);
         }
-        let (bytes, broken) = read_body(answer.into_body(), connection, most).await;
-        match broken {
-            None => Ok(bytes),
-            Some(BodyError::Broken(e)) => Err(self.broken(path, e)),
-            Some(BodyError::TooLarge) => {
+        connection.whole(answer.into_body(), most).await.map_err(|e| match e.kind() {
+            FileTooLarge => {
                 let what = format!("{self:?} answers {path} with more than {most} bytes");
-                Err(Error::new(ErrorKind::TooLarge, what))
+                Error::new(ErrorKind::TooLarge, what)
             }
-        }
+            _ => self.broken(path, e),
+        })
     }
 
     async fn stream(&self, path: &str) -> Result<Stream> {
@@ -362,8 +360,8 @@ impl<P> Client<P> {
             if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
                 return Err(self.refused(path, answer, &mut connection).await);
             }
-            let left = connection.leave(answer).await;
-            left.map(|(first, rest)| Stream::new(first, rest)).map_err(|e| self.broken(path, e))
+            let left = connection.leave::<Socket>(answer).await;
+            left.map(|(first, rest)| Stream::new(first, rest.stream)).map_err(|e| self.broken(path, e))
         };
         self.within(path, within, &reached, left).await
     }
@@ -388,7 +386,7 @@ impl<P> Client<P> {
         }
         let request = request.body(Full::new(body.unwrap_or_default()));
         let request = request.map_err(|e| Error::failed(format!("cannot ask for {path}")).because(e))?;
-        let (answer, connection) = Connection::ask(stream, request).await.map_err(|e| {
+        let (answer, connection) = ask(stream, request).await.map_err(|e| {
             let what = format!("{self:?} broke off before it answered {path}, or is not a launcher");
             Error::failed(what).because(e)
         })?;
@@ -430,7 +428,7 @@ impl<P> Client<P> {
     async fn refused(&self, path: &str, answer: Response<Incoming>, connection: &mut Connection) -> Error {
         let status = answer.status();
         // A refusal whose text cannot be read is still a refusal.
-        let (said, _) = read_body(answer.into_body(), connection, LARGEST).await;
+        let said = connection.whole(answer.into_body(), LARGEST).await.unwrap_or_default();
         let refusal = serde_json::from_slice::<Refusal>(&said).ok();
         let has_faults = refusal.as_ref().is_some_and(|refusal| !refusal.faults.is_empty());
         let kind = match status {
@@ -447,29 +445,4 @@ impl<P> Client<P> {
         };
         error.of_status(status.as_u16())
     }
-}
-
-/// Reason for an incomplete body.
-enum BodyError {
-    Broken(hyper::Error),
-    TooLarge,
-}
-
-/// Reads a body of at most `most` bytes.
-async fn read_body(
-    mut body: Incoming,
-    connection: &mut Connection,
-    most: usize,
-) -> (Vec<u8>, Option<BodyError>) {
-    let mut bytes = Vec::new();
-    while let Some(piece) = connection.piece(&mut body).await {
-        match piece {
-            Err(e) => return (bytes, Some(BodyError::Broken(e))),
-            Ok(data) if data.len() > most.saturating_sub(bytes.len()) => {
-                return (bytes, Some(BodyError::TooLarge));
-            }
-            Ok(data) => bytes.extend_from_slice(&data),
-        }
-    }
-    (bytes, None)
 }

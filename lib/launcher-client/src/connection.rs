@@ -1,88 +1,29 @@
-//! Connection for one HTTP request, without a background task: the future that waits for the answer drives
-//! the connection.
-//!
-//! ```text
-//!  poll ─► the waiting future ─► the connection: read, write ─► the waiting future again
-//! ```
+//! Connection for one request to a launcher.
 
-use crate::connect::Cause;
 use crate::duplex::Duplex;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::{Error, Request, Response};
-use hyper_util::rt::TokioIo;
-use std::future::poll_fn;
 use std::io;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use transport::client;
+
+pub(crate) type Connection = client::Connection<Full<Bytes>>;
 
 /// Size limit of a response header, and of one piece of a body.
 const HEAD: usize = 32 << 10;
 
-/// A connection with one request. It is closed when this value is dropped.
-pub(crate) struct Connection {
-    /// Reads and writes until HTTP has ended. Errors are reported by the answer or its body.
-    driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Kept since HTTP ends when it is dropped.
-    _sender: SendRequest<Full<Bytes>>,
-}
-
-impl Connection {
-    /// Sends a request, and receives the header of the response.
-    pub(crate) async fn ask(
-        stream: Duplex,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, Connection), Error> {
-        let socket = TokioIo::new(Socket { stream, has_asked: false, reader: None });
-        let (mut sender, http) = Builder::new().max_buf_size(HEAD).handshake(socket).await?;
-        let http = http.with_upgrades();
-        let answer = sender.send_request(request);
-        let mut connection =
-            Connection { driver: Some(Box::pin(async move { drop(http.await) })), _sender: sender };
-        let answer = connection.driving(answer).await?;
-        Ok((answer, connection))
-    }
-
-    /// The next piece of a body. Cancellation-safe.
-    pub(crate) async fn piece(&mut self, body: &mut Incoming) -> Option<Result<Bytes, Error>> {
-        loop {
-            match self.driving(body.frame()).await? {
-                Ok(frame) => match frame.into_data() {
-                    Ok(data) => return Some(Ok(data)),
-                    // Trailers are ignored.
-                    Err(_) => continue,
-                },
-                Err(e) => return Some(Err(e)),
-            }
-        }
-    }
-
-    /// Upgrades the connection: returns the stream below HTTP, and the bytes that were already received.
-    pub(crate) async fn leave(mut self, mut answer: Response<Incoming>) -> Result<(Bytes, Duplex), Cause> {
-        let upgraded = self.driving(hyper::upgrade::on(&mut answer)).await?;
-        let parts = upgraded.downcast::<TokioIo<Socket>>().map_err(|_| "its socket is not found again")?;
-        Ok((parts.read_buf, parts.io.into_inner().stream))
-    }
-
-    async fn driving<T>(&mut self, wait: impl Future<Output = T>) -> T {
-        let mut wait = pin!(wait);
-        poll_fn(|context| {
-            // The waiting future goes first: it tells the connection what to read.
-            if let Poll::Ready(done) = wait.as_mut().poll(context) {
-                return Poll::Ready(done);
-            }
-            if let Some(driver) = &mut self.driver
-                && driver.as_mut().poll(context).is_ready()
-            {
-                self.driver = None;
-            }
-            wait.as_mut().poll(context)
-        })
-        .await
-    }
+/// Sends a request, and receives the header of the response.
+pub(crate) async fn ask(
+    stream: Duplex,
+    request: Request<Full<Bytes>>,
+) -> Result<(Response<Incoming>, Connection), Error> {
+    let socket = Socket { stream, has_asked: false, reader: None };
+    let mut connection = Connection::begin(socket, HEAD).await?;
+    Ok((connection.send(request).await?, connection))
 }
 
 /// A socket that reports the answer even if the request could not be sent completely.
@@ -90,8 +31,8 @@ impl Connection {
 /// A launcher that refuses a request may not read all of it: the unsent rest is dropped, and the answer is
 /// read all the same. The launcher may even answer before the request is sent; that answer is read
 /// afterwards. A launcher that ends during a request resets the connection, which is treated as a normal end.
-struct Socket {
-    stream: Duplex,
+pub(crate) struct Socket {
+    pub(crate) stream: Duplex,
     has_asked: bool,
     reader: Option<Waker>,
 }

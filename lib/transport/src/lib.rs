@@ -1,4 +1,4 @@
-//! HTTP between programs: what the servers share, and servers.
+//! HTTP between programs: what the servers share, two servers, and a client for one request at a time.
 //!
 //! ```text
 //!            acceptor ─► connection: TLS, a Unix socket, loopback ─► Http1 ─► handler ─► answer
@@ -6,6 +6,8 @@
 //!  local        │ few clients on this computer: so many connections, and one more waits
 //!  network      │ many clients over a network: limits of connections, memory and time that a flood cannot use up
 //!  cdi-worker   │ its own choice of connections, by certificate (cdi/src/bin/cdi-worker/connections.rs)
+//!
+//!  client ─► a connection, driven by the future that waits for the answer
 //! ```
 //!
 //! | server | of | connections | time for a head | body of a request | TLS |
@@ -20,6 +22,7 @@
 //! (`cluster-client`) and to foreign servers (`fetch`), certificates, authentication.
 
 mod acceptor;
+pub mod client;
 mod drain;
 mod http1;
 mod keepalive;
