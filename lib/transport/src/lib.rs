@@ -1,7 +1,7 @@
 //! HTTP between programs: what the servers share, two servers, and a client for one request at a time.
 //!
 //! ```text
-//!            acceptor ─► connection: TLS, a Unix socket, loopback ─► Http1 ─► handler ─► answer
+//!            acceptor ─► connection: TLS, a Unix socket, loopback ─► Http1 ─► handler ─► answer, AnswerBody
 //!               │                                                              └─► 101: the connection leaves HTTP
 //!  local        │ few clients on this computer: so many connections, and one more waits
 //!  network      │ many clients over a network: limits of connections, memory and time that a flood cannot use up
@@ -22,6 +22,7 @@
 //! (`cluster-client`) and to foreign servers (`fetch`), certificates, authentication.
 
 mod acceptor;
+mod answer_body;
 pub mod client;
 mod drain;
 mod http1;
@@ -31,6 +32,7 @@ pub mod network;
 mod response;
 
 pub use acceptor::Acceptor;
+pub use answer_body::AnswerBody;
 pub use drain::drain;
 pub use http1::Http1;
 pub use keepalive::{SILENCE, probe};

@@ -40,7 +40,6 @@
 //! so there is no download loop. A missing source, a refused login, a wrong checksum, a hostile or too large
 //! image end the job (`fault.rs`).
 
-mod answer_body;
 mod attempt;
 mod attempt_process;
 mod attempts;

@@ -3,21 +3,18 @@
 //! The pages hold no secrets and need no authentication. Everything is bounded: connections, the head of a
 //! request, the time for each step, and for a whole connection without a certificate (`connections.rs`). Only a
 //! [`Site`] that needs it reads the body of a request (`upload/`). An answer is a text, or pieces that a site
-//! reads on demand (`answer_body.rs`).
+//! reads on demand.
 
-use crate::answer_body::AnswerBody;
 use crate::client::common_name;
 use crate::connections::{ConnectionSlot, Connections, Kind};
 use crate::page::page;
 use crate::progress::Progress;
 use cdi::{Error, ErrorKind, Result};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::server::conn::http1;
+use hyper::header::{ALLOW, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::net::sockopt;
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -27,20 +24,18 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use transport::{Acceptor, AnswerBody, Http1, probe};
 
 /// The addresses for both families, and for IPv4 only.
 const EVERYWHERE: [&str; 2] = ["[::]:8443", "0.0.0.0:8443"];
-/// The most bytes of the head of a request, and of a body that are read at once.
-const HEAD: usize = 64 << 10;
+/// The most bytes of the head of a request, and of a body that are read at once; and the time for a head.
+const HTTP: Http1 = Http1 { buffer: 64 << 10, fields: 100, head: Some(Duration::from_secs(30)) };
 /// Longest time of a handshake.
 const STEP: Duration = Duration::from_secs(5);
-/// Longest time for the head of a request, also of a later one.
-const READ_HEAD: Duration = Duration::from_secs(30);
 /// Longest time of a connection without a certificate.
 const LONGEST: Duration = Duration::from_secs(60);
-/// TCP keepalive: silence before the first probe, time between probes, and unanswered probes, so that
-/// vanished clients are detected.
-const PROBES: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
+/// Silence of a client before it is probed.
+const SILENCE: Duration = Duration::from_secs(15);
 
 pub(crate) type Answer = Response<AnswerBody>;
 
@@ -133,17 +128,12 @@ pub(crate) fn pages(shown: &SharedProgress, method: &Method, path: &str) -> Opti
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
         return Some(answer);
     }
-    let mut answer = text(StatusCode::OK, content);
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    Some(answer)
+    Some(transport::response(StatusCode::OK, kind, AnswerBody::whole(content)))
 }
 
 /// An answer of text.
 pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
-    let mut answer = Response::new(AnswerBody::from(text.into()));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    answer
+    transport::response(status, "text/plain; charset=utf-8", AnswerBody::whole(text.into()))
 }
 
 /// Starts the server; returns its address and its connections.
@@ -190,15 +180,9 @@ fn tls() -> Result<rustls::ServerConfig> {
 }
 
 async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, connections: Connections) {
+    let mut acceptor = Acceptor::default();
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(e) => {
-                tracing::warn!("cannot accept a connection: {e}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
+        let (stream, _) = acceptor.next(|| listener.accept(), || ()).await;
         let site = Arc::clone(&site);
         let (slot, evicted) = connections.enter();
         tokio::spawn(async move {
@@ -212,7 +196,7 @@ async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, connect
 
 /// Serves one connection; an error of the client ends this connection only.
 async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut slot: ConnectionSlot) {
-    probe(&stream);
+    probe(&stream, SILENCE);
     let stream = match timeout(STEP, site.tls().accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(e)) => return tracing::debug!("a client: {e}"),
@@ -229,12 +213,7 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut slot: Connecti
         let (site, client) = (Arc::clone(&site), client.clone());
         async move { Ok::<_, Infallible>(site.answer(request, client).await) }
     });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(READ_HEAD)
-        .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut served = std::pin::pin!(served);
+    let mut served = std::pin::pin!(HTTP.builder().serve_connection(TokioIo::new(stream), service));
     // Dropped before the service, also if the connection is cut from outside.
     let gone = Gone(is_gone);
     let ended = match is_known {
@@ -247,17 +226,4 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut slot: Connecti
         Err(_) => tracing::debug!("a connection was cut after {} s", LONGEST.as_secs()),
     }
     drop(gone);
-}
-
-/// Sets TCP keepalive. If that fails, a vanished client keeps its slot for longer.
-fn probe(stream: &TcpStream) {
-    let set = || -> rustix::io::Result<()> {
-        sockopt::set_socket_keepalive(stream, true)?;
-        sockopt::set_tcp_keepidle(stream, PROBES.0)?;
-        sockopt::set_tcp_keepintvl(stream, PROBES.1)?;
-        sockopt::set_tcp_keepcnt(stream, PROBES.2)
-    };
-    if let Err(e) = set() {
-        tracing::debug!("a connection is not probed: {e}");
-    }
 }

@@ -1,7 +1,6 @@
 //! Pieces of the disk for a client: read by a thread that may block, at the pace of the connection.
 
 use super::opened::Opened;
-use crate::answer_body::AnswerBody;
 use crate::server::SharedProgress;
 use hyper::body::Bytes;
 use std::io;
@@ -9,6 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use tokio::sync::mpsc::{Sender, channel};
+use transport::AnswerBody;
 
 /// Bytes of one read.
 const PIECE: u64 = 128 << 10;
@@ -21,7 +21,7 @@ pub(super) fn pieces(opened: Arc<Opened>, range: Range<u64>, shown: Arc<SharedPr
     let (tell, pieces) = channel(AHEAD);
     let length = range.end.saturating_sub(range.start);
     tokio::task::spawn_blocking(move || read(&opened, range, &shown, &tell));
-    AnswerBody::Pieces(pieces, length)
+    AnswerBody::Pieces(pieces, Some(length))
 }
 
 fn read(opened: &Opened, mut range: Range<u64>, shown: &SharedProgress, tell: &Sender<io::Result<Bytes>>) {

@@ -14,11 +14,10 @@ use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderMap};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use transport::drain;
 
 /// Silence after which a connection counts as broken.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
-/// Time for which the rest of a body is read after the answer, so that the client reads the answer.
-const DRAIN: Duration = Duration::from_secs(5);
 
 /// The body of an upload.
 pub(super) struct Body {
@@ -159,10 +158,4 @@ pub(super) fn refuse(request: Request<Incoming>, answer: Answer) -> Answer {
         tokio::spawn(drain(request.into_body()));
     }
     answer
-}
-
-async fn drain(mut body: Incoming) {
-    let rest = async { while body.frame().await.is_some_and(|frame| frame.is_ok()) {} };
-    // Later bytes are not awaited.
-    let _ = timeout(DRAIN, rest).await;
 }
