@@ -1,6 +1,6 @@
 //! Carries out each request.
 
-use super::body::{Out, read, read_or_default};
+use super::body::{read, read_or_default};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
 use crate::error::{Error, ErrorKind};
@@ -12,13 +12,14 @@ use crate::{hypervisor, screen};
 use api::launcher::{Exec, Executed, Freeze, MonitorCommand, Refusal, Request, State, Sync};
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE};
+use hyper::header::ALLOW;
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
+use transport::AnswerBody;
 
-type HttpResponse = Response<Out>;
+type HttpResponse = Response<AnswerBody>;
 /// A refusal, with its status.
 pub(super) type HttpRefusal = (StatusCode, Refusal);
 
@@ -145,16 +146,12 @@ fn watched(mut state: watch::Receiver<State>) -> HttpResponse {
         while state.changed().await.is_ok() {
             let mut line = serde_json::to_vec(&*state.borrow_and_update()).unwrap_or_default();
             line.push(b'\n');
-            if lines.send(Bytes::from(line)).await.is_err() {
+            if lines.send(Ok(Bytes::from(line))).await.is_err() {
                 return;
             }
         }
     });
-    let mut answer = Response::new(Out::Lines(out));
-    answer
-        .headers_mut()
-        .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/x-ndjson"));
-    answer
+    transport::response(StatusCode::OK, "application/x-ndjson", AnswerBody::Pieces(out, None))
 }
 
 /// Calls the hypervisor on a separate thread.
@@ -220,18 +217,13 @@ async fn screenshot(service: &Service, wake: bool) -> Result<HttpResponse, HttpR
             false => screen::png::from_ppm(&picture).map_err(|e| ours(&e)),
         }
     });
-    let mut answer = Response::new(Out::whole(png.await?));
-    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("image/png"));
-    Ok(answer)
+    Ok(transport::response(StatusCode::OK, "image/png", AnswerBody::whole(png.await?)))
 }
 
 fn say(status: StatusCode, what: &impl Serialize) -> HttpResponse {
     let mut text = serde_json::to_vec(what).unwrap_or_default();
     text.push(b'\n');
-    let mut answer = Response::new(Out::whole(text));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
-    answer
+    transport::response(status, "application/json", AnswerBody::whole(text))
 }
 
 pub(super) fn refusal(error: String) -> Refusal {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  socket ─► peer.rs    only root and our own user            route.rs  which request is which (pure)
-//!         ─► hyper ─► answer.rs    carries it out ─► body.rs    complete, or line by line
-//!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP (console, screen)
+//!         ─► transport ─► answer.rs    carries it out ◄─ body.rs    the body of a request
+//!                         └─► stream.rs  Upgrade: the console and the screen leave HTTP (console, screen)
 //! ```
 //!
 //! The only client is the package `launcher-client` in `lib/launcher-client`.
@@ -28,10 +28,6 @@ use crate::vm::credentials;
 use crate::vm::metrics;
 use crate::vm::thaw::Thaw;
 use api::launcher::Info;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -40,10 +36,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use transport::{Http1, LocalServer};
 
-/// Most connections at once.
-const CONNECTIONS: usize = 128;
+/// Most connections at once, and their limits. Clients are of our own user: a head needs no time limit.
+const SERVER: LocalServer =
+    LocalServer { connections: 128, http: Http1 { buffer: 408 << 10, fields: 100, head: None } };
 /// Most calls of the guest agent at once: each holds a thread.
 const AGENT_CALLS: usize = 4;
 /// Most other calls of the hypervisor at once.
@@ -126,36 +123,11 @@ impl Listener {
 
     /// Answers until the future is dropped.
     pub async fn serve(&self, service: Service) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            // The semaphore is never closed.
-            let Ok(place) = places.clone().acquire_owned().await else { return };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(e) => {
-                    tracing::warn!("cannot accept on {}: {e}", self.path.display());
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            };
-            if let Err(why) = peer::check(&stream) {
-                tracing::warn!("{why}");
-                continue;
-            }
+        let handler = move |request| {
             let service = service.clone();
-            tokio::spawn(async move {
-                let answer = service_fn(|request| {
-                    let service = service.clone();
-                    async move { Ok::<_, Infallible>(answer::answer(&service, request).await) }
-                });
-                let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
-                // A client that disconnects in the middle is not an error of the launcher.
-                if let Err(e) = connection.with_upgrades().await {
-                    tracing::debug!("a client: {e}");
-                }
-                drop(place);
-            });
-        }
+            async move { answer::answer(&service, request).await }
+        };
+        SERVER.serve(|| self.listener.accept(), peer::check, handler).await;
     }
 }
 

@@ -5,19 +5,16 @@
 
 use super::Service;
 use super::answer::{HttpRefusal, ours, refusal};
-use super::body::Out;
 use crate::console::{Begin, Relay};
 use crate::seats::Mode;
 use api::launcher::{STREAM, State};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, HeaderValue, UPGRADE};
-use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
+use transport::{AnswerBody, upgrade, wants_upgrade};
 
 /// Time for readers to read the last bytes of a VM.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -27,11 +24,11 @@ pub(super) fn console(
     service: &Service,
     request: Request<Incoming>,
     mode: Mode,
-) -> Result<Response<Out>, HttpRefusal> {
+) -> Result<Response<AnswerBody>, HttpRefusal> {
     upgrades(&request)?;
     let connection = service.console.reserve(mode, Begin::Screen).map_err(|e| ours(&e))?;
     let (state, relay) = (service.handle.state(), service.console.clone());
-    Ok(switch(request, async move |client| {
+    Ok(upgrade(request, STREAM, async move |client| {
         tokio::select! {
             left = connection.serve(client) => tracing::debug!("the console: {left:?}"),
             () = vm_ended(state, relay) => tracing::debug!("the console: the VM has ended"),
@@ -62,47 +59,24 @@ pub(super) async fn vnc(
     service: &Service,
     request: Request<Incoming>,
     mode: Mode,
-) -> Result<Response<Out>, HttpRefusal> {
+) -> Result<Response<AnswerBody>, HttpRefusal> {
     upgrades(&request)?;
     let connection = service.screen.reserve(mode).await.map_err(|e| ours(&e))?;
-    Ok(switch(request, async move |client| connection.serve(client).await))
+    Ok(upgrade(request, STREAM, async move |client| connection.serve(client).await))
 }
 
 /// Serves the USB device of a client.
 pub(super) async fn usbredir(
     service: &Service,
     request: Request<Incoming>,
-) -> Result<Response<Out>, HttpRefusal> {
+) -> Result<Response<AnswerBody>, HttpRefusal> {
     upgrades(&request)?;
     let place = service.redirection.reserve().await.map_err(|e| ours(&e))?;
-    Ok(switch(request, async move |client| place.serve(client).await))
-}
-
-/// Leaves HTTP, and serves the remaining stream.
-fn switch<F>(
-    mut request: Request<Incoming>,
-    serve: impl FnOnce(TokioIo<Upgraded>) -> F + Send + 'static,
-) -> Response<Out>
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let upgrade = hyper::upgrade::on(&mut request);
-    tokio::spawn(async move {
-        match upgrade.await {
-            Ok(client) => serve(TokioIo::new(client)).await,
-            Err(e) => tracing::debug!("a client that wanted a stream: {e}"),
-        }
-    });
-    let mut answer = Response::new(Out::Whole(None));
-    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    answer.headers_mut().insert(UPGRADE, HeaderValue::from_static(STREAM));
-    answer
+    Ok(upgrade(request, STREAM, async move |client| place.serve(client).await))
 }
 
 fn upgrades(request: &Request<Incoming>) -> Result<(), HttpRefusal> {
-    let wanted = request.headers().get(UPGRADE).and_then(|value| value.to_str().ok());
-    match wanted.is_some_and(|wanted| wanted.eq_ignore_ascii_case(STREAM)) {
+    match wants_upgrade(request.headers(), STREAM) {
         true => Ok(()),
         false => Err((
             StatusCode::UPGRADE_REQUIRED,

@@ -12,8 +12,8 @@
 //!
 //! | server | of | connections | time for a head | body of a request | TLS |
 //! |---|---|---|---|---|---|
-//! | `LocalServer` | virt-launcher | 128 on a Unix socket, from root and its own user | – | 4 MiB, whole | – |
-//! | `LocalServer` | `coracle ui` | 64 on loopback, from the same user | 30 s | 4 KiB; a part of an upload is streamed | – |
+//! | [`LocalServer`] | virt-launcher | 128 on a Unix socket, from root and its own user | – | 4 MiB, whole | – |
+//! | [`LocalServer`] | `coracle ui` | 64 on loopback, from the same user | 30 s | 4 KiB; a part of an upload is streamed | – |
 //! | `network` | virt-api, virt-handler, virt-controller, cdi-uploadproxy | see its header | see its header | charged as it comes, or streamed | yes |
 //! | `cdi-worker` | cdi-worker | 64, by certificate | 30 s | streamed | yes |
 //!
@@ -27,6 +27,7 @@ pub mod client;
 mod drain;
 mod http1;
 mod keepalive;
+mod local;
 #[cfg(feature = "network")]
 pub mod network;
 mod response;
@@ -36,4 +37,5 @@ pub use answer_body::AnswerBody;
 pub use drain::drain;
 pub use http1::Http1;
 pub use keepalive::{SILENCE, probe};
+pub use local::LocalServer;
 pub use response::{response, upgrade, upgrade_response, wants_upgrade};
