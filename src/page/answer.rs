@@ -4,14 +4,11 @@ use super::assets::{Asset, INDEX};
 use crate::error::{Error, ErrorKind};
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use std::convert::Infallible;
 
 /// Body of a response.
-pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(super) type Body = transport::AnswerBody;
 
 const JSON: &str = "application/json";
 
@@ -48,10 +45,7 @@ impl From<Error> for Refusal {
 
 /// A response with these bytes.
 fn whole(status: StatusCode, media_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(bytes.into()).boxed_unsync());
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response
+    transport::response(status, media_type, Body::whole(bytes))
 }
 
 /// A value as JSON.
@@ -61,7 +55,7 @@ pub(super) fn value(value: &Value) -> Response<Body> {
 
 /// A response without a body, with a number in a header.
 pub(super) fn at(status: StatusCode, name: &HeaderName, number: u64) -> Response<Body> {
-    let mut response = Response::new(Full::default().boxed_unsync());
+    let mut response = Response::new(Body::default());
     *response.status_mut() = status;
     response.headers_mut().insert(name, HeaderValue::from(number));
     response

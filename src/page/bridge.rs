@@ -17,7 +17,6 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -29,6 +28,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
+use transport::{upgrade, wants_upgrade};
 
 /// Interval of pings to both sides.
 const PING: Duration = Duration::from_secs(15);
@@ -79,13 +79,13 @@ impl Target {
 /// Accepts the page's WebSocket, and joins it to a stream of virt-api until one of the two ends. The permit
 /// is held until then.
 pub(super) fn open(
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
     cluster: Cluster,
     target: Target,
     permit: OwnedSemaphorePermit,
 ) -> Result<Response<Body>, Refusal> {
     let says = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let is_websocket = says(header::UPGRADE).is_some_and(|word| word.eq_ignore_ascii_case("websocket"));
+    let is_websocket = wants_upgrade(request.headers(), "websocket");
     let (true, Some("13"), Some(key)) =
         (is_websocket, says(header::SEC_WEBSOCKET_VERSION), says(header::SEC_WEBSOCKET_KEY))
     else {
@@ -93,25 +93,13 @@ pub(super) fn open(
     };
     let accept = derive_accept_key(key.as_bytes());
     let protocols = request.headers().contains_key(header::SEC_WEBSOCKET_PROTOCOL);
-    let upgrade = hyper::upgrade::on(&mut request);
-    tokio::spawn(async move {
+    let mut response: Response<Body> = upgrade(request, "websocket", async move |io| {
         let _permit = permit;
-        match upgrade.await {
-            Ok(upgraded) => {
-                let config =
-                    WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
-                let io = TokioIo::new(upgraded);
-                let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-                join(socket, &cluster, &target).await;
-            }
-            Err(e) => tracing::info!("a WebSocket of the page did not begin: {e}"),
-        }
+        let config = WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
+        let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        join(socket, &cluster, &target).await;
     });
-    let mut response = Response::new(Empty::<Bytes>::new().boxed_unsync());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     if let Ok(accept) = HeaderValue::from_str(&accept) {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     }

@@ -75,7 +75,7 @@ pub(super) fn shown(all: &List, cluster: &Cluster, scope: &Scope) -> Value {
 pub(super) fn stream(cluster: Cluster, scope: Scope) -> Response<Body> {
     let (sender, receiver) = channel(16);
     tokio::spawn(tell(cluster, scope, sender));
-    transport::answer(StatusCode::OK, "text/event-stream", Body::Pieces(receiver, None))
+    transport::response(StatusCode::OK, "text/event-stream", Body::Pieces(receiver, None))
 }
 
 async fn tell(cluster: Cluster, scope: Scope, sender: Sender<io::Result<Bytes>>) {

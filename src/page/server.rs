@@ -15,32 +15,28 @@ use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
-use std::convert::Infallible;
 use std::fmt;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
+use transport::{Http1, LocalServer};
 
-/// Maximum number of connections. A browser opens six for a page, and streams beside them.
-const CONNECTIONS: usize = 64;
+/// Maximum number of connections, and of the bytes and fields of a head. A browser opens six connections for a
+/// page, and streams beside them.
+const SERVER: LocalServer =
+    LocalServer { connections: 64, http: Http1 { buffer: 32 << 10, fields: 64, head: Some(PATIENCE) } };
 /// Maximum number of open consoles and screens.
 const STREAMS: usize = 32;
 /// Timeout of a request's header or body, and of an idle connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum size of a request header in bytes, and its maximum number of fields.
-const HEAD: (usize, usize) = (32 << 10, 64);
 /// Maximum size of a request body in bytes: only the form of an upload has a body.
 const BODY: usize = 4 << 10;
 /// Maximum size of a file's front in bytes.
 const FRONT: usize = 64 << 10;
-/// Pause after a failed accept.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// Selection of VMs that the page shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,49 +140,24 @@ impl Server {
 
     /// Serves the page until the program ends.
     pub(crate) async fn serve(self) -> Result<()> {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let permit = connections.clone().acquire_owned().await;
-            let Ok(permit) = permit else { return Ok(()) };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(e) => {
-                    tracing::info!("a connection was not accepted: {e}");
-                    sleep(PAUSE).await;
-                    continue;
-                }
-            };
-            let Some(stream) = own(stream) else {
-                tracing::warn!("a connection was refused: its program belongs to another user");
-                continue;
-            };
-            let site = self.site.clone();
-            tokio::spawn(async move {
-                let _permit = permit;
-                connection(stream, site).await;
-            });
-        }
+        let site = self.site;
+        let handler = move |request| {
+            let site = site.clone();
+            async move { answer(&site, request).await }
+        };
+        SERVER.serve(|| self.listener.accept(), admit, handler).await;
+        Ok(())
     }
 }
 
-/// The connection, if the program at its other end belongs to the same user. A browser of another user would
-/// have no session, and must not even learn that this page exists.
-fn own(stream: TcpStream) -> Option<TcpStream> {
-    let stream = stream.into_std().ok()?;
-    is_ours(&stream).then(|| TcpStream::from_std(stream).ok()).flatten()
-}
-
-async fn connection(stream: TcpStream, site: Arc<Site>) {
+/// Admits programs of the same user. A browser of another user would have no session, and must not even learn
+/// that this page exists.
+fn admit(stream: &TcpStream) -> Result<(), String> {
     // Keys must be sent at once, without Nagle's algorithm.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(move |request| {
-        let site = site.clone();
-        async move { Ok::<_, Infallible>(answer(&site, request).await) }
-    });
-    let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD.0).max_headers(HEAD.1);
-    if let Err(e) = server.serve_connection(TokioIo::new(stream), service).with_upgrades().await {
-        tracing::debug!("a connection of the page ended: {e}");
+    match stream.as_fd().try_clone_to_owned().is_ok_and(|socket| is_ours(&socket.into())) {
+        true => Ok(()),
+        false => Err("a connection was refused: its program belongs to another user".to_owned()),
     }
 }
 
