@@ -22,16 +22,18 @@ use cluster_model::plan::merge;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use transport::{Http1, LocalServer};
+
+/// More than a test needs.
+const SERVER: LocalServer =
+    LocalServer { connections: 1000, http: Http1 { buffer: 1 << 20, fields: 100, head: None } };
 
 /// API server that records the requests of its client.
 pub struct Asked {
@@ -74,16 +76,11 @@ impl Asked {
         });
         let server = Arc::clone(&state);
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
+            let handler = move |request| {
                 let state = Arc::clone(&server);
-                let service = service_fn(move |request| {
-                    let state = Arc::clone(&state);
-                    async move { Ok::<_, Infallible>(state.answer(request).await) }
-                });
-                let connection = hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service);
-                tokio::spawn(async move { drop(connection.await) });
-            }
+                async move { state.answer(request).await }
+            };
+            SERVER.serve(|| listener.accept(), |_| Ok(()), handler).await;
         });
         Asked { client: kube::Client::try_from(config).unwrap(), state }
     }
