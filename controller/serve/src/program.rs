@@ -88,19 +88,21 @@ fn words(verbosity: i64) -> String {
 }
 
 /// Packages of our programs.
-const OURS: [&str; 12] = [
+const OURS: [&str; 14] = [
     "admission",
     "api",
-    "api_server",
-    "cluster",
+    "cdi_uploadproxy",
+    "cluster_client",
+    "cluster_model",
     "container_disk",
     "fetch",
-    "kubernetes",
     "launcher_client",
-    "node",
     "serve",
     "subresources",
-    "uploadproxy",
+    "transport",
+    "virt_api",
+    "virt_controller",
+    "virt_handler",
 ];
 
 /// Client of the API server by the pod's service account, or by KUBECONFIG, with this rate limiter.
@@ -138,6 +140,15 @@ pub fn ends_after(asked: impl Future<Output = ()> + Send + 'static, health: Heal
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_of_our_programs_are_those_of_the_workspace() {
+        let workspace = include_str!("../../../Cargo.toml");
+        let members: Vec<_> = workspace.split(['"', '/', '\n']).collect();
+        let unknown: Vec<_> =
+            OURS.iter().filter(|name| !members.contains(&name.replace('_', "-").as_str())).collect();
+        assert_eq!(unknown, Vec::<&&str>::new(), "their log level cannot be set");
+    }
 
     #[test]
     fn a_verbose_log_has_our_words_and_not_those_of_libraries() {
