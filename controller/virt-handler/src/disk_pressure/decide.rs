@@ -10,8 +10,9 @@
 //!
 //! A VMI is paused if its disks have grown by more than its allowance since the node became short of disk.
 //! The allowances of all VMIs together, paused ones included, are a quarter of the slack. So a guest that writes
-//! a log runs on where another one fills the disk, and all of them together do not come to the threshold,
-//! whatever the order in which they write.
+//! a log runs on where another one fills the disk. Each VMI that comes makes the allowances smaller, but those
+//! before it may have used their larger ones. So once all VMIs together have used the quarter, no VMI has an
+//! allowance, and they do not come to the threshold, whatever the order in which they come and write.
 
 use crate::growing_disks::Vcpus;
 use std::collections::BTreeMap;
@@ -85,6 +86,8 @@ pub(super) struct Pressure {
     is_short: bool,
     /// Bytes that the disks of each VMI took at the last look before the node became short of disk, by UID.
     before: BTreeMap<String, u64>,
+    /// Bytes of its allowance that each VMI has used since then, by UID.
+    used: BTreeMap<String, u64>,
 }
 
 impl Pressure {
@@ -95,28 +98,41 @@ impl Pressure {
         let uids = |all: Vec<&Growing>| all.into_iter().map(|vmi| vmi.uid.clone()).collect();
         if !self.is_short {
             self.before = vmis.iter().filter_map(|vmi| Some((vmi.uid.clone(), vmi.taken?))).collect();
+            self.used.clear();
             let paused = vmis.iter().filter(|vmi| vmi.vcpus == Vcpus::PausedForDisk).collect();
             return Decision { pause: Vec::new(), resume: uids(paused), after: interval(room) };
         }
-        self.before.retain(|uid, _| vmis.iter().any(|vmi| vmi.uid == *uid));
-        for vmi in vmis {
-            if let Some(taken) = vmi.taken {
-                self.before.entry(vmi.uid.clone()).or_insert(taken);
-            }
-        }
-        // A paused VMI has used its allowance: another one does not get it.
-        let count = u64::try_from(vmis.len()).unwrap_or(u64::MAX).max(1);
-        let allowance = room.slack() / SHARE / count;
-        let grown = |vmi: &&Growing| {
-            let before = self.before.get(&vmi.uid).copied();
-            let grown = before.zip(vmi.taken).map(|(before, now)| now.saturating_sub(before));
-            grown.is_some_and(|grown| grown > allowance)
-        };
+        let allowance = self.allowance(room, vmis);
+        let grown = |vmi: &&Growing| self.grown(vmi).is_some_and(|grown| grown > allowance);
         let after = if running.is_empty() { STILL } else { SHORT };
         // The gap between the limits of pausing and resuming is left to running VMIs.
         let pause =
             if room.distance() <= 0 { running.into_iter().filter(grown).collect() } else { Vec::new() };
         Decision { pause: uids(pause), resume: Vec::new(), after }
+    }
+
+    /// Bytes by which the disks of a VMI may have grown.
+    fn allowance(&mut self, room: DiskSpace, vmis: &[Growing]) -> u64 {
+        let is_there = |uid: &String| vmis.iter().any(|vmi| vmi.uid == *uid);
+        self.before.retain(|uid, _| is_there(uid));
+        self.used.retain(|uid, _| is_there(uid));
+        let all = room.slack() / SHARE;
+        // A paused VMI has used its allowance: another one does not get it.
+        let allowance = all / u64::try_from(vmis.len()).unwrap_or(u64::MAX).max(1);
+        for vmi in vmis {
+            if let Some(taken) = vmi.taken {
+                self.before.entry(vmi.uid.clone()).or_insert(taken);
+            }
+            let grown = self.grown(vmi).unwrap_or_default();
+            let used = self.used.entry(vmi.uid.clone()).or_default();
+            *used = grown.min(allowance).max(*used);
+        }
+        if self.used.values().sum::<u64>() > all { 0 } else { allowance }
+    }
+
+    /// Bytes by which the disks of a VMI have grown since the node became short of disk, if they are measured.
+    fn grown(&self, vmi: &Growing) -> Option<u64> {
+        Some(vmi.taken?.saturating_sub(*self.before.get(&vmi.uid)?))
     }
 }
 
