@@ -42,6 +42,8 @@ pub(crate) struct Sim {
     pub(crate) objects: BTreeMap<Key, Value>,
     /// Reasons and messages of all events.
     pub(crate) told: Vec<(String, String)>,
+    /// Reasons of those that are warnings.
+    pub(crate) warnings: Vec<String>,
     /// Requests of controllers that changed something.
     pub(crate) writes: usize,
     pub(crate) now: Timestamp,
@@ -82,6 +84,7 @@ impl Sim {
             world: World::of(facts),
             objects: BTreeMap::new(),
             told: Vec::new(),
+            warnings: Vec::new(),
             writes: 0,
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             used: BTreeSet::new(),

@@ -126,6 +126,7 @@ fn an_import_is_a_pvc_and_a_pod_and_ends() {
         sim.reasons(),
         ["Pending", "ImportScheduled", "ImportInProgress", "ImportSucceeded"].map(String::from)
     );
+    assert_eq!(sim.warnings, [""; 0]);
 }
 
 /// The author of an image names the size of its VMs; what the owner of the PVC says of it stays, and nothing else is believed.
@@ -174,6 +175,7 @@ fn a_disk_of_unknown_length_is_said_to_be_one_in_a_condition_and_an_event() {
         sim.settle();
         let told = sim.reasons().iter().filter(|reason| *reason == "LengthUnknown").count();
         assert_eq!(told, usize::from(length_unknown), "it is told once");
+        assert_eq!(sim.warnings.len(), told);
     }
 }
 
@@ -259,6 +261,7 @@ fn what_cannot_be_mended_ends_once_and_says_why() {
     sim.later(3600);
     sim.settle();
     assert_eq!(sim.reasons().iter().filter(|reason| *reason == "ImportFailed").count(), 1);
+    assert_eq!(sim.warnings, ["ImportFailed"]);
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn a_pvc_that_asks_becomes_an_image_once() {
     assert_eq!(note(&sim, "message"), format!("{TARGET}@{}", digest()));
     assert!(!sim.objects.contains_key(&pod()), "its log is nothing to anybody");
     assert_eq!(sim.reasons(), ["ExportScheduled", "ExportSucceeded"].map(String::from));
+    assert_eq!(sim.warnings, [""; 0]);
     sim.later(3600);
     sim.settle();
     assert!(!sim.objects.contains_key(&pod()), "the same request is done once");

@@ -111,6 +111,7 @@ impl Server for Door<'_> {
             if key.kind == Kind::Event {
                 let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
                 sim.told.push((text("reason"), text("message")));
+                sim.warnings.extend((object["type"] == "Warning").then(|| text("reason")));
                 return Ok(object.clone());
             }
             if sim.objects.contains_key(key) {

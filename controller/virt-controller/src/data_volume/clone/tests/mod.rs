@@ -54,6 +54,7 @@ fn cluster() -> Sim {
     class(&mut sim, "Immediate");
     source(&mut sim, S);
     sim.told.clear();
+    sim.warnings.clear();
     sim
 }
 
@@ -229,6 +230,7 @@ fn a_clone_is_a_source_pod_and_an_importer_pod_and_ends() {
     assert_eq!(left(&sim), [], "nothing of the way is left");
     let told = ["Pending", "CloneScheduled", "CloneInProgress", "CloneSucceeded"].map(String::from);
     assert_eq!(sim.reasons(), told);
+    assert_eq!(sim.warnings, [""; 0]);
     sim.later(3600);
     assert_eq!(sim.round(), 0, "and then there is silence");
 }
