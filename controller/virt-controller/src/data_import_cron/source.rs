@@ -233,6 +233,7 @@ mod tests {
     fn nothing_gets_into_the_path_of_a_request() {
         for url in [
             "docker://h/a/../../b:1",
+            "docker://h/./a:1",
             "docker://h/a?x=:1",
             "docker://h/a#b",
             "docker://h/a:1/2",
@@ -252,10 +253,20 @@ mod tests {
     }
 
     #[test]
+    fn a_repository_and_a_tag_are_as_long_as_registries_take_them() {
+        for (repository, tag, is_taken) in [(255, 128, true), (256, 128, false), (255, 129, false)] {
+            let url = format!("docker://h/{}:{}", "r".repeat(repository), "t".repeat(tag));
+            let source = json!({"registry": {"url": url}});
+            assert_eq!(matches!(of(&cron(&source)), Source::Asked(_)), is_taken, "{repository} {tag}");
+        }
+    }
+
+    #[test]
     fn what_only_a_pod_can_have_is_asked_by_a_pod() {
         for source in [
             json!({"registry": {"url": "docker://h/a", "secretRef": "s"}}),
             json!({"registry": {"url": "docker://h/a", "certConfigMap": "s"}}),
+            json!({"http": {"url": "https://h/a", "secretRef": "s"}}),
             json!({"http": {"url": "https://h/a", "extraHeaders": ["A: b"]}}),
             json!({"http": {"url": "https://h/a", "secretExtraHeaders": ["s"]}}),
             json!({"http": {"url": "https://h/a", "insecureSkipVerify": true}}),
@@ -269,6 +280,10 @@ mod tests {
             why.starts_with("spec.template.spec.source.http.url: ") && !why.contains("topsecret"),
             "{why}"
         );
+        for url in ["https:///a", "https://"] {
+            assert_eq!(refused(&json!({"http": {"url": url}})).0, NO_DIGEST, "{url}");
+            assert_eq!(refused(&json!({"http": {"url": url, "secretRef": "s"}})).0, NO_DIGEST, "{url}");
+        }
         let digest = format!("sha256:{}", "0a".repeat(32));
         let pinned = json!({"registry": {"url": format!("docker://h/a@{digest}"), "secretRef": "s"}});
         assert_eq!(of(&cron(&pinned)), Source::Pinned(digest), "nobody has to be asked");
@@ -283,6 +298,8 @@ mod tests {
         let mut cron = cron(&json!({"registry": {"url": "docker://h/a"}}));
         cron.spec.service_account_name = Some("poller".into());
         assert_eq!(of(&cron), Source::Refused(NOT_AUTHORIZED, SERVICE_ACCOUNT.to_owned()));
+        cron.spec.service_account_name = Some(String::new());
+        assert!(matches!(of(&cron), Source::Asked(_)));
     }
 
     #[test]

@@ -3,6 +3,9 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod kept;
+mod polled;
+
 use super::messages::{
     IN_PROGRESS, NO_DIGEST, NO_IMPORT, NOT_AUTHORIZED, OUTDATED, PROGRESSING, SCHEDULED, UP_TO_DATE,
 };
@@ -338,7 +341,7 @@ fn a_poll_without_an_answer_is_said_and_changes_nothing_else() {
             format!("Latest import is up to date; the last poll failed: {}", NoAnswer::Denied.sentence());
         assert_eq!(message, wanted, "{number}");
     }
-    assert_eq!(sim.reasons().iter().filter(|reason| *reason == "PollFailed").count(), 1);
+    assert_eq!(sim.warnings, ["PollFailed"]);
     // Another program begins, which has not polled yet.
     sim.world.polls.clear();
     sim.settle();
@@ -352,7 +355,18 @@ fn an_annotation_that_is_no_digest_is_no_digest() {
     let mut sim = Sim::new();
     put(&mut sim, json!({}));
     let long = format!("uid:{}", "a".repeat(65));
-    for text in ["sha256:../../x", "sha256:", "uid:a", "sha256:é2345678901", &long, "latest"] {
+    let (letters, upper) = (format!("sha256:{}", "0g".repeat(32)), format!("sha512:{}", "0A".repeat(64)));
+    for text in [
+        "sha256:../../x",
+        "sha256:",
+        "uid:a",
+        "uid:0123456789-x",
+        "sha256:é2345678901",
+        &long,
+        &letters,
+        &upper,
+        "latest",
+    ] {
         sim.change(&cron(), json!({"metadata": {"annotations": {DESIRED_DIGEST: text}}}));
         sim.settle();
         assert_eq!((imports(&sim), said(&sim, UP_TO_DATE)), (vec![], is("False", NO_DIGEST)), "{text}");

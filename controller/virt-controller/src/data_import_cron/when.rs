@@ -114,6 +114,11 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_next_time_is_not_the_one_that_it_is() {
+        assert_eq!(next("* * * * *", at("2026-11-25T14:31:00Z")), Some(at("2026-11-25T14:32:00Z")));
+    }
+
     fn cron(schedule: &str, last: Option<&str>) -> DataImportCron {
         let source = json!({"registry": {"url": "docker://h/a:1"}});
         let spec = json!({"managedDataSource": "os", "schedule": schedule, "template": {"spec": {"source": source}}});
@@ -133,6 +138,13 @@ mod tests {
         let digest = Some("sha256:1");
         assert_eq!(due(&cron("0 0 * * *", last), None, digest), Some(at("2026-11-26T00:00:00Z")));
         assert_eq!(due(&cron("", last), None, digest), None);
+        let mut answered = failed(1, None);
+        answered.answer = Ok("sha256:1".to_owned());
+        let next = Some(at("2026-11-26T00:00:00Z"));
+        assert_eq!(due(&cron("0 0 * * *", last), Some(&answered), digest), next);
+        let mut refused = cron("0 0 * * *", last);
+        refused.spec.service_account_name = Some("poller".to_owned());
+        assert_eq!(due(&refused, None, digest), None);
         // Somebody asked, and nobody knows what came of it.
         assert_eq!(due(&cron("", last), None, None), Some(at("2026-11-25T14:01:00Z")));
         assert_eq!(

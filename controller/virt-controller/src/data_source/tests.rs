@@ -180,3 +180,30 @@ fn without_a_kubevirt_object_nothing_is_written() {
     sim.put(Kind::DataSource, object);
     assert!(decide(&sim.world, "n", "os", sim.now).is_empty());
 }
+
+#[test]
+fn a_namespace_that_is_left_out_is_its_own() {
+    let mut sim = Sim::new();
+    claim(&mut sim, json!({}));
+    put(&mut sim, "os", json!({"pvc": {"namespace": "", "name": "disk"}}));
+    put(&mut sim, "latest", pointer("", "os"));
+    assert_eq!([ready(&sim, "os"), ready(&sim, "latest")], [is("True", "Ready"), is("True", "Ready")]);
+}
+
+#[test]
+fn the_phase_of_the_datavolume_is_the_reason_and_one_that_goes_is_left_alone() {
+    let mut sim = Sim::new();
+    let os = put(&mut sim, "os", pvc());
+    sim.change(&os, json!({"metadata": {"finalizers": ["held"]}}));
+    let spec = json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
+    for (phase, reason) in [(Value::Null, "Pending"), (json!("ImportInProgress"), "ImportInProgress")] {
+        let meta = json!({"namespace": "n", "name": "disk"});
+        sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": {"phase": phase}}));
+        let plan = crate::decide(&sim.world, &os, sim.now);
+        sim.apply(plan);
+        assert_eq!(ready(&sim, "os"), is("False", reason));
+    }
+    sim.vanish(&Key::new(Kind::DataVolume, "n", "disk"));
+    sim.delete(&os);
+    assert!(crate::decide(&sim.world, &os, sim.now).is_empty());
+}
