@@ -1,5 +1,7 @@
 //! Stories of PVCs: one that was there before its DataVolume, one that is too small, one that something else fills.
 
+mod given_back;
+
 use super::tests::{class, said};
 use crate::sim::Sim;
 use crate::sim::others::worker_ends;
@@ -73,6 +75,7 @@ fn a_pvc_is_taken_as_it_is_where_somebody_says_so() {
         (json!({}), allowed_beside("Failed"), false),
         (allowed_beside(""), allowed_beside("Succeeded"), true),
         (json!({"cdi.kubevirt.io/allowClaimAdoption": "false"}), json!({}), false),
+        (json!({}), json!({"cdi.kubevirt.io/allowClaimAdoption": "false"}), false),
         (json!({}), json!({"cdi.kubevirt.io/storage.populatedFor": "other"}), false),
     ] {
         let mut sim = Sim::new();
@@ -113,6 +116,44 @@ fn a_pvc_that_somebody_looks_after_is_not_taken_whatever_is_said() {
     sim.put(Kind::DataVolume, volume(json!({})));
     sim.settle();
     assert_eq!(said(&sim, "Running").1, "ErrResourceExists");
+}
+
+/// One that goes, one that a pod of ours still writes to, and one whose annotation is of its `dataSourceRef`.
+#[test]
+fn a_pvc_that_is_not_free_or_not_whole_is_not_taken_whatever_is_said() {
+    let (allowed, of_disk) = ("cdi.kubevirt.io/allowClaimAdoption", "cdi.kubevirt.io/storage.populatedFor");
+    let filler = json!({"apiGroup": "cdi.kubevirt.io", "kind": "VolumeUploadSource", "name": "gold"});
+    for (about, note, change) in [
+        (
+            "goes",
+            (allowed, "true"),
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["held"]}}),
+        ),
+        ("written", (allowed, "true"), json!({})),
+        ("ended", (allowed, "true"), json!({})),
+        ("populated", (of_disk, "disk"), json!({"spec": {"dataSourceRef": filler}})),
+        ("free", (of_disk, "disk"), json!({})),
+    ] {
+        let mut sim = Sim::new();
+        class(&mut sim, "Immediate");
+        let mut object = found(json!({note.0: note.1}));
+        cluster_model::plan::merge(&mut object, &change);
+        sim.put(Kind::PersistentVolumeClaim, object);
+        if let Some(phase) =
+            [("written", "Running"), ("ended", "Succeeded")].iter().find(|(is, _)| *is == about)
+        {
+            let uid = sim.get(&claim())["metadata"]["uid"].clone();
+            let owner = json!([{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk", "uid": uid, "controller": true}]);
+            let labels = json!({"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "importer"});
+            let meta = json!({"namespace": "n", "name": "importer-disk", "labels": labels, "ownerReferences": owner});
+            sim.put(Kind::Pod, json!({"metadata": meta, "status": {"phase": phase.1}}));
+        }
+        sim.put(Kind::DataVolume, volume(json!({})));
+        let plan = crate::decide(&sim.world, &disk(), sim.now);
+        sim.apply(plan);
+        let is_taken = !sim.get(&claim())["metadata"]["ownerReferences"].is_null();
+        assert_eq!(is_taken, ["free", "ended"].contains(&about), "{about}");
+    }
 }
 
 /// `kubectl delete dv --cascade=orphan`, or somebody who detaches the PVC: who takes it again has it deleted with the DataVolume.
@@ -170,6 +211,16 @@ fn is_left(sim: &mut Sim) {
     assert!(!crate::cdi::serves(&sim.world));
 }
 
+/// When another CDI takes the disks over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Left {
+    No,
+    /// Before the DataVolume is deleted.
+    Before,
+    /// In the moment in which it is deleted.
+    Now,
+}
+
 /// Whenever it is deleted: a PVC goes with a DataVolume that has it, and with no other. Also where the disks were left to another
 /// CDI meanwhile, which knows nothing of the finalizer.
 #[test]
@@ -182,9 +233,15 @@ fn a_datavolume_that_is_deleted_while_it_takes_a_pvc_does_not_take_it_along() {
         let plan = crate::decide(&sim.world, &disk(), sim.now);
         (sim, plan)
     };
-    let ends = |mut sim: Sim, left: bool, why: &str| {
-        if left {
+    let ends = |mut sim: Sim, left: Left, why: &str| {
+        if left != Left::No {
             is_left(&mut sim);
+        }
+        // It is looked at before it is deleted, too.
+        if left == Left::Before {
+            let owners = sim.get(&claim())["metadata"]["ownerReferences"].clone();
+            sim.settle();
+            assert_eq!(sim.get(&claim())["metadata"]["ownerReferences"], owners, "{why}");
         }
         let has_it = sim.objects.get(&disk()).is_some_and(|volume| volume["status"]["phase"] == "Succeeded");
         sim.delete(&disk());
@@ -198,25 +255,26 @@ fn a_datavolume_that_is_deleted_while_it_takes_a_pvc_does_not_take_it_along() {
         }
     };
     let mut had = 0;
-    for at in 0..28 {
-        let (requests, is_done, left) = (at / 4, at % 4 > 1, at % 2 == 1);
+    let lefts = [Left::No, Left::Before, Left::Now];
+    for (at, left) in (0..14).flat_map(|at| lefts.map(|left| (at, left))) {
+        let (requests, is_done) = (at / 2, at % 2 == 1);
         let (mut sim, plan) = begins();
         sim.wire.breaks = Some((requests, is_done));
         drop(crate::sim::door::carry_out(&mut sim, plan));
         sim.wire.breaks = None;
         had += usize::from(phase(&sim) == "Succeeded");
-        ends(sim, left, &format!("{requests} {is_done} left: {left}"));
+        ends(sim, left, &format!("{requests} {is_done} {left:?}"));
     }
-    assert!((1..28).contains(&had), "{had}");
+    assert!((1..42).contains(&had), "{had}");
     // Between two steps, and the picture does not have it yet.
-    for (at, left) in (0..4).flat_map(|at| [(at, false), (at, true)]) {
+    for (at, left) in (0..4).flat_map(|at| [(at, Left::No), (at, Left::Now)]) {
         let (mut sim, mut plan) = begins();
         let late = cluster_model::plan::Plan { steps: plan.steps.split_off(at), again: None };
         assert!(crate::sim::door::carry_out(&mut sim, plan).failed.is_none(), "{at}");
         sim.delete(&disk());
         let done = crate::sim::door::carry_out(&mut sim, late);
         assert!(done.failed.is_some(), "{at}");
-        ends(sim, left, &format!("before step {at} left: {left}"));
+        ends(sim, left, &format!("before step {at} {left:?}"));
     }
 }
 

@@ -132,6 +132,7 @@ fn a_pvc_gets_the_volume_that_was_filled_in_its_place() {
     assert_eq!(note(&sim, &target(), "storage.populator.pvcPrime"), "");
     let reasons = ["Pending", "ImportScheduled", "ImportInProgress", "ImportSucceeded"];
     assert_eq!(sim.reasons(), reasons, "{:?}", sim.told);
+    assert_eq!(sim.warnings, [""; 0]);
 }
 
 #[test]
@@ -139,12 +140,22 @@ fn a_volume_that_waits_for_its_consumer_is_made_on_the_node_of_that() {
     let mut sim = wanted("WaitForFirstConsumer", Kind::VolumeImportSource);
     assert!(!sim.objects.contains_key(&prime(&sim)));
     assert_eq!(note(&sim, &target(), "storage.condition.running.reason"), "WaitForFirstConsumer");
+    assert_eq!((sim.reasons(), sim.warnings.len()), (vec!["WaitForFirstConsumer".to_owned()], 0));
     let node = json!({"volume.kubernetes.io/selected-node": "node2"});
     sim.change(&target(), json!({"metadata": {"annotations": node}}));
     sim.settle();
     let notes = &sim.get(&prime(&sim))["metadata"]["annotations"];
     assert_eq!(notes["volume.kubernetes.io/selected-node"], "node2");
     assert!(sim.objects.contains_key(&pod(&sim)), "its pod is the consumer");
+}
+
+#[test]
+fn a_volume_that_is_wanted_at_once_is_made_without_a_consumer() {
+    let mut sim = wanted("WaitForFirstConsumer", Kind::VolumeImportSource);
+    let at_once = json!({"cdi.kubevirt.io/storage.bind.immediate.requested": ""});
+    sim.change(&target(), json!({"metadata": {"annotations": at_once}}));
+    sim.settle();
+    assert!(sim.objects.contains_key(&prime(&sim)));
 }
 
 #[test]
@@ -318,15 +329,143 @@ fn a_volume_that_was_handed_over_has_its_own_policy_again_while_disks_are_left()
 /// A volume passes only from the prime itself.
 #[test]
 fn the_volume_of_another_pvc_does_not_pass() {
+    for other in [json!({"namespace": "m"}), json!({"name": "secret"}), json!({"uid": "other"})] {
+        let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+        is_bound(&mut sim);
+        runs(&mut sim);
+        sim.change(&volume(), json!({"spec": {"claimRef": other}}));
+        let before = sim.get(&volume()).clone();
+        ends(&mut sim, Stage::Done);
+        sim.settle();
+        assert_eq!(sim.get(&volume()), &before, "{other}");
+    }
+}
+
+/// Two may write to the volume while a pod that fills it is there, whatever the pod says of itself.
+#[test]
+fn a_volume_does_not_pass_before_the_pod_that_filled_it_is_gone() {
     let mut sim = wanted("Immediate", Kind::VolumeImportSource);
     is_bound(&mut sim);
     runs(&mut sim);
-    let other = json!({"namespace": "m", "name": "secret", "uid": "other"});
-    sim.change(&volume(), json!({"spec": {"claimRef": other}}));
+    let worker = pod(&sim);
+    sim.change(&worker, json!({"metadata": {"finalizers": ["kubelet"]}}));
     ends(&mut sim, Stage::Done);
     sim.settle();
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], "other");
+    assert_eq!(note(&sim, &prime(&sim), "storage.pod.phase"), "Succeeded");
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &prime(&sim)));
+    sim.vanish(&worker);
+    sim.settle();
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &target()));
+}
+
+/// Until Kubernetes has bound the two to one another, the deletion of either would reclaim the disk.
+#[test]
+fn a_volume_has_its_own_policy_again_when_its_pvc_is_bound_to_it_and_not_before() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    for (volume_name, phase, policy) in
+        [("pv-1", "Pending", "Retain"), ("pv-2", "Bound", "Retain"), ("pv-1", "Bound", "Delete")]
+    {
+        sim.change(&target(), json!({"spec": {"volumeName": volume_name}, "status": {"phase": phase}}));
+        let plan = crate::decide(&sim.world, &volume(), sim.now);
+        sim.apply(plan);
+        let own = &sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"];
+        assert_eq!(own, policy, "{volume_name}, {phase}");
+    }
+}
+
+/// A PVC that was made again under the name is another one: the volume is not its own.
+#[test]
+fn a_volume_whose_pvc_was_made_again_has_its_own_policy_again() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    sim.vanish(&target());
+    sim.put(Kind::PersistentVolumeClaim, json!({"metadata": {"namespace": "n", "name": "disk"}, "spec": {}}));
+    sim.settle();
     assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+}
+
+#[test]
+fn a_volume_that_is_retained_anyway_stays_so() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    sim.change(&volume(), json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}}));
+    runs(&mut sim);
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    assert!(sim.get(&volume())["metadata"]["annotations"].is_null(), "there is nothing to remember");
+    is_handed_over(&mut sim);
+    assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+}
+
+/// Kubernetes has bound the PVC to another volume: its content is not said to be that of its source.
+#[test]
+fn a_pvc_that_was_bound_to_another_volume_is_not_said_to_be_filled() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    let filled = prime(&sim);
+    sim.change(&target(), json!({"spec": {"volumeName": "pv-2"}, "status": {"phase": "Bound"}}));
+    sim.settle();
+    assert!(!sim.objects.contains_key(&filled), "nobody needs it any more");
+    assert_eq!(note(&sim, &target(), "storage.populatedFor"), "");
+    assert_ne!(note(&sim, &target(), "storage.pod.phase"), "Succeeded");
+    assert_eq!(note(&sim, &target(), "storage.populator.pvcPrime"), "");
+    assert_eq!(sim.warnings, ["ErrClaimNotValid"]);
+}
+
+#[test]
+fn nothing_is_made_for_a_pvc_that_goes_nor_without_an_installation() {
+    for is_deleted in [false, true] {
+        let mut sim = if is_deleted { Sim::new() } else { Sim::bare() };
+        class(&mut sim, "Immediate");
+        sim.put(
+            Kind::VolumeUploadSource,
+            json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": {}}),
+        );
+        let mut object = claim("VolumeUploadSource");
+        if is_deleted {
+            object["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        sim.put(Kind::PersistentVolumeClaim, object);
+        sim.settle();
+        assert_eq!(sim.keys(Kind::PersistentVolumeClaim), [target()], "{is_deleted}");
+    }
+}
+
+/// The settings of the source are those of the PVC that is filled.
+#[test]
+fn what_a_source_says_of_blocks_and_content_is_done() {
+    for kind in [Kind::VolumeImportSource, Kind::VolumeUploadSource, Kind::VolumeCloneSource] {
+        for preallocation in [None, Some(false), Some(true)] {
+            let mut sim = Sim::new();
+            class(&mut sim, "Immediate");
+            let source = match kind {
+                Kind::VolumeImportSource => json!({"http": {"url": "https://images.example/a.qcow2"}}),
+                Kind::VolumeCloneSource => json!({"kind": "PersistentVolumeClaim", "name": "source"}),
+                _ => Value::Null,
+            };
+            let spec = json!({"source": source, "preallocation": preallocation, "contentType": "archive"});
+            sim.put(kind, json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": spec}));
+            sim.put(Kind::PersistentVolumeClaim, claim(kind.name()));
+            let plan = crate::decide(&sim.world, &target(), sim.now);
+            sim.apply(plan);
+            let notes = &sim.get(&prime(&sim))["metadata"]["annotations"];
+            let said = &notes["cdi.kubevirt.io/storage.preallocation.requested"];
+            let expected = if preallocation == Some(true) { json!("true") } else { Value::Null };
+            assert_eq!(said, &expected, "{kind:?} {preallocation:?}");
+            // Only disks are cloned.
+            let content = if kind == Kind::VolumeCloneSource { "kubevirt" } else { "archive" };
+            assert_eq!(notes["cdi.kubevirt.io/storage.contentType"], content, "{kind:?}");
+        }
+    }
 }
 
 #[test]
