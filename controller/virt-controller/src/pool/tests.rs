@@ -3,6 +3,8 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod kept;
+
 use super::metadata::{KEYS, SUMS};
 use super::template::Template;
 use super::{autohealing, metadata, selection};
@@ -109,6 +111,7 @@ fn a_pool_keeps_its_number_and_its_vms_have_numbers() {
     let told = sim.reasons();
     assert_eq!(told.iter().filter(|reason| *reason == "SuccessfulCreate").count(), 14);
     assert_eq!(told.iter().filter(|reason| *reason == "SuccessfulDelete").count(), 12);
+    assert_eq!(sim.warnings, [""; 0]);
 }
 
 #[test]

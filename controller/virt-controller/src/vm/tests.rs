@@ -3,6 +3,8 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod kept;
+
 use crate::sim::{Sim, replica_set, vm};
 use cluster_model::metadata::RESERVED;
 use cluster_model::objects::{Key, Kind};
@@ -58,6 +60,7 @@ fn a_vm_that_always_runs_runs_again() {
         1,
         "an old one goes"
     );
+    assert_eq!(sim.warnings, [""; 0]);
 }
 
 #[test]
