@@ -40,19 +40,28 @@ def reach(place, mutants, executable, name):
     return {"executable": executable, "name": name, "result": result, "seconds": seconds, "reached": reached}
 
 
-def judge(place, mutant, tests):
-    """Runs a mutant against tests that reach it. Gives the result, and the test that caught it."""
-    groups = {}
+def judge(place, mutant, tests, likely=()):
+    """Runs a mutant against tests that reach it: likely ones first, then those of its own folder. Gives the result, and the test
+    that caught it."""
+    groups, own = {}, module(mutant["file"])
     for test in sorted(tests, key=lambda test: test["seconds"]):
         rank = next(at for at, longest in enumerate(GROUPS) if test["seconds"] < longest)
-        groups.setdefault((rank, test["executable"]), []).append(test)
-    for (_, executable), group in sorted(groups.items()):
+        nearness = 0 if test["name"] in likely else 1 if test["name"].startswith(own) else 2
+        groups.setdefault((nearness, rank, test["executable"]), []).append(test)
+    for (_, _, executable), group in sorted(groups.items()):
         limit = 10 * sum(test["seconds"] for test in group) + 10
         named = [test["name"] for test in group]
         result, by, _ = process(place, executable, named, limit, {"MUTANT": str(mutant["number"])})
         if result != "ok":
             return result, by
     return "survived" if tests else "unreached", ""
+
+
+def module(file):
+    """Beginning of the names of the unit tests that belong to a file, and to those beside it."""
+    parts = pathlib.PurePath(file).with_suffix("").parts[1:]
+    is_alone = len(parts) == 1 and parts[0] not in ("lib", "main")
+    return "::".join([*(parts if is_alone else parts[:-1]), ""])
 
 
 def process(place, executable, tests, limit, environment):
