@@ -191,12 +191,18 @@ impl Walk {
     /// The final error for `what`, with the reason of each mirror. Its kind is that of mirror `decides`, if
     /// given. Otherwise the strongest kind is used: wrong credentials, then a missing name, then wrong bytes,
     /// then other failures.
-    pub(super) fn verdict(self, what: &str, decides: Option<usize>) -> Error {
-        let decided = decides.and_then(|at| self.rungs.get(at)?.reason.as_ref()).map(Error::kind);
+    ///
+    /// A name is missing only if the `origin` says so, or every mirror that was asked. A mirror may be behind the
+    /// origin: while the origin fails, its 404 proves nothing.
+    pub(super) fn verdict(self, what: &str, decides: Option<usize>, origin: Option<usize>) -> Error {
+        let kind_of = |at: Option<usize>| Some(self.rungs.get(at?)?.reason.as_ref()?.kind());
+        let (decided, of_origin) = (kind_of(decides), kind_of(origin));
         let mut reasons: Vec<Error> = self.rungs.into_iter().filter_map(|rung| rung.reason).collect();
         if reasons.len() == 1 {
             return reasons.remove(0);
         }
+        let is_missing = of_origin == Some(ErrorKind::NotFound)
+            || reasons.iter().all(|reason| reason.kind() == ErrorKind::NotFound);
         let strength = |kind: ErrorKind| match kind {
             ErrorKind::Auth => 4,
             ErrorKind::NotFound => 3,
@@ -204,7 +210,11 @@ impl Walk {
             ErrorKind::Usage => 1,
             ErrorKind::Failed => 0,
         };
-        let strongest = reasons.iter().map(Error::kind).max_by_key(|kind| strength(*kind));
+        let kinds = reasons.iter().map(Error::kind).map(|kind| match kind {
+            ErrorKind::NotFound if !is_missing => ErrorKind::Failed,
+            kind => kind,
+        });
+        let strongest = kinds.max_by_key(|kind| strength(*kind));
         let kind = decided.or(strongest).unwrap_or(ErrorKind::Failed);
         let list: Vec<String> = reasons.iter().map(Error::chain).collect();
         Error::new(kind, format!("{what}: no registry could provide it: {}", list.join("; ")))

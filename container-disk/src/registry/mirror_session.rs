@@ -113,7 +113,8 @@ impl MirrorSession {
             Step::GiveUp => {
                 let walk = std::mem::replace(&mut self.walk, Walk::new(0));
                 let decides = self.repository.mirrors.iter().position(|mirror| mirror.server.decides());
-                Err(walk.verdict(&self.what, decides))
+                let origin = self.repository.mirrors.iter().position(|mirror| mirror.origin);
+                Err(walk.verdict(&self.what, decides, origin))
             }
         }
     }

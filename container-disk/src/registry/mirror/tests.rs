@@ -160,26 +160,35 @@ fn one_that_failed_rests_longer_each_time_and_then_one_may_try_it() {
 
 #[test]
 fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
-    for (whys, kind) in [
-        (&[FaultKind::Unreachable, FaultKind::Broken][..], ErrorKind::Failed),
-        (&[FaultKind::Wrong, FaultKind::Broken], ErrorKind::Refused),
-        (&[FaultKind::Missing, FaultKind::Wrong], ErrorKind::NotFound),
-        (&[FaultKind::Missing, FaultKind::Denied, FaultKind::Tls], ErrorKind::Auth),
+    for (whys, origin, kind) in [
+        (&[FaultKind::Unreachable, FaultKind::Broken][..], None, ErrorKind::Failed),
+        (&[FaultKind::Wrong, FaultKind::Broken], None, ErrorKind::Refused),
+        (&[FaultKind::Missing, FaultKind::Wrong], Some(0), ErrorKind::NotFound),
+        (&[FaultKind::Missing, FaultKind::Denied, FaultKind::Tls], None, ErrorKind::Auth),
+        // A name is missing if the origin says so, or everybody.
+        (&[FaultKind::Broken, FaultKind::Missing], Some(1), ErrorKind::NotFound),
+        (&[FaultKind::Missing, FaultKind::Missing], None, ErrorKind::NotFound),
+        (&[FaultKind::Missing, FaultKind::Missing], Some(1), ErrorKind::NotFound),
+        (&[FaultKind::Missing, FaultKind::Broken], Some(1), ErrorKind::Failed),
+        (&[FaultKind::Missing, FaultKind::Unreachable], None, ErrorKind::Failed),
+        (&[FaultKind::Missing, FaultKind::Missing, FaultKind::Tls], Some(2), ErrorKind::Failed),
+        (&[FaultKind::Missing, FaultKind::Wrong], Some(1), ErrorKind::Refused),
+        (&[FaultKind::Missing, FaultKind::Denied], Some(1), ErrorKind::Auth),
     ] {
         let well = vec![true; whys.len()];
         let mut walk = begun(&well);
         for why in whys {
             walk.failed(fault(*why), false, &well);
         }
-        let e = walk.verdict("docker://h/r:t", None);
-        assert_eq!(e.kind(), kind, "{whys:?}");
+        let e = walk.verdict("docker://h/r:t", None, origin);
+        assert_eq!(e.kind(), kind, "{whys:?} {origin:?}");
         for why in whys {
             assert!(e.to_string().contains(&format!("m: {why:?}")), "{e}");
         }
     }
     let mut alone = begun(&[true]);
     alone.failed(fault(FaultKind::Missing), false, &[true]);
-    assert_eq!(alone.verdict("x", None).to_string(), "m: Missing", "one reason is the error itself");
+    assert_eq!(alone.verdict("x", None, None).to_string(), "m: Missing", "one reason is the error itself");
     // A mirror that denies access does not end the walk while the registry itself is only down.
     for (decides, kind) in [(None, ErrorKind::Auth), (Some(1), ErrorKind::Failed), (Some(9), ErrorKind::Auth)]
     {
@@ -187,6 +196,6 @@ fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
         let mut walk = begun(&well);
         walk.failed(fault(FaultKind::Denied), false, &well);
         walk.failed(fault(FaultKind::Unreachable), false, &well);
-        assert_eq!(walk.verdict("x", decides).kind(), kind, "{decides:?}");
+        assert_eq!(walk.verdict("x", decides, None).kind(), kind, "{decides:?}");
     }
 }
