@@ -3,6 +3,7 @@
 
 use super::config::MirrorUse;
 use super::mirror_session::MirrorSession;
+use super::push;
 use super::repository::{Mirror, Repository};
 use super::server_connection::{RequestTarget, ServerRequest};
 use crate::manifest::{
@@ -13,9 +14,9 @@ use crate::place::Reference;
 use crate::{Digest, Error, Result};
 use fetch::authorize::Scopes;
 use fetch::body::{self, Wait};
-use fetch::{Fault, FaultKind};
-use reqwest::Method;
+use fetch::{Fault, FaultKind, Fetched};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use reqwest::{Method, StatusCode};
 use std::sync::{Arc, PoisonError};
 
 const KINDS: [&str; 4] = [
@@ -70,23 +71,69 @@ pub(super) fn name(repository: &Repository, reference: &Reference) -> String {
     }
 }
 
+/// Asks the host itself, and no mirror, for the present document of a tag, also if the tag was resolved
+/// before. `None` if the host says that the tag does not exist.
+pub(super) async fn at_origin(repository: &Arc<Repository>, tag: &str) -> Result<Option<Document>> {
+    let by = Reference::Tag(tag.to_owned());
+    let name = name(repository, &by);
+    push::at_origin(repository, &name, async |origin| {
+        let scopes = Scopes::push(&origin.repository);
+        let answer = request(repository, origin, &by, &scopes, &[200, 404]).await?;
+        if answer.response.status() == StatusCode::NOT_FOUND {
+            return missing(&name, &answer).map(|()| None);
+        }
+        read(repository, origin, &by, &name, answer).await.map(Some)
+    })
+    .await
+}
+
+/// Fails if another server, to which the host redirected, gave the 404: the host itself has the tag.
+fn missing(name: &str, answer: &Fetched) -> Result<(), Fault> {
+    if !answer.redirected {
+        return Ok(());
+    }
+    let what = format!("{name}: the registry redirected to {}, which lacks it", answer.location.shown());
+    Err(Fault::from_kind(FaultKind::Odd, what))
+}
+
 async fn once(
     repository: &Repository,
     mirror: &Mirror,
     by: &Reference,
     name: &str,
 ) -> Result<Document, Fault> {
-    let idle = repository.terms.idle;
+    let answer = request(repository, mirror, by, &Scopes::pull(&mirror.repository), &[200]).await?;
+    read(repository, mirror, by, name, answer).await
+}
+
+async fn request(
+    repository: &Repository,
+    mirror: &Mirror,
+    by: &Reference,
+    scopes: &Scopes,
+    fine: &[u16],
+) -> Result<Fetched, Fault> {
     let reference = match by {
         Reference::Tag(tag) => tag.clone(),
         Reference::Digest(digest) => digest.to_string(),
     };
-    let (path, scopes) = (mirror.path(&format!("manifests/{reference}")), Scopes::pull(&mirror.repository));
-    let ask = ServerRequest::new(Method::GET, RequestTarget::Path(&path), &scopes, &[200], idle)
-        .header(ACCEPT, &KINDS.join(", "))?;
-    let mut answer = mirror.server.request(ask).await?;
+    let path = mirror.path(&format!("manifests/{reference}"));
+    let target = RequestTarget::Path(&path);
+    let ask = ServerRequest::new(Method::GET, target, scopes, fine, repository.terms.idle);
+    mirror.server.request(ask.header(ACCEPT, &KINDS.join(", "))?).await
+}
+
+/// Reads a document from its response and verifies it.
+async fn read(
+    repository: &Repository,
+    mirror: &Mirror,
+    by: &Reference,
+    name: &str,
+    mut answer: Fetched,
+) -> Result<Document, Fault> {
     let from = format!("{name} from {}", mirror.server.address);
-    let body = body::short(&mut answer.response, DOCUMENT_MAX as usize, Wait::with_idle(idle), &from).await?;
+    let wait = Wait::with_idle(repository.terms.idle);
+    let body = body::short(&mut answer.response, DOCUMENT_MAX as usize, wait, &from).await?;
     let header =
         |name: &HeaderName| answer.response.headers().get(name).and_then(|value| value.to_str().ok());
     let wrong = |digest: &Digest, what: &str| {

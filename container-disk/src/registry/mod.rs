@@ -6,7 +6,8 @@
 //!      ▼
 //!   Registry (a Place and a Sink) ── documents ─────────────────┐             document.rs
 //!      ├── blob() ─► pieces in order, ranges, small ones whole ─┤             blob/, rate.rs, suspect_mirrors.rs
-//!      └── begin() ─► stream, chunks or whole; mounts ──────────┤             push/
+//!      ├── begin() ─► stream, chunks or whole; mounts ──────────┤             push/
+//!      ├── update() ─► replaces the document of a tag ──────────┤             update.rs
 //!                                                               ▼
 //!                      MirrorSession: asks one mirror, then as Walk decides   mirror_session.rs, mirror.rs (pure)
 //!                                                               ▼
@@ -40,15 +41,16 @@ mod rate;
 mod repository;
 mod server_connection;
 mod suspect_mirrors;
+mod update;
 
 pub use config::Config;
 pub use counters::{Counters, TransferCounts};
 pub use push::UPLOAD_MEMORY;
 
-use crate::Result;
 use crate::manifest::{Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
 use crate::reference::Remote;
+use crate::{Digest, Result};
 use config::{Access, UploadMethod};
 use fetch::runtime;
 use repository::{Mirror, Repository};
@@ -124,6 +126,21 @@ impl Registry {
     /// True if the registry accepts a blob only if its digest is known before the first byte.
     pub fn wants_digest_first(&self) -> bool {
         self.0.upload_method() == UploadMethod::Whole
+    }
+
+    /// Replaces the document of a tag by the one that `make` makes of it, until `make` returns `None`: the tag
+    /// may stay as it is. `make` gets `None` if the tag does not exist. Returns the digest of the tag's
+    /// document.
+    ///
+    /// The tag is read from the registry itself, never from a mirror. A registry has no lock and no
+    /// compare-and-swap, and another client may replace the new document by one made from the previous one. So
+    /// `make` is called again after a while.
+    pub fn update(
+        &self,
+        tag: &str,
+        make: impl FnMut(Option<&Document>) -> Result<Option<Document>>,
+    ) -> Result<Digest> {
+        update::update(&self.0, tag, make)
     }
 
     /// Allows mounting blobs from another repository of the same host.

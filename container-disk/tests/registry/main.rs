@@ -12,4 +12,5 @@ mod peers;
 mod pull;
 mod push;
 mod settings;
+mod update;
 mod work;

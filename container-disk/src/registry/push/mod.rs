@@ -94,7 +94,7 @@ pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: 
 }
 
 /// Sends a request to the host itself, and repeats it after errors that may pass.
-async fn at_origin<T>(
+pub(super) async fn at_origin<T>(
     repository: &Arc<Repository>,
     what: &str,
     ask: impl AsyncFn(&Mirror) -> Result<T, Fault>,
