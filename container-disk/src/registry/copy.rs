@@ -14,21 +14,19 @@
 //! Documents are copied unchanged and so keep their digests. The tag is set last: an interrupted copy leaves
 //! only blobs without a name.
 
+mod contents;
+
 use crate::image;
 use crate::locate;
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
 pub use crate::progress::Progress;
 use crate::{Digest, Error, ErrorKind, Result};
-use std::collections::{BTreeMap, HashSet};
+use contents::Contents;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-
-/// Maximum nesting of indexes.
-const DEEPEST: u32 = 3;
-const MOST_DOCUMENTS: usize = 256;
 
 /// Maximum number of attempts for a blob that ends with a wrong digest.
 const TRIES: u32 = 5;
@@ -77,28 +75,27 @@ pub fn copy(
         Some(arch) => image::choose::manifest(from, reference, arch)?,
         None => from.document(reference)?,
     };
-    let mut found = Contents::default();
-    found.add(from, top, 0)?;
+    let Contents { documents, blobs } = Contents::below(from, top)?;
     let work = Work { from, to, progress, counts: Counts::default() };
-    let blobs: Vec<Descriptor> = found.blobs.into_values().collect();
     let sizes = blobs.iter().filter_map(|blob| u64::try_from(blob.size).ok());
     progress.total.store(sizes.fold(0, u64::saturating_add), Relaxed);
     work.blobs(&blobs, options.parallel)?;
     if let Some(place) = to.as_place().filter(|_| options.judge) {
         let place = &Copy { place, name: from.name() };
-        let manifests = found.documents.iter().filter_map(|document| match &document.content {
-            Content::Manifest(manifest) => Some(manifest),
-            Content::Index(_) => None,
-        });
-        manifests.into_iter().try_for_each(|manifest| locate::judge(place, manifest))?;
+        for document in &documents {
+            if let Content::Manifest(manifest) = &document.parse(from.name())?.content {
+                locate::judge(place, manifest)?;
+            }
+        }
     }
-    let Some((top, leaves)) = found.documents.split_last() else {
+    let Some((top, leaves)) = documents.split_last() else {
         return Err(Error::refused(format!("{} has no document", from.name())));
     };
     for document in leaves {
-        to.put(document, None)?;
+        to.put(&document.parse(from.name())?, None)?;
     }
-    to.put(top, tag)?;
+    let top = top.parse(from.name())?;
+    to.put(&top, tag)?;
     let Counts { moved, there, bytes } = work.counts;
     let (moved, there, bytes) = (moved.into_inner(), there.into_inner(), bytes.into_inner());
     Ok(Copied { digest: top.digest, moved, there, bytes })
@@ -121,59 +118,6 @@ impl Place for Copy<'_> {
 
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
         self.place.blob(descriptor)
-    }
-}
-
-/// Everything below a document: documents, leaves first, and blobs.
-#[derive(Default)]
-struct Contents {
-    documents: Vec<Document>,
-    blobs: BTreeMap<Digest, Descriptor>,
-    seen: HashSet<Digest>,
-}
-
-impl Contents {
-    fn add(&mut self, from: &dyn Place, document: Document, depth: u32) -> Result<()> {
-        let name = from.name();
-        if !self.seen.insert(document.digest) {
-            return Ok(());
-        }
-        if depth > DEEPEST || self.seen.len() > MOST_DOCUMENTS {
-            let what = format!(
-                "{name}: its indexes hold more than {MOST_DOCUMENTS} documents, or are nested deeper than"
-            );
-            return Err(Error::refused(format!("{what} {DEEPEST} levels")));
-        }
-        match &document.content {
-            Content::Manifest(manifest) => {
-                for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
-                    let digest: Digest = blob.digest.parse()?;
-                    let known = self.blobs.entry(digest).or_insert_with(|| blob.clone());
-                    if known.size != blob.size {
-                        let (a, b) = (known.size, blob.size);
-                        let what =
-                            format!("{name} lists the blob {digest} with two sizes, {a} and {b} bytes");
-                        return Err(Error::refused(what));
-                    }
-                }
-            }
-            Content::Index(index) => {
-                for entry in &index.manifests {
-                    let digest: Digest = entry.digest.parse()?;
-                    let inner = from.document(&Reference::Digest(digest))?;
-                    if inner.bytes.len() as u64 != manifest::size(name, entry.size)? {
-                        let (is, said) = (inner.bytes.len(), entry.size);
-                        let what = format!(
-                            "{name}: the manifest {digest} has {is} bytes, but its index lists {said}"
-                        );
-                        return Err(Error::refused(what));
-                    }
-                    self.add(from, inner, depth + 1)?;
-                }
-            }
-        }
-        self.documents.push(document);
-        Ok(())
     }
 }
 

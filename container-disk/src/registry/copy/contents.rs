@@ -1,0 +1,235 @@
+//! The documents and blobs of an image, or of all images of an index.
+//!
+//! A parsed document takes many times the memory of its bytes. So only the bytes are kept, within a bound, and
+//! a document is parsed again when it is needed.
+
+use crate::manifest::{self, Content, Descriptor, Document};
+use crate::place::{Place, Reference};
+use crate::{Digest, Error, Result};
+use std::collections::{BTreeMap, HashSet};
+
+/// Maximum nesting of indexes.
+const DEEPEST: u32 = 3;
+const MOST_DOCUMENTS: usize = 256;
+/// Maximum size of all documents together.
+const MOST_BYTES: usize = 32 << 20;
+/// Maximum number of blobs: an image has some dozens at most.
+const MOST_BLOBS: usize = 1 << 14;
+
+/// Everything below a document, and the document itself.
+pub(super) struct Contents {
+    /// Leaves first.
+    pub(super) documents: Vec<RawDocument>,
+    /// Each blob once.
+    pub(super) blobs: Vec<Descriptor>,
+}
+
+/// The bytes of a document that was parsed once without an error.
+pub(super) struct RawDocument {
+    bytes: Vec<u8>,
+    media_type: String,
+}
+
+impl Contents {
+    pub(super) fn below(from: &dyn Place, top: Document) -> Result<Contents> {
+        let mut walk =
+            Walk { from, documents: vec![], held: 0, blobs: BTreeMap::new(), seen: HashSet::new() };
+        walk.add(top, 0)?;
+        Ok(Contents { documents: walk.documents, blobs: walk.blobs.into_values().collect() })
+    }
+}
+
+impl RawDocument {
+    pub(super) fn parse(&self, name: &str) -> Result<Document> {
+        Document::parse(name, self.bytes.clone(), Some(&self.media_type))
+    }
+}
+
+struct Walk<'a> {
+    from: &'a dyn Place,
+    documents: Vec<RawDocument>,
+    /// Bytes of the documents so far.
+    held: usize,
+    blobs: BTreeMap<Digest, Descriptor>,
+    seen: HashSet<Digest>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, document: Document, depth: u32) -> Result<()> {
+        if !self.seen.insert(document.digest) {
+            return Ok(());
+        }
+        self.bound(&document, depth)?;
+        let Document { mut bytes, media_type, content, .. } = document;
+        bytes.shrink_to_fit();
+        match content {
+            Content::Manifest(manifest) => {
+                for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
+                    self.blob(blob)?;
+                }
+            }
+            Content::Index(index) => {
+                let entries = index.manifests.iter().map(|entry| {
+                    let digest = entry.digest.parse::<Digest>();
+                    digest.map(|digest| (digest, entry.size))
+                });
+                let entries = entries.collect::<Result<Vec<_>>>()?;
+                drop(index);
+                for (digest, size) in entries {
+                    let inner = self.inner(digest, size)?;
+                    self.add(inner, depth + 1)?;
+                }
+            }
+        }
+        self.documents.push(RawDocument { bytes, media_type });
+        Ok(())
+    }
+
+    fn bound(&mut self, document: &Document, depth: u32) -> Result<()> {
+        let name = self.from.name();
+        self.held = self.held.saturating_add(document.bytes.len());
+        if depth > DEEPEST || self.seen.len() > MOST_DOCUMENTS {
+            let what = format!(
+                "{name}: its indexes hold more than {MOST_DOCUMENTS} documents, or are nested deeper than"
+            );
+            return Err(Error::refused(format!("{what} {DEEPEST} levels")));
+        }
+        if self.held > MOST_BYTES {
+            let most = MOST_BYTES >> 20;
+            return Err(Error::refused(format!(
+                "{name}: its indexes and manifests have more than {most} MiB"
+            )));
+        }
+        Ok(())
+    }
+
+    fn blob(&mut self, blob: &Descriptor) -> Result<()> {
+        let (name, digest) = (self.from.name(), blob.digest.parse::<Digest>()?);
+        match self.blobs.get(&digest) {
+            Some(known) if known.size != blob.size => {
+                let (a, b) = (known.size, blob.size);
+                let what = format!("{name} lists the blob {digest} with two sizes, {a} and {b} bytes");
+                Err(Error::refused(what))
+            }
+            Some(_) => Ok(()),
+            None if self.blobs.len() == MOST_BLOBS => {
+                Err(Error::refused(format!("{name}: its manifests list more than {MOST_BLOBS} blobs")))
+            }
+            None => {
+                let size = manifest::size(name, blob.size)?;
+                // Without annotations, which may be large.
+                self.blobs.insert(digest, manifest::descriptor(&blob.media_type, &digest, size)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// A document that an index lists.
+    fn inner(&self, digest: Digest, size: i64) -> Result<Document> {
+        let name = self.from.name();
+        let inner = self.from.document(&Reference::Digest(digest))?;
+        let is = inner.bytes.len();
+        if is as u64 != manifest::size(name, size)? {
+            let what = format!("{name}: the manifest {digest} has {is} bytes, but its index lists {size}");
+            return Err(Error::refused(what));
+        }
+        Ok(inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::place::Blob;
+    use serde_json::{Value, json};
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    /// A place with documents alone.
+    struct Documents(HashMap<Digest, Vec<u8>>);
+
+    impl Place for Documents {
+        fn name(&self) -> &str {
+            "oci:x"
+        }
+
+        fn document(&self, reference: &Reference) -> Result<Document> {
+            let Reference::Digest(digest) = reference else { unreachable!("an index lists digests") };
+            Document::parse("oci:x", self.0[digest].clone(), None)
+        }
+
+        fn blob(&self, _: &Descriptor) -> Result<Arc<dyn Blob>> {
+            unreachable!("only documents are read")
+        }
+    }
+
+    fn part(digest: &str, size: usize) -> Value {
+        json!({ "mediaType": "application/octet-stream", "digest": digest, "size": size })
+    }
+
+    fn blob(number: usize) -> Value {
+        part(&Digest::of(&number.to_le_bytes()).to_string(), 10)
+    }
+
+    /// A manifest with these layers, and `fill` bytes more.
+    fn manifest(layers: Vec<Value>, number: usize, fill: usize) -> Vec<u8> {
+        let fill = format!("{number}{}", "x".repeat(fill));
+        let manifest = json!({
+            "schemaVersion": 2, "mediaType": manifest::OCI_IMAGE_MEDIA_TYPE,
+            "config": blob(0), "layers": layers, "annotations": { "a": fill },
+        });
+        manifest.to_string().into_bytes()
+    }
+
+    /// The contents of an index of these manifests.
+    fn of_index(manifests: Vec<Vec<u8>>) -> Result<Contents> {
+        let entries: Vec<Value> = manifests
+            .iter()
+            .map(|bytes| {
+                let mut entry = part(&Digest::of(bytes).to_string(), bytes.len());
+                entry["mediaType"] = manifest::OCI_IMAGE_MEDIA_TYPE.into();
+                entry
+            })
+            .collect();
+        let index = json!({
+            "schemaVersion": 2, "mediaType": manifest::OCI_IMAGE_INDEX_MEDIA_TYPE, "manifests": entries,
+        });
+        let top = Document::parse("oci:x", index.to_string().into_bytes(), None)?;
+        let from = Documents(manifests.into_iter().map(|bytes| (Digest::of(&bytes), bytes)).collect());
+        Contents::below(&from, top)
+    }
+
+    #[test]
+    fn documents_come_leaves_first_and_each_blob_once() {
+        let manifests = vec![manifest(vec![blob(1)], 1, 0), manifest(vec![blob(1), blob(2)], 2, 0)];
+        let found = of_index(manifests.clone()).unwrap();
+        let bytes: Vec<Vec<u8>> =
+            found.documents.iter().map(|document| document.parse("x").unwrap().bytes).collect();
+        assert_eq!((&bytes[..2], bytes.len(), found.blobs.len()), (&manifests[..], 3, 3));
+    }
+
+    #[test]
+    fn documents_and_blobs_are_bounded_together() {
+        let of_mebibytes = |count| (0..count).map(|number| manifest(vec![], number, 1 << 20)).collect();
+        assert_eq!(of_index(of_mebibytes(31)).unwrap().documents.len(), 32);
+        let e = of_index(of_mebibytes(32)).err().unwrap();
+        assert_eq!(e.kind(), ErrorKind::Refused);
+        assert!(e.to_string().contains("more than 32 MiB"), "{e}");
+
+        let layers = |count| vec![manifest((1..count).map(blob).collect(), 0, 0)];
+        assert_eq!(of_index(layers(MOST_BLOBS)).unwrap().blobs.len(), MOST_BLOBS);
+        let e = of_index(layers(MOST_BLOBS + 1)).err().unwrap();
+        assert!(e.to_string().contains("more than 16384 blobs"), "{e}");
+        let many = (0..MOST_DOCUMENTS).map(|number| manifest(vec![], number, 0)).collect();
+        assert!(of_index(many).err().unwrap().to_string().contains("more than 256 documents"));
+    }
+
+    #[test]
+    fn a_blob_with_two_sizes_is_refused() {
+        let mut other = blob(1);
+        other["size"] = 11.into();
+        let e = of_index(vec![manifest(vec![blob(1), other], 0, 0)]).err().unwrap();
+        assert!(e.to_string().contains("with two sizes, 10 and 11 bytes"), "{e}");
+    }
+}
