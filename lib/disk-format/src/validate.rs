@@ -58,7 +58,11 @@ impl Validator {
     /// Adds bytes of the file. An error is a defect of the image.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
-            let (now, rest) = bytes.split_at(bytes.len().min(PIECE - self.piece.len()));
+            let room = PIECE.saturating_sub(self.piece.len());
+            if room == 0 {
+                return Err(self.without_progress());
+            }
+            let (now, rest) = bytes.split_at(bytes.len().min(room));
             self.piece.extend_from_slice(now);
             bytes = rest;
             if self.piece.len() == PIECE {
@@ -79,6 +83,13 @@ impl Validator {
         }
         while image.leftover(&kept)?.is_some() {}
         Ok(Verdict::Sound(image.format()))
+    }
+
+    /// The error of a reader that has kept a whole piece, and would wait for the next byte forever.
+    fn without_progress(&self) -> Error {
+        let format = self.image.as_ref().map_or(Format::Raw, |image| image.format());
+        let what = format!("more than {PIECE} bytes of it would have to be read at once");
+        Error::new(ErrorKind::Unsupported, format, what).at(self.base)
     }
 
     fn step(&mut self, last: bool) -> Result<()> {
@@ -149,6 +160,43 @@ impl ReadAt for KeptRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Extent;
+    use crate::image::{Pushed, StreamImage};
+
+    /// A reader that waits for the end of the file.
+    struct Waiting;
+
+    impl StreamImage for Waiting {
+        fn format(&self) -> Format {
+            Format::Qcow2
+        }
+
+        fn virtual_size(&self) -> Option<u64> {
+            None
+        }
+
+        fn lookback(&self) -> usize {
+            PIECE
+        }
+
+        fn push(&mut self, base: u64, _: &[u8], _: bool) -> Result<Pushed> {
+            Ok(Pushed { keep_from: base, ..Pushed::default() })
+        }
+
+        fn leftover(&mut self, _: &dyn ReadAt) -> Result<Option<Vec<Extent>>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn a_reader_that_keeps_everything_is_an_error_and_no_loop() {
+        let mut validator = Validator::new(Limits::default());
+        validator.image = Some(Box::new(Waiting));
+        validator.push(&vec![0; PIECE - 1]).unwrap();
+        let error = validator.push(&[0; 2]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("would have to be read at once"), "{error}");
+    }
 
     /// A file to which the image refers could be named after the bytes that were read.
     #[test]
