@@ -169,8 +169,21 @@ impl Folder {
             Error::io(format!("cannot make the folders durable in {}", self.path.display()), e)
         })?;
         let sealed = step().and_then(|()| rustix::fs::syncfs(&self.at));
-        let sealed = sealed.and_then(|()| self.becomes(&self.partial, &self.whole));
+        let sealed = sealed
+            .and_then(|()| self.becomes(&self.partial, &self.whole).inspect_err(|_| self.take_back_seal()));
         sealed.map_err(|e| self.failed("cannot make the files durable in", e))
+    }
+
+    /// Takes back a seal whose name could not be made durable. The next run would trust it, though the name
+    /// may be lost with the power.
+    fn take_back_seal(&self) {
+        let renamed =
+            step().and_then(|()| rustix::fs::renameat(&self.at, &self.whole, &self.at, &self.partial));
+        match renamed {
+            // The rename itself failed.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => tracing::warn!("what was unpacked stays sealed in {}: {e}", self.path.display()),
+        }
     }
 
     /// Publishes the names of the sealed archive, and leaves the mark. If one of the names exists already,

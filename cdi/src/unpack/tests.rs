@@ -329,6 +329,25 @@ fn a_run_that_is_killed_at_any_step_is_finished_by_the_next() {
     }
 }
 
+/// The error of a sync is reported once: the next run would trust a name that may be lost with the power.
+#[test]
+fn a_seal_that_is_not_durable_is_taken_back() {
+    let mut failed = 0;
+    for steps in 0.. {
+        let place = Place::new();
+        kill::after(steps, false);
+        let ended = place.unpack(&several());
+        kill::never();
+        let Err(e) = ended else { break };
+        if e.to_string().contains("cannot make the files durable") {
+            failed += 1;
+            assert!(!is_left_whole(&place.path("volume"), OWNER).unwrap(), "step {steps}: {e}");
+            assert_eq!(place.names("volume"), ["lost+found"], "step {steps}: {e}");
+        }
+    }
+    assert_eq!(failed, 3, "the sync of the file system, the rename, the sync of its folder");
+}
+
 #[test]
 fn names_that_find_no_room_are_given_by_the_next_run_without_the_source() {
     let (mut steps, mut halves) = (0, 0);
