@@ -11,7 +11,7 @@
 //! | a target: a device | the same | the device; the folder of its journal, in a pod | – |
 //! | a folder that an archive is unpacked into | – | the folder and what is below it | – |
 //! | a target: `-`, or none | – | files without a name, made before | – |
-//! | an image that is written | – | the store's folder, the layout, or the archive's folder | a registry: yes |
+//! | an image that is written | an archive: the same lists | the store's folder, the layout, or the archive's folder | a registry: yes |
 //!
 //! Settings, logins and secrets are read here or before, never later: credential helpers
 //! (`docker-credential-…`) cannot be started once the rest is given up.
@@ -79,8 +79,6 @@ impl Permissions {
 
     /// Adds a disk that is written. An image that it becomes a layer of is added by [`Permissions::goal`].
     pub fn target(self, place: &Target) -> Permissions {
-        let lists =
-            |process: Process| LISTS.iter().fold(process, |process, list| process.uses(list, Use::Read));
         let process = match place {
             Target::Stdout | Target::Null => return self.spool(),
             Target::Image(_) => self.process,
@@ -115,7 +113,7 @@ impl Permissions {
             Name::Store(_) => return self.store(places),
             Name::Layout(path, _) => self.process.uses(nearest(path), Use::Write),
             Name::OciArchive(path, _) | Name::DockerArchive(path, _) => {
-                self.process.uses(folder_of(path), Use::Write)
+                lists(self.process).uses(folder_of(path), Use::Write)
             }
         };
         Ok(Permissions { process })
@@ -136,6 +134,11 @@ impl Permissions {
     pub fn enter(&self) -> Confined {
         self.process.enter()
     }
+}
+
+/// Adds the kernel's lists of users of files and devices.
+fn lists(process: Process) -> Process {
+    LISTS.iter().fold(process, |process, list| process.uses(list, Use::Read))
 }
 
 fn read(process: Process, path: &PathBuf) -> Process {

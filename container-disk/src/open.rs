@@ -1,6 +1,7 @@
 //! The only module that turns a [`Name`] into a place to read images from, or a sink to write them to.
 
 use crate::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
+use crate::inputs::Inputs;
 use crate::layout::Layout;
 use crate::place::{Place, Reference, Sink};
 use crate::registry::config::{Readers, UserSettings};
@@ -148,8 +149,12 @@ impl Places {
         }
     }
 
-    /// Opens a sink for this name.
-    pub fn goal(&self, name: &Name) -> Result<Goal> {
+    /// Opens a sink for this name. An archive is refused where it would replace or remove one of the
+    /// `inputs`, which are all files that the image is made of.
+    pub fn goal(&self, name: &Name, inputs: &Inputs) -> Result<Goal> {
+        if let Name::OciArchive(path, _) | Name::DockerArchive(path, _) = name {
+            inputs.refuse_target(path)?;
+        }
         let goal = |sink: Arc<dyn Sink>, tag| Ok(Goal { sink, tag, registry: None });
         match name {
             Name::Registry(remote) if remote.digest.is_some() => Err(Error::usage(format!(

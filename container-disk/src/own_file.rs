@@ -9,13 +9,48 @@
 //! FAT. There no file is ever owned by this user. So when a file looks foreign, another is created next to
 //! it. If the file system gives that one the same owner and the same writers, the found file is as safe as
 //! any that we can create: a user who could have created it can write to all of them.
-//! make: who could have put it there can write to all of them.
+//!
+//! A name alone proves nothing either: while a file is open, its name may get to another run's file. So a
+//! file of ours is removed only by [`remove`], which compares the name with the open file.
 
+use crate::file_id::FileId;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// True if the name leads to the open file. It may have been renamed, removed or replaced.
+pub fn leads_to(folder: impl AsFd, name: &OsStr, file: impl AsFd) -> io::Result<bool> {
+    let found = FileId::of_name(folder, name)?;
+    Ok(found == Some(FileId::of(file)?))
+}
+
+/// Removes a name of the open file. False if the name is free, or leads to another file, which stays.
+pub fn remove(folder: impl AsFd, name: &OsStr, file: impl AsFd) -> io::Result<bool> {
+    if !leads_to(folder.as_fd(), name, file)? {
+        return Ok(false);
+    }
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Time since the last write to a file, by the clock of its file system: that of a new file in `folder`.
+pub fn age(file: &File, folder: impl AsFd) -> io::Result<Duration> {
+    let (found, new) = (rustix::fs::fstat(file)?, made_in(folder)?);
+    Ok(written_at(&new).saturating_sub(written_at(&found)))
+}
+
+fn written_at(stat: &Stat) -> Duration {
+    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or(0);
+    Duration::new(u64::try_from(stat.st_mtime).unwrap_or(0), nanoseconds)
+}
 
 /// The reason why a file may not be ours alone, as the end of a sentence. `None` if it is: a plain file of
 /// this user, with one name, that no other user may write to; or a file with the owner and mode that its file
@@ -87,6 +122,32 @@ mod tests {
     use super::*;
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_name_that_leads_to_another_file_by_now_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, name) = (File::open(folder.path()).unwrap(), OsStr::new("x.partial"));
+        let path = folder.path().join(name);
+        let ours = File::create(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(!remove(&here, name, &ours).unwrap());
+        std::fs::write(&path, "another run's").unwrap();
+        assert!(!remove(&here, name, &ours).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), b"another run's");
+        let theirs = File::open(&path).unwrap();
+        assert!(remove(&here, name, &theirs).unwrap() && !path.exists());
+    }
+
+    #[test]
+    fn the_age_of_a_file_is_the_time_since_its_last_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = File::open(folder.path()).unwrap();
+        let file = File::create(folder.path().join("x")).unwrap();
+        assert!(age(&file, &here).unwrap() < Duration::from_secs(60));
+        file.set_modified(std::time::SystemTime::now() - Duration::from_secs(1000)).unwrap();
+        let age = age(&file, &here).unwrap().as_secs();
+        assert!((990..1100).contains(&age), "{age}");
+    }
 
     #[test]
     fn a_file_is_ours_by_its_owner_and_its_mode() {

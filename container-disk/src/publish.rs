@@ -2,21 +2,28 @@
 //!
 //! A run examines the final name at its beginning, which may be hours before its end. If the name was free
 //! then, a file that has it at the end belongs to another program, which may be using it, and is not
-//! replaced. If a file had the name, only that same file is replaced.
+//! replaced. If a file had the name, only that same file is replaced, and only while it is not in use.
+//!
+//! The name of the unfinished file may lead elsewhere by the end, too: a user removes the file, and the next
+//! run creates another one under the same name. That one is incomplete, so the name is compared with the open
+//! file directly before the rename.
 //!
 //! ```text
 //!  ExistingFile::examine
-//!    ├─ None ─► publish: renameat2(RENAME_NOREPLACE); if the file system lacks it, link and unlink;
+//!    ├─ None ─► publish: stat; renameat2(RENAME_NOREPLACE); if the file system lacks it, link and unlink;
 //!    │                   if it lacks links too (FAT, some FUSE ones), stat and rename
-//!    └─ Some ─► publish: stat, to compare with that file, and rename
+//!    └─ Some ─► publish: the locks of that file; stat of both names, to compare; rename
 //! ```
 //!
-//! A file that another program creates between stat and rename can still be lost: no system call replaces one
-//! particular file.
+//! A name that another program changes between stat and rename can still be the wrong one: no system call
+//! renames, or replaces, one particular file.
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
+use crate::file_id::FileId;
+use crate::{in_use, own_file};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -48,20 +55,68 @@ impl ExistingFile {
     pub fn stat(&self) -> &Stat {
         &self.stat
     }
+
+    /// The users of the file, which still has this name, as the end of a sentence. `None` if it has none, or
+    /// if it is not a regular file. A VM that runs from it would go on to write into a file without a name.
+    pub fn user(&self, folder: impl AsFd, name: &OsStr) -> io::Result<Option<String>> {
+        if FileType::from_raw_mode(self.stat.st_mode) != FileType::RegularFile {
+            return Ok(None);
+        }
+        let folder = folder.as_fd();
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+            Err(Errno::TXTBSY) => return Ok(Some("it is being executed".to_owned())),
+            // Its locks can be asked for without the right to write to it.
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
+                rustix::fs::openat(folder, name, flags - OFlags::RDWR, Mode::empty())
+            }
+            opened => opened,
+        };
+        match opened {
+            Ok(fd) => in_use::file_in_use(&File::from(fd)),
+            // The rename reports what is there instead.
+            Err(_) => Ok(None),
+        }
+    }
 }
 
-/// Renames `from` to `to` in the same folder. The name must be free, or belong to the file `over`, which is
-/// replaced. If another file has the name by now, the error is `AlreadyExists`, and both files stay as they
-/// are.
-pub fn publish(folder: impl AsFd, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
+/// Renames `file` from `from` to `to` in the same folder. The name `to` must be free, or belong to the file
+/// `over`, which is replaced. After an error all files stay as they are:
+///
+/// | error | reason |
+/// |---|---|
+/// | `NotFound` | `from` is not a name of `file` any more |
+/// | `AlreadyExists` | another file than `over` has the name `to` |
+/// | `ResourceBusy` | another process uses `over` |
+pub fn publish(
+    folder: impl AsFd,
+    file: impl AsFd,
+    from: &OsStr,
+    to: &OsStr,
+    over: Option<&ExistingFile>,
+) -> io::Result<()> {
     let folder = folder.as_fd();
-    let Some(over) = over else { return Ok(take_free(folder, from, to)?) };
-    match rustix::fs::statat(folder, to, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(now) if is_same(&now, &over.stat) => Ok(rustix::fs::renameat(folder, from, folder, to)?),
-        Ok(_) => Err(Errno::EXIST.into()),
-        Err(Errno::NOENT) => Ok(take_free(folder, from, to)?),
-        Err(e) => Err(e.into()),
+    let is_free = match over {
+        None => true,
+        Some(over) => {
+            if let Some(how) = over.user(folder, to)? {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, how));
+            }
+            match FileId::of_name(folder, to)? {
+                None => true,
+                Some(now) if now == FileId::from_stat(&over.stat) => false,
+                Some(_) => return Err(Errno::EXIST.into()),
+            }
+        }
+    };
+    if !own_file::leads_to(folder, from, file)? {
+        let what = "it was removed or replaced by another run";
+        return Err(io::Error::new(io::ErrorKind::NotFound, what));
     }
+    if is_free {
+        return Ok(take_free(folder, from, to)?);
+    }
+    Ok(rustix::fs::renameat(folder, from, folder, to)?)
 }
 
 /// Syncs a folder, which makes its names durable. Some FUSE and network file systems have nothing to sync in
@@ -108,13 +163,13 @@ fn look_and_rename(folder: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> rustix::
 }
 
 fn is_same(one: &Stat, other: &Stat) -> bool {
-    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+    FileId::from_stat(one) == FileId::from_stat(other)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
+    use std::fs;
 
     /// `fsync` of a folder in /proc returns EINVAL.
     #[test]
@@ -149,7 +204,15 @@ mod tests {
         }
 
         fn publish(&self, over: Option<&ExistingFile>) -> io::Result<()> {
-            publish(&self.folder, OsStr::new("new"), OsStr::new("disk"), over)
+            self.publish_file(&self.open_new(), over)
+        }
+
+        fn open_new(&self) -> File {
+            File::open(self.at.path().join("new")).unwrap()
+        }
+
+        fn publish_file(&self, file: &File, over: Option<&ExistingFile>) -> io::Result<()> {
+            publish(&self.folder, file, OsStr::new("new"), OsStr::new("disk"), over)
         }
 
         /// The content under both names.
@@ -184,6 +247,45 @@ mod tests {
         assert_eq!(e.kind(), io::ErrorKind::AlreadyExists);
         room.holds(Some("new"), "another");
         room.publish(room.look().as_ref()).unwrap();
+        room.holds(None, "new");
+    }
+
+    /// The next run creates the file that a user removed, and has not finished it.
+    #[test]
+    fn a_file_that_another_run_made_under_the_name_is_not_published() {
+        for has_old in [false, true] {
+            for is_replaced in [false, true] {
+                let room = Room::new();
+                if has_old {
+                    room.write("old");
+                }
+                let (old, ours) = (room.look(), room.open_new());
+                fs::remove_file(room.at.path().join("new")).unwrap();
+                if is_replaced {
+                    fs::write(room.at.path().join("new"), "unfinished").unwrap();
+                }
+                let e = room.publish_file(&ours, old.as_ref()).unwrap_err();
+                assert_eq!(e.kind(), io::ErrorKind::NotFound, "{e}");
+                assert!(e.to_string().contains("removed or replaced by another run"), "{e}");
+                let content = |name: &str| fs::read_to_string(room.at.path().join(name)).ok();
+                assert_eq!(content("new").as_deref(), is_replaced.then_some("unfinished"));
+                assert_eq!(content("disk").as_deref(), has_old.then_some("old"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_in_use_is_not_replaced() {
+        let room = Room::new();
+        room.write("old");
+        let old = room.look();
+        let user = File::open(room.at.path().join("disk")).unwrap();
+        user.lock_shared().unwrap();
+        let e = room.publish(old.as_ref()).unwrap_err();
+        assert_eq!(e.kind(), io::ErrorKind::ResourceBusy, "{e}");
+        room.holds(Some("new"), "old");
+        drop(user);
+        room.publish(old.as_ref()).unwrap();
         room.holds(None, "new");
     }
 

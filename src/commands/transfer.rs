@@ -6,6 +6,7 @@ use crate::ui;
 use cdi::permissions::Permissions;
 use cdi::size::human;
 use container_disk::Name;
+use container_disk::inputs::Inputs;
 use container_disk::open::Places;
 use container_disk::registry::TransferCounts;
 use container_disk::registry::copy::{Copied, Options, Progress, copy};
@@ -52,7 +53,7 @@ impl TransferArgs {
         Permissions::new().image(from, &places)?.goal(to, &places)?.enter();
         ui::on_interrupt_go_on()?;
         let found = places.find(from).map_err(|e| missing(from, e.into()))?;
-        let goal = places.goal(to)?;
+        let goal = places.goal(to, &Inputs::default().with_image(from)?)?;
         if let (Name::Registry(from), Some(registry)) = (from, &goal.registry) {
             registry.mount_from(from);
         }

@@ -17,6 +17,7 @@ use cdi::source::image::architecture;
 use cdi::source::{Options, SourceSpec, image};
 use cdi::target::Destination;
 use container_disk::image::{Config, choose};
+use container_disk::inputs::Inputs;
 use container_disk::locate;
 use container_disk::manifest::{Content, Document, Manifest};
 use container_disk::open::{FoundImage, Places};
@@ -113,7 +114,7 @@ impl Work {
     fn pull(&self, from: &Name, to: &Name) -> Result<Value> {
         self.reads(from)?.goal(to, &self.places)?.enter();
         let found = self.places.find(from)?;
-        let goal = self.places.goal(to)?;
+        let goal = self.places.goal(to, &Inputs::default().with_image(from)?)?;
         let options = copy::Options { arch: Some(architecture().to_owned()), parallel: 3, judge: true };
         let progress = Arc::new(copy::Progress::default());
         let bar = ui::Progress::of_blobs("pulling", &progress, self.show);

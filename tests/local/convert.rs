@@ -498,6 +498,10 @@ fn a_target_that_is_the_source_or_is_called_something_else_is_refused() {
         let ran = place.run(&["convert", source, target]).refused(2, "is the source itself");
         assert!(ran.err.contains("write it to another name"), "{}", ran.err);
     }
+    // Standard input has no path.
+    let mut command = place.command(&["convert", "-", "second.img"]);
+    command.stdin(std::fs::File::open(place.path("disk.raw")).unwrap());
+    tests::coracle::Ran::of(command.output().unwrap()).refused(2, "is the source itself");
     place.shell("cmp copy disk.raw && test $(stat -c %h disk.raw) = 2");
     for (target, said) in [
         ("x.vmdk", "raw and qcow2 are what can be written"),

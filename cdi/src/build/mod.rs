@@ -21,6 +21,7 @@ use crate::run::watch::Watch;
 use crate::target::{Destination, LayerTarget, Target};
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
+use container_disk::inputs::Inputs;
 use container_disk::manifest::{Content, Document};
 use container_disk::open::{Goal, Places};
 use container_disk::pack;
@@ -123,7 +124,9 @@ impl Ready {
     /// Builds the image and sends it to all its names.
     pub fn run(self, places: &Places, watch: &Watch) -> Result<Built> {
         let Ready { mut order, disk } = self;
-        let goals = order.names.iter().map(|name| Ok(places.goal(name)?)).collect::<Result<Vec<_>>>()?;
+        let inputs = inputs(disk.as_ref(), order.boot.as_ref())?;
+        let goals = order.names.iter().map(|name| Ok(places.goal(name, &inputs)?));
+        let goals = goals.collect::<Result<Vec<_>>>()?;
         // The store can send the image again, so the other sinks may fall behind it.
         let leader = order.names.iter().position(|name| matches!(name, Name::Store(_)));
         let sink = Tee::new(goals.iter().map(|goal| goal.sink.clone()).collect(), |at| {
@@ -223,6 +226,13 @@ impl BuiltLayer {
             compression: layer.compression.name(),
         }
     }
+}
+
+/// Files that the image is made of.
+fn inputs(disk: Option<&Prepared>, boot: Option<&BootFiles>) -> Result<Inputs> {
+    let inputs = disk.map_or(Ok(Inputs::default()), Prepared::inputs)?;
+    let mut files = boot.into_iter().flat_map(|boot| std::iter::once(&boot.kernel).chain(&boot.initrd));
+    Ok(files.try_fold(inputs, |inputs, file| inputs.with_path(file))?)
 }
 
 /// Copies the image from the store to a sink that fell behind.

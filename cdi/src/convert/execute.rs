@@ -157,7 +157,6 @@ impl Run<'_> {
             let what = format!("cannot go on with an earlier run: {why}; leave out --resume");
             return Err(Error::new(ErrorKind::Usage, what));
         }
-        overlap::refuse_partial(self.request, &**flow.source(), path)?;
         let folder = path.parent().unwrap_or(path);
         // A folder that cannot be examined cannot be claimed, and the claim's error names the reason.
         if let Ok(below) = Storage::of_new_file(folder) {
@@ -166,11 +165,13 @@ impl Run<'_> {
         let claim = Claim::take(path, mode)?;
         if self.plan.resume.is_err() {
             let target = claim.start_anew(options)?;
+            self.partial.writes(target.identity()?);
             self.partial.taken(false, self.watch);
             let partial = target.partial();
             return self.through(Box::new(target), flow, None, TargetPaths::file(&partial));
         }
         let started = claim.start(options, &self.conversion(), mode)?;
+        self.partial.writes(started.target.identity()?);
         let partial = started.target.partial();
         self.go_on(started, path, flow, TargetPaths::file(&partial))
     }

@@ -29,7 +29,8 @@ use crate::run::two_passes::Layout;
 use crate::run::watch::{Phase, Watch};
 use crate::source::{self, FileSource, Options, Source, SourceSpec};
 use crate::target::{Destination, Target};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
+use container_disk::inputs::Inputs;
 use container_disk::open::Places;
 use disk_format::Format;
 use facts::{Seek, Stream};
@@ -114,30 +115,13 @@ pub struct Prepared {
 
 /// Opens the source, gathers the facts and plans. The target is inspected, not changed.
 pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
-    if is_source(&request) {
-        let what = format!(
-            "the target {} is the source itself, which the disk would replace; write it to another name",
-            request.target
-        );
-        return Err(Error::new(ErrorKind::Usage, what));
-    }
     watch.enter(Phase::Opening, 0);
     let source = source::open(&request.source, &request.options)?;
+    if let Destination::File(path) = &request.target {
+        overlap::inputs(&request, &*source)?.refuse_target(path)?;
+    }
     let again = SecondAttempt::new(&request, &source);
     planned(request, &source).or_else(|e| again.after(e, watch))
-}
-
-/// True if the target's name leads to the source file, by whatever path.
-fn is_source(request: &Request) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let (Some(source), Some(target)) = (request.source.path(), request.target.path()) else { return false };
-    // A target that is a link is refused as such.
-    match (std::fs::metadata(source), std::fs::symlink_metadata(target)) {
-        (Ok(source), Ok(target)) if source.is_file() => {
-            (source.dev(), source.ino()) == (target.dev(), target.ino())
-        }
-        _ => false,
-    }
 }
 
 fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {
@@ -154,6 +138,11 @@ impl Prepared {
     /// The places of images, with all that was looked up in them.
     pub fn places(&self) -> &Arc<Places> {
         &self.request.options.places
+    }
+
+    /// Files that are read for the disk.
+    pub fn inputs(&self) -> Result<Inputs> {
+        overlap::inputs(&self.request, &**self.plan.flow.source())
     }
 
     /// The plan as text.

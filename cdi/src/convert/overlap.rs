@@ -1,15 +1,13 @@
 //! Overlap of source and target: a source below the device that is written, through loop devices and
 //! partitions, or around the folder of a file. Checked before the first byte is written, since the first ones
-//! are the source's tables.
+//! are the source's tables. That a target file is the source itself, or is where the source lies, is compared by
+//! [`Inputs`].
 
 use super::Request;
 use crate::source::Source;
-use crate::target::partial;
 use crate::target::storage::Storage;
-use crate::{Error, ErrorKind, Result};
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use crate::{Error, Result};
+use container_disk::inputs::Inputs;
 
 /// Refuses a target whose writing would change the source.
 pub(super) fn refuse(request: &Request, source: &dyn Source, target: &Storage) -> Result<()> {
@@ -28,26 +26,18 @@ pub(super) fn refuse(request: &Request, source: &dyn Source, target: &Storage) -
     })
 }
 
-/// Refuses a source that is the `.partial` of the target file: a run that begins anew removes that, and the
-/// disk in it would be lost with the run.
-pub(super) fn refuse_partial(request: &Request, source: &dyn Source, target: &Path) -> Result<()> {
-    let name = &source.facts().name;
-    let partial = partial(target);
-    let read = match (source.file(), request.source.local()) {
-        (Some(file), _) => file.try_clone_to_owned().and_then(|file| fs::File::from(file).metadata()),
-        (None, Some(path)) => fs::metadata(path),
-        (None, None) => return Ok(()),
+/// Files that the conversion reads, which a target must not replace or remove. The open source counts, since
+/// standard input has no path.
+pub(super) fn inputs(request: &Request, source: &dyn Source) -> Result<Inputs> {
+    let inputs = match source.file() {
+        Some(file) => {
+            let opened = Inputs::default().with_open(file);
+            opened.map_err(|e| Error::io(format!("cannot examine {}", source.facts().name), e))?
+        }
+        None => Inputs::default(),
     };
-    let read = read.map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
-    let is_same = fs::symlink_metadata(&partial)
-        .is_ok_and(|found| (found.dev(), found.ino()) == (read.dev(), read.ino()));
-    if !is_same {
-        return Ok(());
-    }
-    let (partial, target) = (partial.display(), target.display());
-    let what = format!(
-        "the source is {partial}, where the disk for {target} would be written; where it is whole, rename it to \
-         {target}, otherwise give it another name"
-    );
-    Err(Error::new(ErrorKind::Usage, what))
+    Ok(match request.source.local() {
+        Some(path) => inputs.with_path(path)?,
+        None => inputs,
+    })
 }

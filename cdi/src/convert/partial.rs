@@ -4,17 +4,21 @@ use super::{Prepared, first};
 use crate::journal::Mode;
 use crate::plan::ResumeCommand;
 use crate::run::watch::Watch;
+use crate::target::real_folder::identity;
 use crate::target::{self, Destination};
-use crate::{Error, ErrorKind};
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use crate::{Error, ErrorKind, Result};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The state that a cut-short run leaves beside the target.
 pub(super) struct Partial {
     kept: Option<LeftFiles>,
     /// The command by which a later run continues, or the reason why none can.
-    resumable: Result<ResumeCommand, &'static str>,
+    resumable: std::result::Result<ResumeCommand, &'static str>,
     state: Mutex<State>,
+    /// The ID of the `.partial` that this run writes.
+    identity: OnceLock<String>,
 }
 
 /// The files that stay.
@@ -50,7 +54,28 @@ impl Partial {
             Mode::Always => ResumeCommand::SameCommand,
             _ => go_on,
         });
-        Partial { kept, resumable, state: Mutex::new(State::Foreign) }
+        Partial { kept, resumable, state: Mutex::new(State::Foreign), identity: OnceLock::new() }
+    }
+
+    /// Records the ID of the file that this run writes. Its name may lead to another one later.
+    pub(super) fn writes(&self, identity: String) {
+        // A run writes one file.
+        let _ = self.identity.set(identity);
+    }
+
+    /// Fails if the open file of that path is not the one that this run writes.
+    pub(super) fn refuse_other(&self, file: impl AsFd, path: &Path) -> Result<()> {
+        let Some(own) = self.identity.get() else { return Ok(()) };
+        let found = identity(file);
+        if found.map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))? == *own {
+            return Ok(());
+        }
+        let what = format!(
+            "{} was removed or replaced by another run, and the bytes of this one are lost; give the same command again, \
+             which begins anew",
+            path.display()
+        );
+        Err(Error::failed(what).of_lost_data())
     }
 
     /// Records that the target is claimed and its `.partial` belongs to this run. `resumed`: it holds an
@@ -79,7 +104,7 @@ impl Partial {
             return e.with_hint(self.how_to(go_on));
         }
         let cleaned = match kept {
-            LeftFiles::File(path) => target::discard(path),
+            LeftFiles::File(path) => target::discard(path, self.identity.get().map(String::as_str)),
             LeftFiles::Device { device, journals } => target::forget(device, journals),
         };
         if let Err(left) = cleaned {

@@ -14,7 +14,6 @@ use crate::target::NullTarget;
 use crate::{Error, ErrorKind, Result};
 use container_disk::write_behind;
 use disk_format::{Format, Image, Limits};
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,10 +25,10 @@ pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, siz
         return Err(Error::new(ErrorKind::Usage, what));
     };
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
-    // Compares the device, and not the page cache.
-    match File::open(path) {
-        Ok(file) => write_behind::write_out(&file),
-        Err(e) => tracing::debug!("{} stays in the page cache: {e}", path.display()),
+    if let Some(file) = source.file() {
+        run.partial.refuse_other(file, path)?;
+        // Compares the device, and not the page cache.
+        write_behind::write_out(file);
     }
     let bytes =
         source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;

@@ -170,9 +170,10 @@ impl Prepared {
     /// Makes and sends the image.
     pub fn run(self, watch: &Watch, steps: &Steps) -> Result<Exported> {
         let Prepared { request, plan, name, places, pack, mut recipe } = self;
+        let inputs = plan.inputs()?;
         let (layer, report) = layer(plan, &Hashed, &pack, watch)?;
         steps.is_measured.store(true, Relaxed);
-        let goal = places.goal(&name)?;
+        let goal = places.goal(&name, &inputs)?;
         let promised = descriptor(layer.compression.media_type(), &layer.digest, layer.size)?;
         let was_there = goal.sink.has(&promised)?;
         if !was_there {

@@ -257,10 +257,23 @@ pub(crate) fn forget(folder: &dyn Folder, name: &OsStr) -> std::io::Result<()> {
     if remove(folder, name)? { folder.sync() } else { Ok(()) }
 }
 
-/// Removes a journal, if there is one. True if there was.
-pub(crate) fn remove(folder: &dyn Folder, name: &OsStr) -> std::io::Result<bool> {
+fn remove(folder: &dyn Folder, name: &OsStr) -> std::io::Result<bool> {
     folder.remove(&scratch_name(name))?;
     folder.remove(name)
+}
+
+/// Removes the journal of the file `partial`. A journal of another file stays: its run is going on.
+pub(crate) fn remove_of(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<()> {
+    let Some(file) = folder.open(name)? else { return Ok(()) };
+    let bytes = contents(&*file)?.unwrap_or_default();
+    let header = frame::Records::new(&bytes).next().map(serde_json::from_slice::<Header>);
+    if let Some(Ok(header)) = header
+        && header.partial == partial
+        && file.remove(name)?
+    {
+        folder.remove(&scratch_name(name))?;
+    }
+    Ok(())
 }
 
 fn scratch_name(name: &OsStr) -> OsString {
@@ -308,12 +321,9 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Ear
     }
     // A mark that was never written to the device does not count.
     file.drop_cache();
-    let len = file.len()?;
-    if len > MAX_LEN {
+    let Some(bytes) = contents(&*file)? else {
         return useless("its journal is larger than any that this program writes");
-    }
-    let mut bytes = vec![0; usize::try_from(len).map_err(std::io::Error::other)?];
-    file.read_at(&mut bytes, 0)?;
+    };
     let mut records = frame::Records::new(&bytes);
     let Some(header) = records.next() else {
         // Torn before it was complete: the run did not come to its first byte.
@@ -336,6 +346,17 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Ear
     };
     let len = records.end() as u64;
     Ok(Earlier::Whole(Box::new(Whole { file, header, mark, len })))
+}
+
+/// The bytes of a journal; `None` if there are more than this program writes.
+fn contents(file: &dyn Handle) -> std::io::Result<Option<Vec<u8>>> {
+    let len = file.len()?;
+    if len > MAX_LEN {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; usize::try_from(len).map_err(std::io::Error::other)?];
+    file.read_at(&mut bytes, 0)?;
+    Ok(Some(bytes))
 }
 
 #[derive(Deserialize)]

@@ -3,7 +3,8 @@
 
 use super::once::Once;
 use super::{Identity, Source, SourceFacts};
-use crate::{Detail, Error, ErrorKind, Result, sys};
+use crate::{Detail, Error, ErrorKind, Result};
+use container_disk::in_use::is_locked;
 use disk_format::ReadAt;
 use disk_format::qcow2::write::Sparse;
 use disk_format::read_at::FileAt;
@@ -68,6 +69,9 @@ impl FileSource {
             }
             _ => Error::io(format!("cannot open {shown}"), e),
         })?;
+        if path.extension().is_some_and(|end| end == "partial") {
+            hold(&file, path);
+        }
         FileSource::of(file.into(), shown.to_string())
     }
 
@@ -124,7 +128,7 @@ impl FileSource {
         } else {
             for byte in QEMU_WRITES {
                 // A file system without locks answers with an error: no lock can be held on it.
-                if sys::is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
+                if is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
                     let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
                     return Err(Error::failed(what));
                 }
@@ -283,6 +287,15 @@ impl Read for Sequential {
         self.bytes.read_exact_at(&mut buf[..n], self.at)?;
         self.at += n as u64;
         Ok(n)
+    }
+}
+
+/// Locks a file whose name another run may take for an unfinished file, and replace. Other sources are not
+/// locked: on NFS the lock would keep a VM from starting with them. A file system without locks answers with
+/// an error, and so does the lock of a run that reads its own file back.
+fn hold(file: &File, path: &Path) {
+    if let Err(e) = file.try_lock_shared() {
+        tracing::debug!("{} is not locked while it is read: {e}", path.display());
     }
 }
 

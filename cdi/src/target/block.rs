@@ -23,7 +23,8 @@ use super::storage::Storage;
 use super::sync_guard::SyncGuard;
 use super::{Finished, Order, Target};
 use crate::size::Human;
-use crate::{Detail, Error, Result, sys};
+use crate::{Detail, Error, Result};
+use container_disk::in_use::is_locked;
 use container_disk::write_behind::WriteBehind;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -135,7 +136,7 @@ impl BlockTarget {
             match rustix::fs::fallocate(&self.file, flags, from, len) {
                 Ok(()) => return Ok(()),
                 // Not every device can do each, and some report that only at the first call.
-                Err(e @ (Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)) => {
+                Err(e) if real_folder::is_unsupported(e) => {
                     tracing::debug!("{} does not zero by way {how}: {e}", self.path.display());
                     self.how.fetch_max(how + 1, Ordering::Relaxed);
                 }
@@ -242,7 +243,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
         }
         std::thread::sleep(Duration::from_millis(50));
     };
-    if !in_use::device_holders(rdev).is_empty() || sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
+    if !in_use::device_holders(rdev).is_empty() || is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
         return Err(in_use());
     }
     // The lock also keeps udev from probing half a disk.

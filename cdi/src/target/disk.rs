@@ -9,6 +9,8 @@ use container_disk::publish::ExistingFile;
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The files of one folder.
 pub(crate) trait Folder: Send + Sync {
@@ -25,10 +27,6 @@ pub(crate) trait Folder: Send + Sync {
 
     /// Renames a file, and replaces the file of the new name.
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
-
-    /// Renames a complete disk to its final name, and replaces `over` only: `AlreadyExists` if another file
-    /// has that name, `ResourceBusy` if another process uses `over` by now.
-    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()>;
 
     /// Removes a name. True if it existed.
     fn remove(&self, name: &OsStr) -> io::Result<bool>;
@@ -54,9 +52,11 @@ pub(crate) enum ForeignFile {
 
 /// A file that [`Folder::claim`] opened.
 pub(crate) struct Claimed {
-    pub(crate) file: Box<dyn Handle>,
+    pub(crate) file: Arc<dyn Handle>,
     /// True if it did not exist before.
     pub(crate) created: bool,
+    /// False if its file system has no locks, so that another process may be writing it.
+    pub(crate) is_locked: bool,
 }
 
 pub(crate) trait Handle: Send + Sync {
@@ -107,6 +107,17 @@ pub(crate) trait Handle: Send + Sync {
 
     /// An ID that differs from those of all other files that ever had this name.
     fn identity(&self) -> io::Result<String>;
+
+    /// Time since the last write, by the clock of the file system.
+    fn age(&self) -> io::Result<Duration>;
+
+    /// Renames this file, a complete disk, from `from` to its final name, and replaces `over` only: `NotFound`
+    /// if `from` is not its name any more, `AlreadyExists` if another file has the final name, `ResourceBusy`
+    /// if another process uses `over` by now.
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()>;
+
+    /// Removes a name of this file. False if the name is free, or another file's.
+    fn remove(&self, name: &OsStr) -> io::Result<bool>;
 }
 
 /// The file that the new disk replaces.

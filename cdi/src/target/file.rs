@@ -15,7 +15,9 @@
 //!
 //! A complete disk replaces the file that had its name when the name was claimed, and no other file
 //! (`container_disk::publish`). If another program has taken the name in the meantime, or has begun to use the
-//! file (a VM), the disk stays in its `.partial`. A disk that is begun anew is written into a new file, since another program may have the old
+//! file (a VM), the disk stays in its `.partial`. If a user has removed the `.partial`, the run fails, also if
+//! the next run has created one of that name: each run renames and removes its own open file alone
+//! ([`Handle`]). A disk that is begun anew is written into a new file, since another program may have the old
 //! one open.
 //!
 //! The new disk takes over the mode of the file it replaces and, if permitted, the owner, but only if no
@@ -109,10 +111,22 @@ impl FileTarget {
         self.names.failed(&*self.folder, what, e)
     }
 
+    /// The ID of the file that is written, by which it can be told from another one of its name.
+    pub(crate) fn identity(&self) -> Result<String> {
+        self.file.identity().map_err(|e| self.failed("cannot examine", e))
+    }
+
     /// The error for a complete disk that could not be renamed.
     fn not_published(&self, e: io::Error) -> Error {
         let (partial, target) = (self.partial(), self.folder.path(&self.names.target));
         let (partial, target) = (partial.display(), target.display());
+        if e.kind() == io::ErrorKind::NotFound {
+            return Error::failed(format!(
+                "{partial} was removed or replaced by another run, and the bytes of this one are lost: {target} is left \
+                 as it was; give the same command again, which begins anew"
+            ))
+            .of_lost_data();
+        }
         if e.kind() == io::ErrorKind::AlreadyExists {
             let how = if self.replaced.is_some() { "replaced" } else { "made" };
             return Error::failed(format!(
@@ -246,20 +260,18 @@ impl Target for FileTarget {
         self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
         self.sync_all()?;
         let over = self.replaced.as_ref().map(|replaced| &replaced.standing);
-        let published = self.folder.publish(&self.names.partial, &self.names.target, over);
+        let published = self.file.publish(&self.names.partial, &self.names.target, over);
         published.map_err(|e| self.not_published(e))?;
         self.folder.sync().map_err(|e| self.name_not_durable(e))?;
-        // The disk is complete. A journal that stays is for a .partial that is gone, and is never followed.
-        if let Err(e) = journal::remove(&*self.folder, &self.names.journal) {
+        // The disk is complete. A journal that stays is for a .partial that is gone, and is never followed. One
+        // of another file is that of the next run, which has begun already.
+        let removed = self.file.identity();
+        let removed = removed.and_then(|id| journal::remove_of(&*self.folder, &self.names.journal, &id));
+        if let Err(e) = removed {
             tracing::warn!("{} is left behind: {e}", self.folder.path(&self.names.journal).display());
         }
         Ok(Finished { allocated: self.file.allocated().unwrap_or(0) })
     }
-}
-
-/// The file that holds the disk for this target until it is whole.
-pub(crate) fn partial(target: &Path) -> PathBuf {
-    Names::of(target.as_os_str()).partial.into()
 }
 
 impl Names {

@@ -1,61 +1,9 @@
-//! The users of a file or a device, found in the kernel's lists, as text for errors.
+//! The users of a device, and mounts, found in the kernel's lists, as text for errors. Users of a file are found
+//! by [`container_disk::in_use`].
 
-use crate::sys;
-use rustix::fs::{FlockOperation, major, minor};
-use rustix::io::Errno;
-use std::fs::File;
-use std::os::fd::AsFd;
+use rustix::fs::{major, minor};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// " (process 12)" for the process that holds a flock on a file; empty if the kernel does not list it.
-pub(super) fn flock_owner(dev: u64, ino: u64) -> String {
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    flock_owner_in(&locks, &format!("{:02x}:{:02x}:{ino}", major(dev), minor(dev)))
-}
-
-fn flock_owner_in(locks: &str, file: &str) -> String {
-    // Example: "1: FLOCK  ADVISORY  WRITE 644 00:1a:2431 0 EOF"
-    let owner = locks.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let (kind, pid, which) = (words.next()?, words.nth(2)?, words.next()?);
-        (kind == "FLOCK" && which == file).then(|| pid.parse::<u32>().ok()).flatten()
-    });
-    owner.map_or(String::new(), |pid| format!(" (process {pid})"))
-}
-
-/// The reason why an existing file must not be replaced or written now; `None` if it is not in use. Checks
-/// the locks that QEMU, libvirt and others take, and loop devices.
-pub(super) fn file_in_use(file: &File, path: &Path) -> std::io::Result<Option<String>> {
-    let meta = file.metadata()?;
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => {
-            return Ok(Some(format!(
-                "it is locked by another process{}",
-                flock_owner(meta.dev(), meta.ino())
-            )));
-        }
-        // Without locks on this file system no process can hold one.
-        _ => rustix::fs::flock(file, FlockOperation::NonBlockingUnlock).unwrap_or_default(),
-    }
-    // A file system without locks answers with an error: no lock can be held on it.
-    if sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
-        return Ok(Some("a running QEMU or another process has it open and locked".to_owned()));
-    }
-    Ok(loop_device_of(path).map(|name| format!("the loop device {name} is attached to it")))
-}
-
-/// The loop device whose backing file this is.
-fn loop_device_of(path: &Path) -> Option<String> {
-    let path = path.canonicalize().ok()?;
-    for entry in std::fs::read_dir("/sys/block").ok()?.flatten() {
-        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
-        if Path::new(backing.trim_end_matches('\n')) == path {
-            return Some(format!("/dev/{}", entry.file_name().to_string_lossy()));
-        }
-    }
-    None
-}
 
 /// True if something is mounted on exactly this path (a file that a container runtime bound there).
 pub(super) fn is_mount_point(path: &Path) -> bool {
@@ -211,11 +159,6 @@ mod tests {
         let mounts = parse_mounts(text);
         let kinds = [51, 52, 53, 54].map(|minor| one_owner_of(&mounts, (0, minor)));
         assert_eq!(kinds, [Some("cifs".into()), Some("fuse.sshfs".into()), None, None]);
-
-        let locks =
-            "1: POSIX  ADVISORY  WRITE 7 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 644 fe:00:12 0 EOF\n";
-        assert_eq!(flock_owner_in(locks, "fe:00:12"), " (process 644)");
-        assert_eq!(flock_owner_in(locks, "fe:00:13"), "");
     }
 
     #[test]
@@ -228,18 +171,6 @@ mod tests {
         let held = device_holders(root);
         assert!(held.iter().any(|h| h.ends_with("is mounted on /")), "{held:?}");
         assert!(is_mount_point(Path::new("/proc")) && !is_mount_point(Path::new("/proc/self")));
-    }
-
-    #[test]
-    fn a_file_that_was_asked_about_is_left_unlocked() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("disk.img");
-        let file = File::create(&path).unwrap();
-        assert_eq!(file_in_use(&file, &path).unwrap(), None);
-        let other = File::open(&path).unwrap();
-        rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let said = file_in_use(&file, &path).unwrap().unwrap();
-        assert!(said.contains("locked by another process"), "{said}");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!  Destination::from_name(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to continue from
-//!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real.rs; sim.rs in tests)
+//!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real_folder.rs; sim.rs in tests)
 //!                   ├─ Device ─► BlockTarget::open ─► start (with a folder for its journal) │ container_disk::write_behind: write-behind
 //!                   └─ Stdout ─► StdoutTarget::new                      ▼
 //!                                                       write, zero, mark … finish
@@ -36,7 +36,7 @@ mod in_use;
 mod layer;
 mod null;
 mod place;
-mod real_folder;
+pub(crate) mod real_folder;
 mod refuse;
 #[cfg(test)]
 mod sim;
@@ -45,7 +45,6 @@ pub(crate) mod storage;
 mod sync_guard;
 
 pub use block::{BlockTarget, forget};
-pub(crate) use file::partial;
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
 pub use layer::{LayerTarget, SharedLayer};
 pub use null::NullTarget;

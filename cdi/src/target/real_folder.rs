@@ -4,6 +4,7 @@
 use super::disk::{Claimed, Folder, ForeignFile, Handle, OldAttributes};
 use super::in_use;
 use crate::{Error, ErrorKind, Result};
+use container_disk::in_use::flock_owner;
 use container_disk::publish::{ExistingFile, publish, sync_folder};
 use container_disk::{own_file, write_behind};
 use guard::confine::{Attributes, set_attributes};
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -76,23 +77,6 @@ impl RealFolder {
         }
     }
 
-    /// Fails if the file of this name came into use since its name was claimed. A VM that was started with it
-    /// would go on to write into a file without a name.
-    fn is_unused(&self, name: &OsStr) -> io::Result<()> {
-        let file = match self.openat(name, OFlags::RDWR, NEW) {
-            Ok(file) => file,
-            Err(e @ Errno::TXTBSY) => {
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, io::Error::from(e)));
-            }
-            // The rename tells what is there instead.
-            Err(_) => return Ok(()),
-        };
-        match in_use::file_in_use(&file, &self.path(name))? {
-            Some(how) => Err(io::Error::new(io::ErrorKind::ResourceBusy, how)),
-            None => Ok(()),
-        }
-    }
-
     /// One attempt at [`Folder::claim`]; `None` if the name changed in the meantime.
     fn try_claim(&self, name: &OsStr, foreign: ForeignFile) -> Result<Option<Claimed>> {
         let path = self.path(name);
@@ -101,7 +85,7 @@ impl RealFolder {
             Err(Errno::EXIST) => match self.existing(name) {
                 Ok(file) => (file, false),
                 Err(Errno::NOENT) => return Ok(None),
-                Err(e @ (Errno::ACCESS | Errno::PERM)) => return Err(in_the_way(&path, e)),
+                Err(e @ (Errno::ACCESS | Errno::PERM)) => return Err(in_the_way(&path, e.into())),
                 Err(e) => return Err(cannot_make(&path, e)),
             },
             Err(e) => return Err(cannot_make(&path, e)),
@@ -112,10 +96,10 @@ impl RealFolder {
                 format!("{} is in the way and is not a plain file with one name; remove it", path.display());
             return Err(Error::refused(what));
         }
-        match lock(&file) {
-            Ok(()) => {}
+        let is_locked = match lock(&file) {
+            Ok(()) => true,
             Err(Errno::WOULDBLOCK) => {
-                let by = in_use::flock_owner(meta.dev(), meta.ino());
+                let by = flock_owner(meta.dev(), meta.ino());
                 let what = format!(
                     "{} is being written by another process{by}; wait for it or stop it",
                     path.display()
@@ -123,9 +107,10 @@ impl RealFolder {
                 return Err(Error::failed(what));
             }
             Err(e) => {
-                tracing::warn!("{} cannot be locked ({e}): do not write it twice at once", path.display())
+                tracing::warn!("{} cannot be locked ({e}): do not write it twice at once", path.display());
+                false
             }
-        }
+        };
         // Between opening and locking, another process may have finished it (it is now the final disk) or
         // removed it.
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -136,7 +121,7 @@ impl RealFolder {
         let file = self.holds(file);
         let why = file.strange().map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
         match why.filter(|_| !created) {
-            None => Ok(Some(Claimed { file: Box::new(file), created })),
+            None => Ok(Some(Claimed { file: Arc::new(file), created, is_locked })),
             Some(why) if foreign == ForeignFile::Refuse => {
                 let path = path.display();
                 let what = format!(
@@ -148,10 +133,7 @@ impl RealFolder {
             // No process is writing it: this one has its lock, or the file system has no locks.
             Some(why) => {
                 tracing::warn!("{} is not one of ours and is replaced: {why}", path.display());
-                match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
-                    Ok(()) | Err(Errno::NOENT) => Ok(None),
-                    Err(e) => Err(in_the_way(&path, e)),
-                }
+                file.remove(name).map(|_| None).map_err(|e| in_the_way(&path, e))
             }
         }
     }
@@ -188,13 +170,6 @@ impl Folder for RealFolder {
         Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
-        if over.is_some() {
-            self.is_unused(to)?;
-        }
-        publish(&self.fd, from, to, over)
-    }
-
     fn remove(&self, name: &OsStr) -> io::Result<bool> {
         match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
@@ -218,12 +193,12 @@ impl Folder for RealFolder {
 }
 
 /// The error for another user's file that only they may remove.
-fn in_the_way(path: &Path, e: Errno) -> Error {
+fn in_the_way(path: &Path, e: io::Error) -> Error {
     let what = format!(
         "{} belongs to another user and is in the way; let them remove it, or choose another name",
         path.display()
     );
-    Error::failed(what).because(io::Error::from(e))
+    Error::failed(what).because(e)
 }
 
 fn cannot_make(path: &Path, e: Errno) -> Error {
@@ -298,7 +273,7 @@ impl Handle for RealFile {
         }
         let how = if keep { FallocateFlags::ZERO_RANGE } else { FallocateFlags::PUNCH_HOLE };
         match rustix::fs::fallocate(&self.0, how | FallocateFlags::KEEP_SIZE, offset, len) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_zeros(offset, len),
+            Err(e) if is_unsupported(e) => self.write_zeros(offset, len),
             other => Ok(other?),
         }
     }
@@ -391,17 +366,40 @@ impl Handle for RealFile {
     }
 
     fn identity(&self) -> io::Result<String> {
-        let wanted = StatxFlags::INO | StatxFlags::BTIME;
-        let (ino, born) = match rustix::fs::statx(&self.0, "", AtFlags::EMPTY_PATH, wanted) {
-            Ok(s) if s.stx_mask & StatxFlags::BTIME.bits() != 0 => {
-                (s.stx_ino, format!("{}.{:09}", s.stx_btime.tv_sec, s.stx_btime.tv_nsec))
-            }
-            Ok(s) => (s.stx_ino, "unknown".to_owned()),
-            // Old container runtimes forbid the call.
-            Err(_) => (self.0.metadata()?.ino(), "unknown".to_owned()),
-        };
-        Ok(format!("inode:{ino} born:{born}"))
+        identity(&self.0)
     }
+
+    fn age(&self) -> io::Result<Duration> {
+        own_file::age(&self.0, &*self.1)
+    }
+
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
+        publish(&self.1, &self.0, from, to, over)
+    }
+
+    fn remove(&self, name: &OsStr) -> io::Result<bool> {
+        own_file::remove(&self.1, name, &self.0)
+    }
+}
+
+/// The ID of an open file ([`Handle::identity`]).
+pub(crate) fn identity(file: impl AsFd) -> io::Result<String> {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let (ino, born) = match rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, wanted) {
+        Ok(s) if s.stx_mask & StatxFlags::BTIME.bits() != 0 => {
+            (s.stx_ino, format!("{}.{:09}", s.stx_btime.tv_sec, s.stx_btime.tv_nsec))
+        }
+        Ok(s) => (s.stx_ino, "unknown".to_owned()),
+        // Old container runtimes forbid the call.
+        Err(_) => (rustix::fs::fstat(file)?.st_ino, "unknown".to_owned()),
+    };
+    Ok(format!("inode:{ino} born:{born}"))
+}
+
+/// True if a file system or a device reports that it cannot zero a range by itself. Some report that only at
+/// the first call.
+pub(super) fn is_unsupported(e: Errno) -> bool {
+    matches!(e, Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)
 }
 
 /// Writes the cached data of a file or a device out, and drops it ([`Handle::drop_cache`]).
@@ -441,6 +439,12 @@ mod tests {
         drop(RealFolder::open(folder.path()).unwrap().holds(ours));
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
         drop(copy);
+    }
+
+    #[test]
+    fn a_file_system_says_in_several_ways_that_it_has_no_holes() {
+        assert!([Errno::OPNOTSUPP, Errno::NOSYS, Errno::INVAL, Errno::NODEV].into_iter().all(is_unsupported));
+        assert!(![Errno::NOSPC, Errno::IO, Errno::DQUOT, Errno::PERM].into_iter().any(is_unsupported));
     }
 
     /// The fallback for file systems without holes.

@@ -5,6 +5,7 @@ use super::disk::{OldAttributes, Replaced};
 use super::in_use;
 use super::real_folder::RealFolder;
 use crate::{Error, Result};
+use container_disk::in_use::file_in_use;
 use container_disk::publish::ExistingFile;
 use rustix::fs::{FileType, IFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -57,9 +58,7 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
         }
         Err(e) => return Err(Error::io(format!("cannot open {shown}"), e)),
     };
-    if let Some(how) =
-        in_use::file_in_use(&file, path).map_err(|e| Error::io(format!("cannot examine {shown}"), e))?
-    {
+    if let Some(how) = file_in_use(&file).map_err(|e| Error::io(format!("cannot examine {shown}"), e))? {
         return Err(Error::failed(format!("the target {shown} is in use: {how}")));
     }
     if let Ok(flags) = rustix::fs::ioctl_getflags(&file)

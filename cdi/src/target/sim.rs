@@ -19,6 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 const SECTOR: usize = 512;
 
@@ -50,6 +51,8 @@ struct State {
     stop_at: usize,
     /// The reason why the owner of its files proves nothing.
     doubt: Option<String>,
+    has_no_locks: bool,
+    age: Duration,
     done: Count,
     fault: Option<Fault>,
     luck: Option<Rng>,
@@ -119,6 +122,16 @@ impl SimFolder {
     /// From now on the owner of its files proves nothing.
     pub(super) fn begin_to_doubt(&self, why: &str) {
         self.lock().doubt = Some(why.to_owned());
+    }
+
+    /// From now on its files cannot be locked.
+    pub(super) fn lose_locks(&self) {
+        self.lock().has_no_locks = true;
+    }
+
+    /// From now on the last write to a file is so long ago.
+    pub(super) fn age_to(&self, age: Duration) {
+        self.lock().age = age;
     }
 
     /// The file of this name, as one to be replaced.
@@ -229,6 +242,10 @@ impl SimFolder {
     fn handle(&self, inode: usize) -> Box<dyn Handle> {
         Box::new(SimFile { folder: self.clone(), inode })
     }
+
+    fn claimed(&self, inode: usize, created: bool) -> Claimed {
+        Claimed { file: Arc::from(self.handle(inode)), created, is_locked: !self.lock().has_no_locks }
+    }
 }
 
 /// The sectors that a range touches.
@@ -311,10 +328,10 @@ impl Folder for SimFolder {
     fn claim(&self, name: &OsStr, _strangers: ForeignFile) -> Result<Claimed> {
         let there = self.lock().names.get(name).copied();
         match there {
-            Some(inode) => Ok(Claimed { file: self.handle(inode), created: false }),
+            Some(inode) => Ok(self.claimed(inode, false)),
             None => {
                 let inode = self.make(name).map_err(|e| Error::io("claim", e))?;
-                Ok(Claimed { file: self.handle(inode), created: true })
+                Ok(self.claimed(inode, true))
             }
         }
     }
@@ -335,13 +352,6 @@ impl Folder for SimFolder {
             apply(&mut s.names, &change);
             s.unsynced_names.push(change);
         })
-    }
-
-    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
-        match over.is_none() && self.lock().names.contains_key(to) {
-            true => Err(io::ErrorKind::AlreadyExists.into()),
-            false => self.rename(from, to),
-        }
     }
 
     fn remove(&self, name: &OsStr) -> io::Result<bool> {
@@ -378,6 +388,10 @@ struct SimFile {
 }
 
 impl SimFile {
+    fn is_named(&self, name: &OsStr) -> bool {
+        self.folder.lock().names.get(name) == Some(&self.inode)
+    }
+
     /// Changes the contents by `how`, which returns the changed range. `keep`: [`Inode::write`] or
     /// [`Inode::punch`].
     fn change(
@@ -505,5 +519,23 @@ impl Handle for SimFile {
 
     fn identity(&self) -> io::Result<String> {
         Ok(format!("inode:{}", self.inode))
+    }
+
+    fn age(&self) -> io::Result<Duration> {
+        Ok(self.folder.lock().age)
+    }
+
+    fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&ExistingFile>) -> io::Result<()> {
+        if !self.is_named(from) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        match over.is_none() && self.folder.lock().names.contains_key(to) {
+            true => Err(io::ErrorKind::AlreadyExists.into()),
+            false => self.folder.rename(from, to),
+        }
+    }
+
+    fn remove(&self, name: &OsStr) -> io::Result<bool> {
+        if self.is_named(name) { self.folder.remove(name) } else { Ok(false) }
     }
 }

@@ -5,6 +5,7 @@ use super::{Ended, Pod, disk, names};
 use api::job::{Confidential, Files, Import, MountedImage, Registry, SecretFiles, Source, Stage, Target};
 use base64::Engine as _;
 use container_disk::Name;
+use container_disk::inputs::Inputs;
 use container_disk::open::Places;
 use container_disk::registry::config::{Login, UserSettings};
 use container_disk::registry::copy::{Options, Progress, copy};
@@ -92,7 +93,8 @@ pub(super) fn push_layer(server: &Server, places: &Places, media_type: &str, lay
     Layout::create(&layout).image(media_type, layer);
     let name = |text: String| Name::of_image(&text).expect("a name");
     let from = places.find(&name(format!("oci:{}", layout.display()))).expect("a layout");
-    let goal = places.goal(&name(format!("docker://{}/os:1", server.address()))).expect("a registry");
+    let goal = name(format!("docker://{}/os:1", server.address()));
+    let goal = places.goal(&goal, &Inputs::default()).expect("a registry");
     let (options, progress) = (Options::default(), Arc::new(Progress::default()));
     copy(&*from.place, &from.reference, &*goal.sink, goal.tag.as_deref(), &options, &progress)
         .expect("it is pushed");

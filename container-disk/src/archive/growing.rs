@@ -1,5 +1,5 @@
 //! An archive that is being written. It grows in `FILE.partial` and is renamed to `FILE` at the end, unless
-//! another program has created or replaced `FILE` in the meantime.
+//! another program has created, replaced or begun to use `FILE` in the meantime, or has taken `FILE.partial`.
 //!
 //! Each member starts with space for its header, which is filled in when the member ends. One member at a
 //! time grows at the end of the file. Members that are written at the same time go to anonymous files and are
@@ -143,7 +143,7 @@ impl Growing {
             self.end(&mut state, last).inspect_err(|_| state.broken = true)?;
             state.whole = true;
         }
-        self.folder.publish(&partial(&self.name), &self.name, self.over.as_ref())?;
+        self.folder.publish(&self.file, &partial(&self.name), &self.name, self.over.as_ref())?;
         state.closed = true;
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Growing {
         for n in 0..10_000 {
             let name = format!("{}.{n}", partial(&self.name));
             if let Some(file) = self.folder.new_file(&name)? {
-                self.folder.remove(&name)?;
+                self.folder.remove_own(&name, &file)?;
                 return Ok(file);
             }
         }
@@ -228,7 +228,7 @@ impl Growing {
 impl Drop for Growing {
     fn drop(&mut self) {
         if !self.state().whole
-            && let Err(e) = self.folder.remove(&partial(&self.name))
+            && let Err(e) = self.folder.remove_own(&partial(&self.name), &self.file)
         {
             tracing::warn!("{e}");
         }

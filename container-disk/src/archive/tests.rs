@@ -162,6 +162,52 @@ fn a_file_that_another_program_made_meanwhile_is_not_replaced() {
     assert_eq!(names(&folder), ["x.tar"], "the same again");
 }
 
+/// A user removed the file of a run that had not ended, and began another one.
+#[test]
+fn the_partial_file_of_another_run_is_neither_published_nor_removed() {
+    for is_closed in [true, false] {
+        let (folder, path) = room();
+        let first = OciArchiveSink::create(&path).unwrap();
+        build(&first, Compression::None, "1");
+        fs::remove_file(folder.path().join("x.tar.partial")).unwrap();
+        let second = OciArchiveSink::create(&path).unwrap();
+        if is_closed {
+            let e = first.close().unwrap_err();
+            assert!(e.to_string().contains("removed or replaced by another run"), "{e}");
+        }
+        drop(first);
+        assert_eq!(names(&folder), ["x.tar.partial"]);
+        build(&second, Compression::Zstd, "2");
+        second.close().unwrap();
+        assert_eq!(disk(&OciArchive::open(&path).unwrap(), &Reference::Tag("2".into())).unwrap(), DISK);
+    }
+}
+
+#[test]
+fn a_file_in_use_does_not_become_an_archive() {
+    let (folder, path) = room();
+    fs::write(&path, "of a VM").unwrap();
+    let user = fs::File::open(&path).unwrap();
+    user.lock_shared().unwrap();
+    let created: [fn(&Path) -> Option<Error>; 2] =
+        [|path| OciArchiveSink::create(path).err(), |path| DockerArchiveSink::create(path).err()];
+    for create in created {
+        let e = create(&path).unwrap();
+        assert!(e.kind() == ErrorKind::Failed && e.to_string().contains("in use"), "{e}");
+        assert_eq!(names(&folder), ["x.tar"]);
+    }
+    user.unlock().unwrap();
+    let sink = OciArchiveSink::create(&path).unwrap();
+    build(&sink, Compression::None, "1");
+    user.lock_shared().unwrap();
+    let e = sink.close().unwrap_err();
+    assert!(e.to_string().contains("x.tar came into use in the meantime and is kept"), "{e}");
+    assert_eq!(fs::read(&path).unwrap(), b"of a VM");
+    user.unlock().unwrap();
+    sink.close().unwrap();
+    assert_eq!(disk(&OciArchive::open(&path).unwrap(), &Reference::Tag("1".into())).unwrap(), DISK);
+}
+
 #[test]
 fn an_archive_is_written_into_a_new_file() {
     let (folder, path) = room();

@@ -196,27 +196,47 @@ impl Folder {
                 return Ok(Some(file));
             };
             tracing::warn!("{} was not created by this program and is replaced: {why}", self.shown(name));
-            self.remove(name).map_err(|e| {
+            self.remove_own(name, &file).map_err(|e| {
                 let what =
                     format!("{} blocks the new file: {why}; ask its owner to remove it", self.shown(name));
                 Error::failed(what).because(e)
             })?;
         }
-        Err(Error::failed(format!(
-            "other processes replaced {} repeatedly; end them and try again",
-            self.shown(name)
-        )))
+        Err(self.replaced_repeatedly(name))
     }
 
     /// Like `own_file`, but always creates a new file, since an existing one may still be open in the process
     /// that created it. `None` while another process holds the lock.
     pub(crate) fn fresh_file(&self, name: &str) -> Result<Option<Locked>> {
-        // The old file stays locked until the new one exists, so that no writer loses its file.
-        let Some(_found) = self.own_file(name)? else { return Ok(None) };
-        self.remove(name)?;
-        let Some(file) = self.new_file(name)? else { return Ok(None) };
-        Locked::at_once(file, Keeps::All)
-            .map_err(|e| Error::io(format!("cannot lock {}", self.shown(name)), e))
+        for _ in 0..100 {
+            // The old file stays locked until the new one exists, so that no writer loses its file.
+            let Some(found) = self.own_file(name)? else { return Ok(None) };
+            self.remove_own(name, &found)?;
+            // Another process has just taken the free name.
+            let Some(file) = self.new_file(name)? else { continue };
+            let locked = self.lock_new(name, file)?;
+            if locked.is_some() {
+                return Ok(locked);
+            }
+        }
+        Err(self.replaced_repeatedly(name))
+    }
+
+    /// Locks a file that was just created. `None` if another process locked it first, or took it for a
+    /// leftover and removed it.
+    fn lock_new(&self, name: &str, file: File) -> Result<Option<Locked>> {
+        let locked = Locked::at_once(file, Keeps::All);
+        match locked.map_err(|e| Error::io(format!("cannot lock {}", self.shown(name)), e))? {
+            Some(file) if self.leads_to(name, &file)? => Ok(Some(file)),
+            _ => Ok(None),
+        }
+    }
+
+    fn replaced_repeatedly(&self, name: &str) -> Error {
+        Error::failed(format!(
+            "other processes replaced {} repeatedly; end them and try again",
+            self.shown(name)
+        ))
     }
 
     /// Creates a file. `None` if the name exists.
@@ -229,18 +249,43 @@ impl Folder {
         }
     }
 
-    /// Moves a file of this folder to `name` in `to`, and makes the rename durable.
-    pub(crate) fn rename(&self, from: &str, to: &Folder, name: &str) -> Result<()> {
+    /// Moves the open `file` of this folder to `name` in `to`, and makes the rename durable. Fails if another
+    /// file has its name by now.
+    pub(crate) fn rename(&self, file: &File, from: &str, to: &Folder, name: &str) -> Result<()> {
+        if !self.leads_to(from, file)? {
+            return Err(self.lost(from));
+        }
         let moved = rustix::fs::renameat(&self.fd, from, &to.fd, name);
         moved.map_err(|e| cannot("rename a whole file to", &to.path.join(name), e))?;
         to.sync()
     }
 
-    /// Gives a complete file its final name. Only the file `over`, seen there at the start, is replaced.
-    pub(crate) fn publish(&self, from: &str, name: &str, over: Option<&ExistingFile>) -> Result<()> {
-        publish(&self.fd, from.as_ref(), name.as_ref(), over).map_err(|e| match e.kind() {
+    /// The error for a complete file that has lost its name.
+    fn lost(&self, name: &str) -> Error {
+        Error::failed(format!(
+            "{} was removed or replaced by another run, and the bytes of this one are lost; run the same command again",
+            self.shown(name)
+        ))
+    }
+
+    /// Gives the complete `file` its final name. Only the file `over`, seen there at the start, is replaced, if
+    /// it is not in use.
+    pub(crate) fn publish(
+        &self,
+        file: &File,
+        from: &str,
+        name: &str,
+        over: Option<&ExistingFile>,
+    ) -> Result<()> {
+        let (shown, partial) = (self.shown(name), self.shown(from));
+        publish(&self.fd, file, from.as_ref(), name.as_ref(), over).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => self.lost(from),
+            io::ErrorKind::ResourceBusy => Error::failed(format!(
+                "{shown} came into use in the meantime and is kept; the new content is complete in {partial}: rename \
+                 that file, or run the same command again when {shown} is free"
+            ))
+            .because(e),
             io::ErrorKind::AlreadyExists => {
-                let (shown, partial) = (self.shown(name), self.shown(from));
                 let how = if over.is_some() { "replaced" } else { "made" };
                 Error::failed(format!(
                     "{shown} was {how} by another program in the meantime and is kept; the new content is complete in \
@@ -248,17 +293,28 @@ impl Folder {
                 ))
             }
             _ => {
-                let what = format!("{} is complete, but cannot be renamed to {name}", self.shown(from));
-                Error::io(what, e)
+                Error::io(format!("{partial} is complete, but cannot be renamed to {name}"), e)
             }
         })?;
         self.sync()
     }
 
-    /// The file that has this name now, and which the new one may replace.
+    /// The file that has this name now, and which the new one may replace. Fails if it is in use.
     pub(crate) fn existing_file(&self, name: &str) -> Result<Option<ExistingFile>> {
-        ExistingFile::examine(&self.fd, name.as_ref())
-            .map_err(|e| cannot("examine", &self.path.join(name), e))
+        let found = ExistingFile::examine(&self.fd, name.as_ref());
+        let found = found.map_err(|e| cannot("examine", &self.path.join(name), e))?;
+        let Some(file) = &found else { return Ok(None) };
+        let user = file.user(&self.fd, name.as_ref());
+        match user.map_err(|e| Error::io(format!("cannot examine {}", self.shown(name)), e))? {
+            Some(how) => Err(Error::failed(format!("the target {} is in use: {how}", self.shown(name)))),
+            None => Ok(found),
+        }
+    }
+
+    /// Removes a name of the open `file`. False if the name is free, or another file's.
+    pub(crate) fn remove_own(&self, name: &str, file: &File) -> Result<bool> {
+        own_file::remove(&self.fd, name.as_ref(), file)
+            .map_err(|e| Error::io(format!("cannot remove {}", self.shown(name)), e))
     }
 
     /// Removes a file. True if it existed.
@@ -292,15 +348,8 @@ impl Folder {
 
     /// True if the name still refers to the open `file`. It may have been renamed, removed or replaced.
     pub(crate) fn leads_to(&self, name: &str, file: &File) -> Result<bool> {
-        let id = |file: &File| -> Result<(u64, u64)> {
-            let facts = file.metadata();
-            let facts = facts.map_err(|e| Error::io(format!("cannot read {}", self.shown(name)), e))?;
-            Ok((facts.dev(), facts.ino()))
-        };
-        match self.file(name)? {
-            Some((there, _)) => Ok(id(&there)? == id(file)?),
-            None => Ok(false),
-        }
+        own_file::leads_to(&self.fd, name.as_ref(), file)
+            .map_err(|e| Error::io(format!("cannot examine {}", self.shown(name)), e))
     }
 
     /// Locks the folder until the result is dropped. Blocks while another process holds the lock.
@@ -358,6 +407,21 @@ mod tests {
             let again = folder.own_file("half").unwrap().unwrap();
             assert_eq!(again.metadata().unwrap().len(), 7, "it is gone on with");
         });
+    }
+
+    /// The first run created its file and did not lock it yet: the second one takes it for a leftover.
+    #[test]
+    fn a_new_file_that_another_run_replaced_before_it_was_locked_is_not_used() {
+        let at = tempfile::tempdir().unwrap();
+        let folder = Folder::open(at.path()).unwrap();
+        let first = folder.new_file("x.partial").unwrap().unwrap();
+        let second = folder.fresh_file("x.partial").unwrap().unwrap();
+        assert!(folder.lock_new("x.partial", first).unwrap().is_none());
+        assert!(folder.leads_to("x.partial", &second).unwrap());
+        assert!(folder.fresh_file("x.partial").unwrap().is_none(), "the second one has the lock");
+        drop(second);
+        let third = folder.fresh_file("x.partial").unwrap().unwrap();
+        assert!(folder.leads_to("x.partial", &third).unwrap());
     }
 
     #[test]

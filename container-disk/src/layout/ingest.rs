@@ -101,7 +101,7 @@ impl Temp {
             self.spoil();
             return Err(Error::io(format!("cannot make {} durable", self.path()), e));
         }
-        self.folder.rename(&self.name, to, name)?;
+        self.folder.rename(&self.file, &self.name, to, name)?;
         self.keep = true;
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Temp {
 impl Drop for Temp {
     fn drop(&mut self) {
         if !self.keep
-            && let Err(e) = self.folder.remove(&self.name)
+            && let Err(e) = self.folder.remove_own(&self.name, &self.file)
         {
             tracing::warn!("{e}; the next prune removes it");
         }
@@ -177,20 +177,20 @@ impl Drop for FromDisk<'_> {
     }
 }
 
-/// Removes files without a lock, and partial blobs only if asked to. Returns the number of bytes that were
-/// freed.
+/// Removes files of ours without a lock, and partial blobs only if asked to. Returns the number of bytes that
+/// were freed.
 pub(crate) fn clear(top: &Folder, half_blobs_too: bool) -> Result<u64> {
     let Some(folder) = top.sub(INGEST)? else { return Ok(0) };
     let mut freed = 0;
     for name in folder.names()? {
-        if name.starts_with(PART) && !half_blobs_too {
+        let is_cleared = if name.starts_with(PART) { half_blobs_too } else { is_temp(&name) };
+        if !is_cleared {
             continue;
         }
         let Some((file, size)) = folder.file(&name)? else { continue };
         let locked = Locked::at_once(file, Keeps::All).map_err(|e| cannot_lock(&folder, &name, e))?;
         if let Some(file) = locked
-            && folder.leads_to(&name, &file)?
-            && folder.remove(&name)?
+            && folder.remove_own(&name, &file)?
         {
             freed += size;
         }
@@ -198,6 +198,59 @@ pub(crate) fn clear(top: &Folder, half_blobs_too: bool) -> Result<u64> {
     Ok(freed)
 }
 
+/// True for the names of [`Temp::new`]. A file of another name in a layout is its owner's.
+fn is_temp(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.split_once('-').is_some_and(|(process, count)| is_number(process) && is_number(count))
+}
+
 fn cannot_lock(folder: &Folder, name: &str, e: io::Error) -> Error {
     Error::io(format!("cannot lock {}", folder.shown(name)), e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn top() -> (tempfile::TempDir, Folder) {
+        let at = tempfile::tempdir().unwrap();
+        let top = Folder::open(at.path()).unwrap();
+        (at, top)
+    }
+
+    #[test]
+    fn only_files_of_our_own_names_are_cleared() {
+        let (at, top) = top();
+        fs::create_dir(at.path().join(INGEST)).unwrap();
+        let kept = ["notes.txt", "2024-plan", "1-2-3", "-1", "1-", "part-sha256-00"];
+        for name in kept.iter().chain(&["1-1", "4711-20"]) {
+            fs::write(at.path().join(INGEST).join(name), "12345").unwrap();
+        }
+        assert_eq!(clear(&top, false).unwrap(), 10);
+        for name in kept {
+            assert!(at.path().join(INGEST).join(name).exists(), "{name}");
+        }
+        assert_eq!(clear(&top, true).unwrap(), 5);
+        assert_eq!(fs::read_dir(at.path().join(INGEST)).unwrap().count(), kept.len() - 1);
+    }
+
+    #[test]
+    fn a_file_that_another_process_put_there_is_neither_renamed_nor_removed() {
+        let (at, top) = top();
+        for is_kept in [true, false] {
+            let temp = Temp::new(&top).unwrap();
+            let path = at.path().join(INGEST).join(&temp.name);
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, "another one's").unwrap();
+            if is_kept {
+                let e = temp.rename(&top, "blob").unwrap_err();
+                assert!(e.to_string().contains("removed or replaced by another run"), "{e}");
+            } else {
+                drop(temp);
+            }
+            assert_eq!(fs::read(&path).unwrap(), b"another one's");
+            assert!(!at.path().join("blob").exists());
+        }
+    }
 }

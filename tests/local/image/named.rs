@@ -128,6 +128,50 @@ fn who_names_no_image_is_told_how_one_is_named() {
     place.run(&["build", "-t", "oci-archive:no/such/x.tar", "disk.qcow2"]).refused(4, "make it first");
 }
 
+/// An archive begins with the removal of what an earlier run left under its names, and ends with a rename.
+#[test]
+fn an_archive_does_not_take_the_place_of_what_it_is_made_of() {
+    let place = place(11);
+    place.run(&["build", "-q", "-t", "oci-archive:a.tar:one", "disk.qcow2"]).ok();
+    place.shell(
+        "cp disk.qcow2 f.qcow2; cp disk.qcow2 x.partial; cp disk.qcow2 y.partial.journal; cp disk.qcow2 k.partial; \
+         mkdir before; cp a.tar f.qcow2 x.partial y.partial.journal k.partial before",
+    );
+    for (args, said) in [
+        (&["build", "-q", "-t", "oci-archive:f.qcow2", "f.qcow2"][..], "is the source itself"),
+        (&["build", "-q", "-t", "docker-archive:f.qcow2", "./f.qcow2"], "is the source itself"),
+        (&["build", "-q", "-t", "oci-archive:x", "x.partial"], "the source is x.partial"),
+        (&["build", "-q", "-t", "oci-archive:y", "y.partial.journal"], "the source is y.partial.journal"),
+        (&["build", "-q", "-t", "oci-archive:k", "--kernel", "k.partial"], "the source is k.partial"),
+        (
+            &["build", "-q", "-t", "oci-archive:k", "--kernel", "disk.qcow2", "--initrd", "k.partial"],
+            "the source is k.partial",
+        ),
+        (&["copy", "-q", "oci-archive:a.tar:one", "docker-archive:a.tar"], "is the source itself"),
+        (&["convert", "-q", "oci-archive:a.tar", "a.tar"], "is the source itself"),
+        (&["convert", "-q", "y.partial.journal", "y"], "the source is y.partial.journal"),
+    ] {
+        place.run(args).refused(2, said);
+    }
+    place.shell("for file in before/*; do cmp $file ${file#before/}; done");
+    place.run(&["build", "-q", "-t", "oci-archive:z", "x.partial"]).ok();
+}
+
+#[test]
+fn an_archive_does_not_take_the_place_of_a_file_in_use() {
+    let place = place(12);
+    place.shell("cp disk.qcow2 vm.qcow2");
+    let user = std::fs::File::open(place.path("vm.qcow2")).unwrap();
+    user.lock_shared().unwrap();
+    for scheme in ["oci-archive", "docker-archive"] {
+        let name = format!("{scheme}:vm.qcow2");
+        place.run(&["build", "-q", "-t", &name, "disk.qcow2"]).refused(1, "the target vm.qcow2 is in use");
+    }
+    place.shell("cmp disk.qcow2 vm.qcow2 && test ! -e vm.qcow2.partial");
+    drop(user);
+    place.run(&["build", "-q", "-t", "oci-archive:vm.qcow2", "disk.qcow2"]).ok();
+}
+
 #[test]
 fn a_full_file_system_is_told_with_what_to_do() {
     let place = place(10);

@@ -1,4 +1,5 @@
 use super::*;
+use container_disk::archive::OciArchiveSink;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -102,4 +103,21 @@ fn a_named_pipe_is_a_stream() {
     source.stream(0).unwrap().read_to_string(&mut all).unwrap();
     writer.join().unwrap();
     assert_eq!(all, "through the pipe");
+}
+
+/// A sink that begins anew replaces an unfinished file of its name, unless another process has a lock on it.
+#[test]
+fn an_unfinished_file_keeps_its_name_while_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (partial, other) = (folder.path().join("x.tar.partial"), folder.path().join("disk.img"));
+    for path in [&partial, &other] {
+        std::fs::write(path, "a disk").unwrap();
+    }
+    let sources = [&partial, &other].map(|path| FileSource::open(path).unwrap());
+    let e = OciArchiveSink::create(&folder.path().join("x.tar")).err().unwrap();
+    assert!(e.to_string().contains("or it is what is read"), "{e}");
+    assert_eq!(std::fs::read(&partial).unwrap(), b"a disk");
+    File::open(&other).unwrap().try_lock().unwrap();
+    drop(sources);
+    OciArchiveSink::create(&folder.path().join("x.tar")).unwrap();
 }

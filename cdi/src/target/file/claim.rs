@@ -15,15 +15,20 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+/// Time without a write after which no run is taken to write a file that cannot be locked.
+const LEFT_ALONE: Duration = Duration::from_secs(60);
 
 /// A claimed target name: examined, and locked against a second run. Nothing has been changed.
 pub struct Claim {
     folder: Arc<dyn Folder>,
     names: Names,
     tidy: Tidy,
-    file: Box<dyn Handle>,
+    file: Arc<dyn Handle>,
     replaced: Option<Replaced>,
     created: bool,
+    is_locked: bool,
 }
 
 /// A target that is ready for data.
@@ -42,6 +47,7 @@ pub struct Started<T = FileTarget> {
 struct Tidy {
     folder: Arc<dyn Folder>,
     partial: OsString,
+    file: Arc<dyn Handle>,
     armed: bool,
 }
 
@@ -64,13 +70,15 @@ impl Claim {
         foreign: ForeignFile,
     ) -> Result<Self> {
         let names = Names::of(name);
-        let Claimed { file, created } = folder.claim(&names.partial, foreign)?;
-        let tidy = Tidy { folder: folder.clone(), partial: names.partial.clone(), armed: created };
-        Ok(Claim { folder, names, tidy, file, replaced, created })
+        let Claimed { file, created, is_locked } = folder.claim(&names.partial, foreign)?;
+        let (partial, armed) = (names.partial.clone(), created);
+        let tidy = Tidy { folder: folder.clone(), partial, file: file.clone(), armed };
+        Ok(Claim { folder, names, tidy, file, replaced, created, is_locked })
     }
 
     /// Continues the earlier run if that is safe and requested, or starts anew.
     pub fn start(self, options: FileOptions, job: &Conversion, mode: Mode) -> Result<Started> {
+        self.refuse_recent()?;
         let partial = self.file.identity().map_err(|e| self.failed("cannot examine", e))?;
         let before = if self.created {
             Before::Nothing
@@ -111,6 +119,7 @@ impl Claim {
 
     /// Starts anew, without a journal.
     pub fn start_anew(mut self, options: FileOptions) -> Result<FileTarget> {
+        self.refuse_recent()?;
         // The old marks must be gone durably before their data is dropped.
         journal::forget(&*self.folder, &self.names.journal).map_err(|e| {
             let journal = self.folder.path(&self.names.journal);
@@ -123,16 +132,37 @@ impl Claim {
         self.ready(options, Zeros::Free)
     }
 
+    /// Refuses a found file that another run may be writing. On a file system without locks nothing but the
+    /// time of its last write shows that.
+    fn refuse_recent(&self) -> Result<()> {
+        if self.created || self.is_locked {
+            return Ok(());
+        }
+        let age = self.file.age().map_err(|e| self.failed("cannot examine", e))?;
+        if age >= LEFT_ALONE {
+            return Ok(());
+        }
+        let partial = self.folder.path(&self.names.partial);
+        let what = format!(
+            "{} was written to {} seconds ago, and its file system has no locks to tell if another run is writing it: \
+             give the same command again when it has been left alone for {} seconds, or remove it if no run is",
+            partial.display(),
+            age.as_secs(),
+            LEFT_ALONE.as_secs()
+        );
+        Err(Error::failed(what))
+    }
+
     /// Creates a new file in place of the existing one, which stays locked until the new one is.
     fn renew(&mut self) -> Result<()> {
         let partial = &self.names.partial;
-        self.folder.remove(partial).map_err(|e| self.failed("cannot remove", e))?;
-        let Claimed { file, created } = self.folder.claim(partial, ForeignFile::Refuse)?;
+        self.file.remove(partial).map_err(|e| self.failed("cannot remove", e))?;
+        let Claimed { file, created, .. } = self.folder.claim(partial, ForeignFile::Refuse)?;
         if !created {
             let what = format!("{} is being made by another process", self.folder.path(partial).display());
             return Err(Error::failed(what));
         }
-        (self.file, self.created) = (file, true);
+        (self.tidy.file, self.file, self.created) = (file.clone(), file, true);
         Ok(())
     }
 
@@ -145,7 +175,6 @@ impl Claim {
         let Claim { folder, names, mut tidy, file, replaced, .. } = self;
         let size = AtomicU64::new(options.size.unwrap_or(OPEN_END));
         let there = file.len().map_err(|e| names.failed(&*folder, "cannot examine", e))?;
-        let file: Arc<dyn Handle> = Arc::from(file);
         let behind = {
             let file = file.clone();
             WriteBehind::new(move || file.write_out())
@@ -203,25 +232,33 @@ impl Claim {
 }
 
 /// Removes the files of an ended run beside `path`, if continuing makes no sense (the input was refused).
-/// Refused while a run is writing them.
-pub fn discard(path: &Path) -> Result<()> {
+/// Refused while a run is writing them. `identity`: that of the file which the run has written; another one of
+/// its name is left as it is.
+pub fn discard(path: &Path, identity: Option<&str>) -> Result<()> {
     let (folder, name) = split(path)?;
     let folder = RealFolder::open(folder)?;
-    discard_in(Arc::new(folder), name)
+    discard_in(Arc::new(folder), name, identity)
 }
 
-pub(super) fn discard_in(folder: Arc<dyn Folder>, name: &OsStr) -> Result<()> {
+pub(super) fn discard_in(folder: Arc<dyn Folder>, name: &OsStr, identity: Option<&str>) -> Result<()> {
+    let names = Names::of(name);
+    let found = folder.open(&names.partial).and_then(|file| file.map(|file| file.identity()).transpose());
+    let found = found.map_err(|e| names.failed(&*folder, "cannot examine", e))?;
+    if identity.is_some_and(|own| found.as_deref() != Some(own)) {
+        let partial = folder.path(&names.partial);
+        return Err(Error::failed(format!("{} is not this run's any more", partial.display())));
+    }
     let claim = Claim::of(folder, name, None, ForeignFile::Replace)?;
     journal::forget(&*claim.folder, &claim.names.journal)
         .map_err(|e| claim.failed("cannot remove the journal of", e))?;
-    claim.folder.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;
+    claim.file.remove(&claim.names.partial).map_err(|e| claim.failed("cannot remove", e))?;
     Ok(())
 }
 
 impl Drop for Tidy {
     fn drop(&mut self) {
         if self.armed
-            && let Err(e) = self.folder.remove(&self.partial)
+            && let Err(e) = self.file.remove(&self.partial)
         {
             tracing::warn!("{} is left behind: {e}", self.folder.path(&self.partial).display());
         }

@@ -229,7 +229,7 @@ fn a_run_that_was_discarded_is_not_gone_on_with_after_a_power_cut() {
     assert!(start(&folder.after_kill(), how).unwrap().mark.is_some());
     for luck in 0..32 {
         let folder = folder.after_kill();
-        claim::discard_in(Arc::new(folder.clone()), OsStr::new(NAME)).unwrap();
+        claim::discard_in(Arc::new(folder.clone()), OsStr::new(NAME), None).unwrap();
         let folder = folder.after_power_cut(&mut Rng(luck));
         assert_eq!(start(&folder, how).unwrap().mark, None, "luck {luck}");
     }

@@ -5,9 +5,13 @@ use super::tests::{finish, folder, job, mode_of, names, refused, set_mode, sized
 use super::*;
 use crate::ErrorKind;
 use crate::journal::{Mark, Mode, Position};
+use crate::target::disk::ForeignFile;
+use crate::target::real_folder::RealFolder;
+use crate::target::sim::SimFolder;
 use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
 
 /// Puts another program's file under a name.
 fn theirs(path: &Path) {
@@ -174,6 +178,108 @@ fn a_disk_that_came_into_use_meanwhile_is_not_replaced() {
     assert!(fs::read(&path).unwrap().starts_with(b"ours"));
 }
 
+/// A user removes the `.partial` of a run that has not ended, and begins another run.
+#[test]
+fn the_partial_of_another_run_does_not_become_the_disk() {
+    for old in [None, Some("old")] {
+        for has_next in [false, true] {
+            let folder = folder();
+            let path = folder.path().join("disk.img");
+            if let Some(old) = old {
+                fs::write(&path, old).unwrap();
+            }
+            let start =
+                || Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
+            let Started { target, journal, .. } = start();
+            target.write(0, b"ours").unwrap();
+            fs::remove_file(target.partial()).unwrap();
+            let next = has_next.then(start);
+            let e = (Box::new(target) as Box<dyn Target>).finish().unwrap_err();
+            drop(journal);
+            assert!(e.kind() == ErrorKind::Failed && !e.may_go_on() && !e.is_of_a_whole_disk(), "{e}");
+            assert!(e.to_string().contains("disk.img.partial was removed or replaced by another run"), "{e}");
+            assert_eq!(fs::read(&path).ok().as_deref(), old.map(str::as_bytes));
+            let Some(next) = next else { continue };
+            let mark = Mark { position: Position::Table { window: 512, done: 0 }, written: 512, sum: None };
+            next.journal.mark(&next.target, &mark).unwrap();
+            drop(next);
+            let again = start();
+            assert_eq!(again.mark, Some(mark), "its journal is its own");
+            again.target.write(0, b"next").unwrap();
+            finish(again.target);
+            assert!(fs::read(&path).unwrap().starts_with(b"next"));
+            assert_eq!(names(folder.path()), ["disk.img"]);
+        }
+    }
+}
+
+/// A run renames its disk, and before it removes its journal the next run begins.
+#[test]
+fn the_journal_of_another_run_is_not_removed() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let start = || Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
+    let first = start();
+    let own = first.target.identity().unwrap();
+    fs::rename(first.target.partial(), &path).unwrap();
+    drop(first);
+    let next = start();
+    let real = RealFolder::open(folder.path()).unwrap();
+    let journal = OsStr::new("disk.img.partial.journal");
+    journal::remove_of(&real, journal, &own).unwrap();
+    assert!(folder.path().join(journal).exists());
+    journal::remove_of(&real, journal, &next.target.identity().unwrap()).unwrap();
+    assert!(!folder.path().join(journal).exists());
+}
+
+#[test]
+fn a_run_that_failed_discards_its_own_files_alone() {
+    let folder = folder();
+    let path = folder.path().join("disk.img");
+    let start = || Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
+    let Started { target, .. } = start();
+    let own = target.identity().unwrap();
+    fs::remove_file(target.partial()).unwrap();
+    drop(target);
+    assert!(discard(&path, Some(&own)).is_err(), "there is none");
+    drop(start());
+    let e = discard(&path, Some(&own)).unwrap_err();
+    assert!(e.to_string().contains("not this run's any more"), "{e}");
+    assert_eq!(names(folder.path()), ["disk.img.partial", "disk.img.partial.journal"]);
+    let Started { target, .. } = start();
+    let own = target.identity().unwrap();
+    drop(target);
+    discard(&path, Some(&own)).unwrap();
+    assert_eq!(names(folder.path()), [""; 0]);
+}
+
+/// Nothing but the time of the last write shows that another run writes the file.
+#[test]
+fn a_partial_that_cannot_be_locked_is_used_only_when_it_was_left_alone() {
+    let folder = SimFolder::new();
+    let claim =
+        || Claim::of(Arc::new(folder.clone()), OsStr::new("disk.img"), None, ForeignFile::Replace).unwrap();
+    folder.lose_locks();
+    folder.age_to(Duration::from_secs(1));
+    // The first run finds no file.
+    let started = claim().start(sized(4096), &job(), Mode::Auto).unwrap();
+    let mark = Mark { position: Position::Table { window: 512, done: 0 }, written: 512, sum: None };
+    started.journal.mark(&started.target, &mark).unwrap();
+    for seconds in [0, 1, 59] {
+        folder.age_to(Duration::from_secs(seconds));
+        for mode in [Mode::Auto, Mode::Always, Mode::Never] {
+            let e = claim().start(sized(4096), &job(), mode).err().unwrap();
+            assert_eq!(e.kind(), ErrorKind::Failed);
+            assert!(e.to_string().contains("has no locks to tell if another run is writing it"), "{e}");
+        }
+        assert!(claim().start_anew(sized(4096)).is_err());
+    }
+    assert_eq!(folder.names().len(), 2, "nothing was changed");
+    folder.age_to(Duration::from_secs(60));
+    assert_eq!(claim().start(sized(4096), &job(), Mode::Auto).unwrap().mark, Some(mark));
+    claim().start_anew(sized(4096)).unwrap();
+}
+
 #[test]
 fn what_is_begun_anew_is_written_into_a_new_file() {
     let folder = folder();
@@ -195,7 +301,7 @@ fn what_is_begun_anew_is_written_into_a_new_file() {
         let started = Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
         assert_eq!(started.mark, Some(mark));
         drop((started.target, started.journal));
-        discard(&path).unwrap();
+        discard(&path, None).unwrap();
     }
 }
 

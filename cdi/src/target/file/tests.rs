@@ -252,7 +252,7 @@ fn a_second_run_is_refused_by_name() {
     let me = std::process::id();
     assert!(e.to_string().contains("disk.img.partial is being written by another process"), "{e}");
     assert!(e.to_string().contains(&format!("(process {me})")), "{e}");
-    assert!(discard(&path).unwrap_err().to_string().contains("being written"));
+    assert!(discard(&path, None).unwrap_err().to_string().contains("being written"));
     drop(first);
     finish(FileTarget::create(&path, sized(4096)).unwrap());
 }
@@ -374,7 +374,7 @@ fn another_job_starts_anew_and_says_why() {
     assert!(!partial.exists());
 
     begin();
-    discard(&path).unwrap();
+    discard(&path, None).unwrap();
     assert_eq!(names(folder.path()), [""; 0]);
 }
 

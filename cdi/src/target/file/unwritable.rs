@@ -64,7 +64,7 @@ fn a_disk_that_becomes_full_says_how_to_go_on() {
     assert!(std::error::Error::source(&e).is_some());
     drop(target);
     assert!(!path.exists() && folder.path().join("disk.img.partial").exists(), "it can be gone on with");
-    discard(&path).unwrap();
+    discard(&path, None).unwrap();
 
     // A full disk that is known beforehand.
     let options = FileOptions { size: Some(1 << 30), needed: 5 << 20, preallocate: false };
