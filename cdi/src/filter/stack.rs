@@ -103,7 +103,7 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
     }
     let share = budget.memory / growing.len().max(1) as u64;
     for (allow, need) in growing {
-        allow(need.wanted(options.budget.threads).min(need.least + share));
+        allow(need.wanted(options.budget.threads).min(need.least.saturating_add(share)));
     }
     sole.store(layers.len() == 1, Ordering::Relaxed);
     Ok(Stack { layers, needs, reader })

@@ -33,6 +33,8 @@ fn layers(at: &Path) {
         ("xz-sha256", 0, "xz -0 -c -C sha256 disk.img"),
         ("xz-delta", 0, "xz -c --x86 --delta=dist=4 --lzma2=dict=64KiB disk.img"),
         ("zst", 0, "zstd -q -c a.qcow2 && zstd -q -c --no-check disk.img"),
+        // The size of the content, and so the window, is the largest number.
+        ("zst-window", 0, r"printf '\050\265\057\375\340\377\377\377\377\377\377\377\377\001\000\000'"),
         ("tar.gz", 0, "tar cf - disk.img | gzip -nc"),
         ("tar.xz.gz.zst", 0, "tar cf - disk.img | xz -0 -c | gzip -nc | zstd -q -c"),
         ("just-the-limit", 0, "head -c 1048576 /dev/zero | xz -0 -c"),

@@ -39,7 +39,7 @@ pub(super) fn open(
 /// The first frame's header states the window.
 pub(super) fn need(mut head: &[u8]) -> Result<Need> {
     let short = || Error::io("zstd", truncated(Layer::Zstd, head.len() as u64, "the first frame header"));
-    let least = |window| window + CODEC + lanes::BUFFERS;
+    let least = |window: u64| window.saturating_add(CODEC + lanes::BUFFERS);
     while let [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, rest @ ..] = head {
         let size = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
         match usize::try_from(size).ok().and_then(|size| rest.get(size..)) {
@@ -93,11 +93,12 @@ impl Splitter {
         before.resize(4 + frame::size(before[4]), 0);
         take(tape, &mut before[5..], "a frame header")?;
         let header = frame::parse(&before[4..], at)?;
-        let memory = header.window.saturating_add(CODEC);
-        let need = memory.saturating_add(lanes::BUFFERS);
-        if need > self.budget.memory {
+        let need = header.window.checked_add(CODEC + lanes::BUFFERS);
+        let Some(need) = need.filter(|need| *need <= self.budget.memory) else {
+            let need = need.unwrap_or(u64::MAX);
             return Err(too_much_memory(Layer::Zstd, at, "window", need, self.budget).into());
-        }
+        };
+        let memory = need - lanes::BUFFERS;
         tape.begin(Unit { at, memory, ahead: lanes::AHEAD, boundary: Vec::new() }, before)?;
         let mut last = false;
         while !last {
@@ -135,4 +136,32 @@ fn pass(tape: &mut Tape, n: u64) -> Result<(), Stop> {
 
 fn broken(at: u64, what: impl std::fmt::Display) -> io::Error {
     refused(Layer::Zstd, at, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::stack::{Options, stack};
+
+    /// A frame of a single segment has its content's size as its window.
+    #[test]
+    fn a_window_of_any_size_is_refused_by_its_need() {
+        for size in [u64::MAX, u64::MAX - CODEC, 1 << 63] {
+            let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xe0];
+            frame.extend(size.to_le_bytes());
+            for behind in [&[][..], &[1, 0, 0]] {
+                let file = [&frame[..], behind].concat();
+                assert!(need(&file).unwrap().least >= size);
+                for memory in [64 << 20, u64::MAX] {
+                    let budget = Budget { threads: 2, memory, beside: 0 };
+                    let decoded = fetch::Decoded::default();
+                    let options = Options { budget, limit: 1 << 30, on_boundary: None, decoded };
+                    let e = stack(Box::new(io::Cursor::new(file.clone())), &options).err().unwrap();
+                    assert_eq!(e.kind(), crate::ErrorKind::Refused, "{size} {memory}: {e}");
+                    let says = e.to_string().contains("for its window; allow it with --memory");
+                    assert!(says || memory > size, "{size}: {e}");
+                }
+            }
+        }
+    }
 }
