@@ -179,8 +179,8 @@ impl Prepared {
         if !was_there {
             let plan = convert::prepare(request, watch)?;
             steps.sends.store(true, Relaxed);
-            let sink = Promised { sink: &*goal.sink, promised };
-            let (sent, _) = self::layer(plan, &sink, &pack, watch).map_err(changed)?;
+            let sink = Promised { sink: &*goal.sink, promised, digest: layer.digest, size: layer.size };
+            let (sent, _) = self::layer(plan, &sink, &pack, watch)?;
             if sent != layer {
                 return Err(Error::failed(CHANGED));
             }
@@ -195,15 +195,8 @@ impl Prepared {
     }
 }
 
+/// Message for a second reading that gave other bytes. A device gives no other sign of a change.
 const CHANGED: &str = "the disk was changed between its readings: nothing may write to it meanwhile";
-
-/// Turns the error of a blob with another digest into [`CHANGED`]: the second reading gave another disk. A
-/// device gives no other sign of a change.
-fn changed(e: Error) -> Error {
-    let text = e.chain();
-    let is_other = text.contains("; nothing of it is kept") || text.contains(" bytes promised");
-    if is_other { Error::failed(CHANGED).because(e) } else { e }
-}
 
 /// Packs the disk into a layer, through a sink.
 fn layer(

@@ -2,6 +2,7 @@
 
 use super::*;
 use api::job::export::Disk;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 fn job(path: PathBuf, format: Option<JobFormat>) -> Export {
@@ -45,4 +46,25 @@ fn a_name_with_a_digest_or_of_another_place_is_refused_before_anything_is_opened
             prepare(&job, places, convert_options, &Watch::default(), never).err().expect("it is refused");
         assert!(!e.may_retry(), "{url}: {e}");
     }
+}
+
+/// A registry, or a store, tells other bytes than the promised ones in its own words.
+#[test]
+fn other_bytes_of_the_second_reading_are_a_disk_that_was_changed() {
+    const PROMISED: &[u8] = b"the layer of the disk";
+    let folder = tempfile::tempdir().unwrap();
+    let layout = container_disk::layout::Layout::create(&folder.path().join("layout")).unwrap();
+    let (digest, size) = (container_disk::Digest::of(PROMISED), PROMISED.len() as u64);
+    let promised = descriptor("application/octet-stream", &digest, size).unwrap();
+    let sink = Promised { sink: &layout, promised, digest, size };
+    let send = |bytes: &[u8]| -> container_disk::Result<container_disk::Digest> {
+        let mut writer = sink.begin(None)?;
+        writer.write_all(bytes).map_err(|e| container_disk::Error::io("cannot store the layer", e))?;
+        Ok(writer.finish()?.0)
+    };
+    for bytes in [&b"the layer of the risk"[..], b"the layer of the disks", b"the layer of the dis"] {
+        let e = Error::from(send(bytes).unwrap_err());
+        assert_eq!((e.kind(), e.sentence()), (crate::ErrorKind::Failed, CHANGED), "{e:?}");
+    }
+    assert_eq!(send(PROMISED).unwrap(), digest);
 }
