@@ -1,7 +1,7 @@
 //! The attempts of an upload, until the server has all bytes.
 //!
 //! ```text
-//!  token ─► attempt ─┬─ Done ─────────► is the source still the same?
+//!  token ─► attempt ─┬─ Done ─────────► is the source still the same? It was before its last bytes were sent
 //!    ▲               ├─ Unauthorized ─► another token, if it was not the first attempt
 //!    │               ├─ Broken ───────► a pause; waits for the pod; perhaps the disk is complete already
 //!    └───────────────┤

@@ -208,14 +208,13 @@ impl Bytes {
         let length = self.length(form).map(|length| length.saturating_sub(from));
         let dense = self.dense(form).cloned();
         let reader = move || {
-            let name = &source.facts().name;
             let bytes = match dense {
                 Some(dense) => Ok(Box::new(InOrder { dense, at: from }) as Box<dyn Read + Send>),
                 // Some sources cannot open a stream at their end.
                 None if length == Some(0) => Ok(Box::new(io::empty()) as Box<dyn Read + Send>),
                 None => source.stream(from).map_err(Error::from),
             };
-            if let Err(e) = bytes.and_then(|bytes| pump(name, bytes, length, &pieces)) {
+            if let Err(e) = bytes.and_then(|bytes| pump(&*source, bytes, length, &pieces)) {
                 *locked(&fault) = Some(e);
                 let _ = pieces.blocking_send(Err(io::Error::other("the source failed")));
             }
@@ -272,8 +271,15 @@ impl Read for InOrder {
     }
 }
 
-/// Reads until the end, or until the receiver is dropped.
-fn pump(name: &str, mut reader: impl Read, length: Option<u64>, pieces: &Sender<Piece>) -> Result<()> {
+/// Reads until the end, or until the receiver is dropped. If the source was changed meanwhile, the last piece is
+/// not sent: a server that has all bytes would count them as a whole disk.
+fn pump(
+    source: &dyn Source,
+    mut reader: impl Read,
+    length: Option<u64>,
+    pieces: &Sender<Piece>,
+) -> Result<()> {
+    let name = &source.facts().name;
     let mut left = length.unwrap_or(u64::MAX);
     while left > 0 {
         let mut piece = vec![0; PIECE.min(left) as usize];
@@ -283,7 +289,7 @@ fn pump(name: &str, mut reader: impl Read, length: Option<u64>, pieces: &Sender<
             Err(e) => return Err(Error::io(format!("cannot read {name}"), e)),
         };
         match (count, length) {
-            (0, None) => return Ok(()),
+            (0, None) => return Ok(source.unchanged()?),
             (0, Some(_)) => {
                 return Err(Error::failed(format!("{name} ended {left} bytes too early: it was changed")));
             }
@@ -291,6 +297,9 @@ fn pump(name: &str, mut reader: impl Read, length: Option<u64>, pieces: &Sender<
         }
         left = left.saturating_sub(count as u64);
         piece.truncate(count);
+        if left == 0 {
+            source.unchanged()?;
+        }
         if pieces.blocking_send(Ok(piece.into())).is_err() {
             return Ok(());
         }
@@ -303,10 +312,11 @@ mod tests {
     use super::*;
     use crate::virt::wait;
     use std::io::Write as _;
+    use std::os::unix::fs::FileExt as _;
 
     fn pieces(source: &dyn Source, from: u64, length: Option<u64>) -> (Result<()>, Vec<u8>) {
         let (send, mut receive) = channel(1000);
-        let done = pump(&source.facts().name, source.stream(from).unwrap(), length, &send);
+        let done = pump(source, source.stream(from).unwrap(), length, &send);
         drop(send);
         let mut all = Vec::new();
         while let Some(piece) = receive.blocking_recv() {
@@ -334,6 +344,32 @@ mod tests {
         assert!(all.len() <= 10 && done.is_err());
         let said = bytes.unchanged().unwrap_err().to_string();
         assert!(said.contains("it had 600000 bytes and now has 10"), "{said}");
+    }
+
+    #[test]
+    fn the_last_bytes_of_a_file_that_changes_meanwhile_are_not_sent() {
+        let size = 4 << 20;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&vec![7; size]).unwrap();
+        for from in [0, size as u64 - 1] {
+            let bytes = wait(Bytes::open(file.path().to_str().unwrap(), false)).unwrap();
+            let Origin::Read { source, .. } = &bytes.origin else { panic!("it is a file") };
+            // Times have the resolution of a clock tick.
+            thread::sleep(std::time::Duration::from_millis(20));
+            let mut pieces = bytes.read(Arc::clone(source), Form::Whole, 0).unwrap();
+            let first = pieces.blocking_recv().unwrap().unwrap();
+            file.as_file().write_all_at(b"other", from).unwrap();
+            let mut sent = first.len();
+            let end = loop {
+                match pieces.blocking_recv() {
+                    Some(Ok(piece)) => sent += piece.len(),
+                    end => break end,
+                }
+            };
+            assert!(matches!(end, Some(Err(_))) && sent < size, "{sent} of {size} bytes were sent");
+            let said = bytes.fault().unwrap().to_string();
+            assert!(said.contains("was changed while it was read"), "{said}");
+        }
     }
 
     #[test]
