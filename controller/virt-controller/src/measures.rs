@@ -123,18 +123,23 @@ impl Renderer {
         tokio::spawn(async move {
             let mut words = LabelValues::default();
             while let Some((snapshot, ask)) = scrapes.recv().await {
-                // The receiver of the page may be gone.
-                let _ = ask.send(page(&snapshot, &mut words));
+                if !ask.is_closed() {
+                    let _ = ask.send(page(&snapshot, &mut words));
+                }
             }
         });
         Renderer(to)
     }
 
-    /// Waits for a free place and for a scrape.
+    /// Waits for a free place and for a scrape whose client still waits.
     pub(crate) async fn next(&self, asked: &mut mpsc::Receiver<Ask>) -> Option<Scrape<'_>> {
         let place = self.0.reserve().await.ok()?;
-        let ask = asked.recv().await?;
-        Some(Scrape { place, ask })
+        loop {
+            let ask = asked.recv().await?;
+            if !ask.is_closed() {
+                return Some(Scrape { place, ask });
+            }
+        }
     }
 }
 

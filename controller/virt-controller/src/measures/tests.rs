@@ -544,3 +544,18 @@ async fn the_loop_does_not_wait_for_a_page() {
     renderer.next(&mut asked).await.unwrap().render(snapshot());
     assert!((&mut pages[1]).await.unwrap().contains("kubevirt_info"));
 }
+
+/// A client waits five seconds for a page, and asks again.
+#[tokio::test]
+async fn a_scrape_whose_client_has_gone_is_not_rendered() {
+    let renderer = Renderer::start();
+    let (to, mut asked) = mpsc::channel(2);
+    let (gone, waits) = (tokio::sync::oneshot::channel().0, tokio::sync::oneshot::channel());
+    to.send(gone).await.unwrap();
+    to.send(waits.0).await.unwrap();
+    let scrape = renderer.next(&mut asked).await.unwrap();
+    assert!(asked.try_recv().is_err(), "the first one was left out");
+    let (world, times) = (World::default(), Times::default());
+    scrape.render(Snapshot { world, times, work: Work::default(), now: Timestamp::UNIX_EPOCH });
+    assert!(waits.1.await.unwrap().contains("kubevirt_virt_controller_leading_status"));
+}
