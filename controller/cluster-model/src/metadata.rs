@@ -20,6 +20,7 @@
 //! pod is created ([`left_out`]). The hooks of backup programs are set by virt-controller itself, and run a
 //! program of the launcher image.
 
+use crate::objects::MIGRATION_JOB;
 use api::kubevirt::AnnotationPolicy;
 use api::meta::ObjectMeta;
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use std::collections::BTreeMap;
 /// Labels by which our programs find VMIs.
 pub const RESERVED: [&str; 6] = [
     "kubevirt.io/created-by",
-    "kubevirt.io/migrationJobUID",
+    MIGRATION_JOB,
     "kubevirt.io/nodeName",
     "kubevirt.io/migrationTargetNodeName",
     "kubevirt.io/schedulable",

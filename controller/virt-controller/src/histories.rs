@@ -5,6 +5,7 @@
 
 mod clones;
 mod images;
+mod migrations;
 mod uploads;
 
 use super::sim::event::{Event, Fault, event, faults};

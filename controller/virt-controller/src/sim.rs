@@ -6,6 +6,7 @@
 //!  histories  controller  a virt-controller: the loop's own ControlLoop, with a picture of its own and plans on their way
 //!             others      scheduler, kubelet, collector, virt-handler: each takes its next step, by what there is
 //!             event       what people want and what happens, and what goes wrong meanwhile
+//!             migration   a live migration, as its controller and its launchers do it
 //!             history     one after the other, in ticks
 //!             shape       how two ends are compared
 //! ```
@@ -21,13 +22,14 @@ pub(crate) mod controller;
 pub(crate) mod door;
 pub(crate) mod event;
 pub(crate) mod history;
+pub(crate) mod migration;
 pub(crate) mod others;
 pub(crate) mod shape;
 
 use api::vmi::Phase;
 use cluster_client::watch::WatchMessage;
 use cluster_model::objects::rights::Right;
-use cluster_model::objects::{ClusterFacts, Key, Kind, World};
+use cluster_model::objects::{ClusterFacts, Key, Kind, LAUNCHER, MIGRATION_JOB, World};
 use cluster_model::plan::{Plan, merge};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -57,6 +59,8 @@ pub(crate) struct Sim {
     pub(crate) tag: u8,
     /// VMIs that there ever were.
     pub(crate) lives: usize,
+    /// The garbage collector takes a step of its own for each object.
+    pub(crate) slow_collector: bool,
 }
 
 impl Sim {
@@ -93,6 +97,7 @@ impl Sim {
             version: 100,
             tag: 0,
             lives: 0,
+            slow_collector: false,
         }
     }
 
@@ -153,13 +158,34 @@ impl Sim {
                 );
                 self.objects.get(&key).is_some_and(|vmi| vmi["metadata"]["uid"] == owner(pod)["uid"])
             };
+            // The target of a migration is beside its source.
+            let attempt = |pod: &Value| pod["metadata"]["labels"][MIGRATION_JOB].clone();
             let lives = |other: &Value| {
-                !is_over(other) && is_somebodys(other) && owner(other)["name"] == owner(new)["name"]
+                !is_over(other)
+                    && is_somebodys(other)
+                    && owner(other)["name"] == owner(new)["name"]
+                    && attempt(other) == attempt(new)
             };
             let other = self.objects.iter().find(|(other, pod)| {
                 other.kind == Kind::Pod && other.namespace == key.namespace && lives(pod)
             });
             assert!(other.is_none(), "{key}: a second pod beside {other:?}");
+            if new["metadata"]["labels"][LAUNCHER.0] == LAUNCHER.1 {
+                self.judge_disks(key, new);
+            }
+        }
+    }
+
+    /// Checks that no PVC of a launcher pod belongs to a DataVolume that is gone: the garbage collector deletes it.
+    fn judge_disks(&self, key: &Key, pod: &Value) {
+        let is_there =
+            |owner: &Value| self.objects.values().any(|object| object["metadata"]["uid"] == owner["uid"]);
+        let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+        for name in volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str()) {
+            let claim = self.objects.get(&Key::new(Kind::PersistentVolumeClaim, &*key.namespace, name));
+            let owners = claim.and_then(|claim| claim["metadata"]["ownerReferences"].as_array());
+            let is_left = owners.is_some_and(|owners| !owners.is_empty() && !owners.iter().any(is_there));
+            assert!(!is_left, "{key} mounts {claim:?}, whose owner is gone");
         }
     }
 
@@ -213,6 +239,9 @@ impl Sim {
         self.world.remove(key);
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         self.tell(WatchMessage::Gone(key.clone(), uid.to_owned()));
+        if self.slow_collector {
+            return;
+        }
         let orphans = self.objects.iter().filter(|(_, other)| {
             other["metadata"]["ownerReferences"]
                 .as_array()
@@ -276,7 +305,11 @@ impl Sim {
         let key = Key::new(
             Kind::Pod,
             &vmi.namespace,
-            cluster_model::objects::names::pod(&vmi.name, uid, cluster_model::objects::names::FIRST),
+            cluster_model::objects::names::pod(
+                &vmi.name,
+                uid,
+                cluster_model::objects::LauncherAttempt::Start,
+            ),
         );
         self.objects.contains_key(&key).then_some(key)
     }

@@ -6,7 +6,7 @@ mod tests {
     use crate::labels::Labeller;
     use crate::vmi::apply::Cluster as _;
     use crate::vmi::decide::Event;
-    use crate::vmi::watch::which;
+    use crate::vmi::watch::FOLLOWED;
     use api::meta::ObjectMeta;
     use cluster_client::Writer;
     use cluster_client::watch::follow;
@@ -37,9 +37,11 @@ mod tests {
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
         writer.change(&meta, &json!({"status": {"reason": null}})).await.unwrap();
         writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
-        let (to, mut seen) = tokio::sync::mpsc::channel(3);
-        let tasks: Vec<_> = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })
-            .into_iter()
+        let (to, mut seen) = tokio::sync::mpsc::channel(8);
+        let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
+        let tasks: Vec<_> = FOLLOWED
+            .iter()
+            .flat_map(|kind| kind.followed_by(Program::Handler, &home))
             .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())))
             .collect();
         let follows = certificate::follow(

@@ -61,8 +61,8 @@ impl Program {
 /// Use of a kind by one program.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// Selections of objects that the program lists and watches; each requires `list` and `watch`. The watch
-    /// treats an unnamed list as all objects of the kind, so there is at most one such selection.
+    /// Selections of objects that the program lists and watches; each requires `list` and `watch`. Several
+    /// unnamed selections of a kind are followed as one (`cluster_client::union`).
     pub follows: &'static [Selector],
     /// Verbs other than these two, on the object or on a subresource.
     pub verbs: &'static [(Option<&'static str>, &'static [&'static str])],

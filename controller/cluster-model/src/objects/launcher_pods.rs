@@ -3,21 +3,23 @@
 //!
 //! | field | must be |
 //! |---|---|
-//! | namespace, name | the VMI's, and one that follows from its name, its uid and an attempt ([`super::names::pod`]) |
+//! | namespace | the VMI's |
+//! | name | what follows from the VMI's name, its uid and the attempt in the pod's labels ([`super::names::pod`]); the start's, or one that `status.migrationState` names |
 //! | controlling owner | the VMI: `kubevirt.io/v1`, `VirtualMachineInstance`, its uid |
 //! | labels | those that launcher pods are found by, with the values of a launcher pod and of this VMI |
 //! | uid | one of `status.activePods`, once the VMI is handed over to a node |
 //!
-//! **A set with one active pod.** Each attempt at a VMI has a pod of its own: its start is the first, and
-//! moving the guest to another node would be the next. However many there are, at most one may run the guest:
-//! the only one, or of several the one that was handed over to the node in `status.nodeName`.
+//! **A set with one active pod.** Each attempt at a VMI has a pod of its own ([`LauncherAttempt`]): its start is the
+//! first, and each live migration has another one. However many there are, at most one may run the guest: the start's
+//! if it is the only one, otherwise the one that was handed over to the node in `status.nodeName`. The target of a
+//! migration that has not ended is handed over to its node as well, and receives the guest there.
 //!
 //! A user who may create pods in a namespace can create one with the labels of a launcher and a VMI as its
 //! owner. Such a pod is not a launcher pod of the VMI: it is ignored, and neither its creation nor its
 //! deletion changes anything. A pod that was left behind (`--cascade=orphan`) has no owner any more. It still
 //! runs its guest, and is identified by its uid alone.
 
-use super::{FOUND_BY, Key, Kind, LAUNCHER, names, owner};
+use super::{FOUND_BY, Key, Kind, LAUNCHER, LauncherAttempt, names, owner};
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
@@ -30,9 +32,14 @@ const OF: &str = FOUND_BY[1];
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LauncherPods {
     namespace: String,
-    /// Names by attempt, starting with the first.
-    names: Vec<String>,
+    /// Name of the VMI.
+    vmi: String,
+    /// UID of the VMI.
     owner: String,
+    /// Names of the pods: the start's, and those of the source and the target of the latest migration.
+    names: Vec<String>,
+    /// Name of the pod that runs the guest, by the status.
+    guest: String,
     /// UIDs of the pods that were handed over, each with its node.
     active: BTreeMap<String, String>,
     /// Node of the guest.
@@ -41,13 +48,26 @@ pub struct LauncherPods {
     any: bool,
 }
 
+/// The ends of a migration, by `status.migrationState`.
+struct MigrationEnds {
+    /// Name of the source pod.
+    source: Option<String>,
+    /// Name of the target pod.
+    target: Option<String>,
+    target_node: Option<String>,
+}
+
 impl LauncherPods {
     /// The launcher pods of a VMI; `None` if the VMI has no name or uid yet.
     pub fn of(vmi: &VirtualMachineInstance) -> Option<LauncherPods> {
-        let status = vmi.status.as_ref();
-        let active = status.map(|status| status.active_pods.clone());
-        let node = status.and_then(|status| status.node_name.clone());
-        LauncherPods::named(&vmi.metadata, active.unwrap_or_default(), node)
+        let status = vmi.status.clone().unwrap_or_default();
+        let migration = status.migration_state.unwrap_or_default();
+        let ends = MigrationEnds {
+            source: migration.source_pod,
+            target: migration.target_pod,
+            target_node: migration.target_node,
+        };
+        LauncherPods::named(&vmi.metadata, status.active_pods, status.node_name, ends)
     }
 
     /// The same for a VMI as untyped JSON.
@@ -61,24 +81,49 @@ impl LauncherPods {
         };
         let active = object.pointer("/status/activePods").and_then(Value::as_object).into_iter().flatten();
         let active = active.filter_map(|(uid, node)| Some((uid.clone(), node.as_str()?.to_owned())));
-        LauncherPods::named(&meta, active.collect(), text("/status/nodeName"))
+        let ends = MigrationEnds {
+            source: text("/status/migrationState/sourcePod"),
+            target: text("/status/migrationState/targetPod"),
+            target_node: text("/status/migrationState/targetNode"),
+        };
+        LauncherPods::named(&meta, active.collect(), text("/status/nodeName"), ends)
     }
 
     fn named(
         meta: &ObjectMeta,
         active: BTreeMap<String, String>,
         node: Option<String>,
+        ends: MigrationEnds,
     ) -> Option<LauncherPods> {
-        let (name, owner) = (meta.name.as_deref()?, meta.uid.clone().filter(|uid| !uid.is_empty())?);
+        let (vmi, owner) = (meta.name.clone()?, meta.uid.clone().filter(|uid| !uid.is_empty())?);
         let namespace = meta.namespace.clone()?;
-        // The guest of a VMI cannot be migrated yet: its start is the only attempt.
-        let names = vec![names::pod(name, &owner, names::FIRST)];
-        Some(LauncherPods { namespace, names, owner, active, node, any: false })
+        let start = names::pod(&vmi, &owner, LauncherAttempt::Start);
+        let is_launcher = |name: &String| name.starts_with(names::LAUNCHER);
+        let (source, target) = (ends.source.filter(is_launcher), ends.target.filter(is_launcher));
+        let has_arrived = node.is_some() && node == ends.target_node;
+        let guest = target.clone().filter(|_| has_arrived).or(source.clone()).unwrap_or(start.clone());
+        let mut names = vec![start];
+        for name in [source, target].into_iter().flatten() {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Some(LauncherPods { namespace, vmi, owner, names, guest, active, node, any: false })
     }
 
-    /// Keys of the pods, the first attempt's first.
+    /// Keys of the pods, the start's first.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
         self.names.iter().map(|name| Key::new(Kind::Pod, &self.namespace, name))
+    }
+
+    /// Key of the pod that runs the guest, by the status.
+    pub fn guest_key(&self) -> Key {
+        Key::new(Kind::Pod, &self.namespace, &self.guest)
+    }
+
+    /// True if the pod of this uid was handed over to the guest's node.
+    pub fn is_guests(&self, uid: &str) -> bool {
+        self.active.get(uid).is_some_and(|on| self.node.as_ref() == Some(on))
     }
 
     /// The same set with a weaker test, for deciding that nothing of the VMI runs any more: every pod with
@@ -95,6 +140,8 @@ impl LauncherPods {
         let uid = pod.uid.as_deref().unwrap_or_default();
         let is_here = pod.namespace.as_deref() == Some(&self.namespace)
             && self.names.iter().any(|name| pod.name.as_ref() == Some(name));
+        let own_name = || names::pod(&self.vmi, &self.owner, LauncherAttempt::of(pod));
+        let is_attempt = self.any || pod.name.as_ref().is_some_and(|name| *name == own_name());
         // A watch of launcher pods does not show pods without these labels, not even their deletion. With
         // `any`, the pods are listed at the API server, and removed labels change nothing.
         let labelled = |key: &str, value: &str| pod.labels.get(key).is_some_and(|label| label == value);
@@ -110,10 +157,14 @@ impl LauncherPods {
             }
             None => is_active || self.any,
         };
-        is_here && (is_found || self.any) && is_owned && (is_active || self.any || self.active.is_empty())
+        is_here
+            && is_attempt
+            && (is_found || self.any)
+            && is_owned
+            && (is_active || self.any || self.active.is_empty())
     }
 
-    /// True if the pod was handed over to this node, so that its virt-handler may act on it.
+    /// True if the pod was handed over to this node.
     fn is_on(&self, pod: &ObjectMeta, node: &str) -> bool {
         let uid = pod.uid.as_deref().unwrap_or_default();
         self.has(pod) && self.active.get(uid).is_some_and(|on| on == node)
@@ -127,13 +178,30 @@ impl LauncherPods {
     ) -> Option<&'a P> {
         let own: Vec<&P> = pods.into_iter().filter(|pod| self.has(meta(pod))).collect();
         match own[..] {
-            [only] => Some(only),
+            [only] if self.is_start_with_guest(meta(only)) => Some(only),
             _ => self.on(own, meta, self.node.as_deref()?),
         }
     }
 
+    /// True for the pod of the start whose guest has not migrated. It is known by its name alone.
+    fn is_start_with_guest(&self, pod: &ObjectMeta) -> bool {
+        LauncherAttempt::of(pod) == LauncherAttempt::Start && pod.name.as_ref() == Some(&self.guest)
+    }
+
+    /// The launcher pod that runs the guest on `node`, so that its virt-handler may act on it. `None` if the guest runs
+    /// elsewhere: the node may be the target of its migration.
+    pub fn running_on<'a, P>(
+        &self,
+        pods: impl IntoIterator<Item = &'a P>,
+        meta: fn(&P) -> &ObjectMeta,
+        node: &str,
+    ) -> Option<&'a P> {
+        let is_guests = self.node.as_deref() == Some(node);
+        is_guests.then(|| self.on(pods, meta, node)).flatten()
+    }
+
     /// The launcher pod handed over to `node`; `None` if two pods claim that node.
-    pub fn on<'a, P>(
+    fn on<'a, P>(
         &self,
         pods: impl IntoIterator<Item = &'a P>,
         meta: fn(&P) -> &ObjectMeta,
@@ -147,6 +215,7 @@ impl LauncherPods {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::MIGRATION_JOB;
     use serde_json::json;
 
     fn of(active: &Value) -> LauncherPods {
@@ -158,7 +227,7 @@ mod tests {
 
     fn pod() -> Value {
         json!({
-            "namespace": "n", "name": names::pod("web", "1", names::FIRST), "uid": "p",
+            "namespace": "n", "name": names::pod("web", "1", LauncherAttempt::Start), "uid": "p",
             "labels": {
                 "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": "1", "vmi.kubevirt.io/id": "web",
                 "vm.kubevirt.io/name": "web", "mine": "a",
@@ -229,15 +298,49 @@ mod tests {
         assert!(fresh.has(&another) && !on.has(&another), "the one that was handed over is another");
     }
 
-    /// Two attempts with a pod each, as after a migration.
+    const SECOND: LauncherAttempt<'static> = LauncherAttempt::Migration("m");
+
+    /// The pod of a migration of the VMI.
+    fn migrated(uid: &str) -> ObjectMeta {
+        let mut pod = with("/name", json!(names::pod("web", "1", SECOND)));
+        pod.labels.insert(MIGRATION_JOB.to_owned(), "m".to_owned());
+        pod.uid = Some(uid.into());
+        pod
+    }
+
+    /// The pods of two attempts, as during a migration.
     fn two(status: &Value) -> (LauncherPods, [ObjectMeta; 2]) {
-        let object = json!({"metadata": {"namespace": "n", "name": "web", "uid": "1"}, "status": status});
-        let second = names::pod("web", "1", 1);
-        let mut pods = LauncherPods::of_object(&object).unwrap();
-        pods.names.push(second.clone());
-        let mut other = with("/name", json!(second));
-        other.uid = Some("q".into());
-        (pods, [with("", Value::Null), other])
+        let first = names::pod("web", "1", LauncherAttempt::Start);
+        let mut object = json!({"metadata": {"namespace": "n", "name": "web", "uid": "1"}, "status": status});
+        let target = names::pod("web", "1", SECOND);
+        object["status"]["migrationState"] =
+            json!({"sourcePod": first, "targetPod": target, "targetNode": "node2"});
+        let pods = LauncherPods::of_object(&object).unwrap();
+        let vmi = api::wire::read(object).unwrap();
+        assert_eq!(LauncherPods::of(&vmi).as_ref(), Some(&pods), "typed and untyped");
+        (pods, [with("", Value::Null), migrated("q")])
+    }
+
+    #[test]
+    fn the_pod_of_a_migration_belongs_to_the_vmi_whose_status_names_it() {
+        let (pods, [first, second]) = two(&json!({}));
+        assert_eq!(pods.keys().count(), 2, "the source is the start's pod");
+        assert!(pods.has(&first) && pods.has(&second));
+        assert!(!of(&json!({})).has(&second), "no migration is known");
+        let mut other = second.clone();
+        other.labels.insert(MIGRATION_JOB.to_owned(), "another".to_owned());
+        assert!(!pods.has(&other), "its name is that of another attempt");
+        other.labels.remove(MIGRATION_JOB);
+        assert!(!pods.has(&other) && pods.clone().any().has(&other), "it is not the start's");
+        let strange = json!({
+            "metadata": {"namespace": "n", "name": "web", "uid": "1"},
+            "status": {"migrationState": {"sourcePod": "database-0", "targetPod": ""}},
+        });
+        assert_eq!(
+            LauncherPods::of_object(&strange).unwrap().keys().count(),
+            1,
+            "no launcher pod has such a name"
+        );
     }
 
     #[test]
@@ -259,12 +362,34 @@ mod tests {
         assert_eq!(uid(json!({})), None, "two before any was handed over: neither");
     }
 
+    /// Both virt-handlers see the VMI during a migration.
+    #[test]
+    fn a_node_acts_on_the_pod_that_runs_the_guest_and_not_on_the_one_that_receives_it() {
+        let uid = |guest: &str, node: &str| {
+            let (pods, there) = two(&json!({"nodeName": guest, "activePods": {"p": "node1", "q": "node2"}}));
+            pods.running_on(&there, |meta| meta, node)?.uid.clone()
+        };
+        assert_eq!((uid("node1", "node1").as_deref(), uid("node1", "node2")), (Some("p"), None));
+        assert_eq!((uid("node2", "node1"), uid("node2", "node2").as_deref()), (None, Some("q")));
+        assert_eq!(uid("node3", "node1"), None);
+        let guest = |node: &str| two(&json!({"nodeName": node})).0.guest_key().name;
+        assert_eq!(guest("node1"), names::pod("web", "1", LauncherAttempt::Start));
+        assert_eq!(guest("node2"), names::pod("web", "1", SECOND));
+        assert_eq!(of(&json!({})).guest_key().name, names::pod("web", "1", LauncherAttempt::Start));
+    }
+
     #[test]
     fn the_only_pod_is_active_whatever_the_status_says_of_nodes() {
-        let (pods, [first, _]) = two(&json!({"nodeName": "node9", "activePods": {"p": "node1"}}));
+        let (pods, [first, second]) =
+            two(&json!({"nodeName": "node9", "activePods": {"p": "node1", "q": "node2"}}));
         assert_eq!(pods.active([&first], |meta| meta), Some(&first));
         let strange = with("/ownerReferences/0/uid", json!("2"));
         assert_eq!(pods.active([&strange, &first], |meta| meta), Some(&first));
         assert_eq!(pods.active([&strange], |meta| meta), None);
+        assert_eq!(pods.active([&second], |meta| meta), None, "a target has no guest before it has arrived");
+        let (pods, [first, second]) =
+            two(&json!({"nodeName": "node2", "activePods": {"p": "node1", "q": "node2"}}));
+        assert_eq!(pods.active([&first], |meta| meta), None, "its guest has left");
+        assert_eq!(pods.active([&second], |meta| meta), Some(&second));
     }
 }

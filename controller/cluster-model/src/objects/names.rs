@@ -2,6 +2,7 @@
 
 pub use api::meta::is_name;
 
+use super::LauncherAttempt;
 use crate::clones::{CLIENT, SOURCE};
 use crate::polls::POLLER;
 use crate::state::STATE_FOR;
@@ -17,16 +18,13 @@ const LONGEST: usize = 253;
 /// Name prefix of launcher pods.
 pub const LAUNCHER: &str = "virt-launcher-";
 
-/// The first attempt to run a VMI: its start.
-pub const FIRST: u32 = 0;
-
 /// Name of the launcher pod of an attempt to run a VMI. It depends only on the VMI (its uid) and the attempt.
 /// So a second creation of the pod, from an outdated cache or by a second leader, fails with a conflict, and
 /// no disk ever has two VMIs.
-pub fn pod(vmi: &str, uid: &str, attempt: u32) -> String {
+pub fn pod(vmi: &str, uid: &str, attempt: LauncherAttempt<'_>) -> String {
     let end = match attempt {
-        FIRST => letters(&format!("{vmi}/{uid}"), 5),
-        _ => letters(&format!("{vmi}/{uid}/{attempt}"), 5),
+        LauncherAttempt::Start => letters(&format!("{vmi}/{uid}"), 5),
+        LauncherAttempt::Migration(migration) => letters(&format!("{vmi}/{uid}/{migration}"), 5),
     };
     // The name is also the default of the pod's host name. Dots are allowed in it, a dash at the end is not.
     let room = LABEL - LAUNCHER.len() - "-".len() - end.len();
@@ -157,12 +155,13 @@ mod tests {
 
     #[test]
     fn a_pod_has_one_name_for_each_attempt_at_a_vmi() {
-        assert_eq!(pod("web", "1", FIRST), "virt-launcher-web-fhrzj");
-        assert_eq!(pod("web", "1", 1), pod("web", "1", 1));
-        assert_ne!(pod("web", "1", FIRST), pod("web", "2", FIRST));
-        assert_ne!(pod("web", "1", FIRST), pod("web", "1", 1));
-        assert_ne!(pod("web", "1", 1), pod("web", "1", 2));
-        let long = pod(&"a.".repeat(100), "1", FIRST);
+        let (start, migration) = (LauncherAttempt::Start, LauncherAttempt::Migration);
+        assert_eq!(pod("web", "1", start), "virt-launcher-web-fhrzj");
+        assert_eq!(pod("web", "1", migration("m")), pod("web", "1", migration("m")));
+        assert_ne!(pod("web", "1", start), pod("web", "2", start));
+        assert_ne!(pod("web", "1", start), pod("web", "1", migration("m")));
+        assert_ne!(pod("web", "1", migration("m")), pod("web", "1", migration("n")));
+        let long = pod(&"a.".repeat(100), "1", start);
         assert!(long.len() <= 63 && !long.contains(".-"), "{long}");
     }
 

@@ -99,9 +99,9 @@ pub struct World {
     pub still: BTreeMap<(String, String), (String, u64, Timestamp)>,
     /// Time at which ended pods were first seen to be over, by our clock; by the pod: its uid, and the time.
     pub over: BTreeMap<(String, String), (String, Timestamp)>,
-    /// Endings of VMIs, as their launchers left them to the kubelet, by namespace and name: the VMI's uid,
-    /// and the ending. An entry stays until the VMI is deleted, even if the pod is gone.
-    pub endings: BTreeMap<(String, String), (String, Ending)>,
+    /// Endings of VMIs, as their launchers left them to the kubelet, by namespace and name, and by the uid of the
+    /// pod. An entry stays until the VMI is deleted, even if the pod is gone.
+    pub endings: BTreeMap<(String, String), BTreeMap<String, Ending>>,
     /// The last heartbeat of each node's virt-handler, and the time at which it was first seen.
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// The last failure for an object, until the operation succeeds.
@@ -266,6 +266,16 @@ impl World {
         self.in_part.contains(key) && stays(key)
     }
 
+    /// True if a DataVolume that is gone owns the PVC. The garbage collector deletes such a PVC at any moment.
+    pub fn is_left_over(&self, claim: &PersistentVolumeClaim) -> bool {
+        let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
+        let owner = crate::objects::owner::controller(&claim.meta)
+            .filter(|owner| owner.kind == Kind::DataVolume.name());
+        owner.is_some_and(|owner| {
+            self.uid(&Key::new(Kind::DataVolume, namespace, &owner.name)).as_ref() != Some(&owner.uid)
+        })
+    }
+
     /// The keys of the objects whose decision depends on an object.
     pub fn touched(&self, key: &Key) -> Vec<Key> {
         (key.kind.about().touches)(self, key)
@@ -326,11 +336,11 @@ impl World {
         self.over.get(&at).filter(|(of, _)| Some(of) == pod.meta.uid.as_ref()).map(|(_, since)| *since)
     }
 
-    /// The ending of a VMI, as its launcher left it.
+    /// The ending of a VMI, as the launcher of its guest left it.
     pub fn ending(&self, vmi: &VirtualMachineInstance) -> Option<&Ending> {
         let at = (vmi.metadata.namespace.clone()?, vmi.metadata.name.clone()?);
-        let found = self.endings.get(&at).filter(|(of, _)| Some(of) == vmi.metadata.uid.as_ref());
-        found.map(|(_, ending)| ending)
+        let pods = LauncherPods::of(vmi)?;
+        self.endings.get(&at)?.iter().find(|(pod, _)| pods.is_guests(pod)).map(|(_, ending)| ending)
     }
 
     /// The launcher pod that may run the guest. A pod of the same name without our owner reference is
@@ -379,7 +389,7 @@ mod tests {
         let claim = |name: &str| IndexKey::PersistentVolumeClaim("n".into(), name.into());
         let pod = IndexKey::LauncherPod(
             "n".into(),
-            crate::objects::names::pod("web", "1", crate::objects::names::FIRST),
+            crate::objects::names::pod("web", "1", crate::objects::LauncherAttempt::Start),
         );
         assert!(world.put(Kind::VirtualMachineInstance, vmi("5", None, "a"), NOW));
         for mark in [IndexKey::Owner("o".into()), claim("a"), pod.clone(), IndexKey::Waiting] {
@@ -434,7 +444,7 @@ mod tests {
     fn a_pod_that_another_kind_owns_touches_no_vmi() {
         let mut world = World::default();
         world.put(Kind::VirtualMachineInstance, vmi("5", None, "a"), NOW);
-        let name = crate::objects::names::pod("web", "1", crate::objects::names::FIRST);
+        let name = crate::objects::names::pod("web", "1", crate::objects::LauncherAttempt::Start);
         let pod =
             |owner: Value| json!({"metadata": {"namespace": "n", "name": name, "ownerReferences": owner}});
         let owner = |kind: &str| json!([{"apiVersion": "v1", "kind": kind, "name": "web", "uid": "1", "controller": true}]);

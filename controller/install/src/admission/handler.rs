@@ -3,7 +3,8 @@
 //! | right | bound |
 //! |---|---|
 //! | patch `nodes` | its own; of the metadata the labels of [`ABILITIES`], [`CPU_MANAGER`], [`REALTIME`] and [`OBSOLETE_HOST_MODEL`], and the annotation [`HEARTBEAT`], nothing of the spec |
-//! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]), no more than [`CONDITIONS`] conditions, a phase that is known, and no other once it is final |
+//! | patch `virtualmachineinstances` whose guest its node runs, before and after | the fields [`HANDLER_STATUS_FIELDS`] of the status, no more than [`CONDITIONS`] conditions, a known phase, and no other once it is final; of a migration the fields [`SOURCE_MIGRATION_FIELDS`] |
+//! | patch `virtualmachineinstances` that migrate to its node, before and after | of the migration the fields [`TARGET_MIGRATION_FIELDS`] |
 //! | create `events` | about VMIs, in the name of its own node |
 //!
 //! The API server vouches for the node in the token. The account on a compromised node gives no access to
@@ -14,8 +15,8 @@ use crate::InstallOptions;
 use api::vmi::Phase;
 use cluster_model::accounts::{Accounts, NODE_CLAIM};
 use cluster_model::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, OBSOLETE_HOST_MODEL, Program, REALTIME,
-    SCHEDULABLE, TOLD_BY_HANDLER,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HANDLER_STATUS_FIELDS, HEARTBEAT, OBSOLETE_HOST_MODEL,
+    Program, REALTIME, SCHEDULABLE, SOURCE_MIGRATION_FIELDS, TARGET_MIGRATION_FIELDS,
 };
 
 /// Maximum number of conditions: more than there are types of them. virt-controller copies them to the VM.
@@ -65,10 +66,15 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 3] {
         "changes only the heartbeat of its node's annotations",
     );
 
-    let of = |object: &str| format!("{object}.?status.?nodeName.orValue('') == variables.node");
+    let both = |field: &str| {
+        let on = |object: &str| format!("{object}.?status.{field}.orValue('') == variables.node");
+        format!("{} && {}", on("oldObject"), on("object"))
+    };
+    vmis.variables.push(("runs", both("?nodeName")));
+    vmis.variables.push(("receives", both("?migrationState.?targetNode")));
     also(
         &mut vmis,
-        format!("{} && {}", of("oldObject"), of("object")),
+        "variables.runs || variables.receives".to_owned(),
         "changes only the VMIs of its own node",
     );
     also(&mut vmis, same("spec"), "does not change the spec of a VMI");
@@ -79,8 +85,23 @@ pub(super) fn policies(options: &InstallOptions) -> [Policy; 3] {
     );
     also(
         &mut vmis,
-        differ_only("?status", &format!("key in {}", literal(TOLD_BY_HANDLER))),
+        differ_only(
+            "?status",
+            &format!(
+                "(key == 'migrationState' || variables.runs && key in {})",
+                literal(HANDLER_STATUS_FIELDS)
+            ),
+        ),
         "changes only its own fields of a VMI's status",
+    );
+    let (source, target) = (literal(SOURCE_MIGRATION_FIELDS), literal(TARGET_MIGRATION_FIELDS));
+    also(
+        &mut vmis,
+        differ_only(
+            "?status.?migrationState",
+            &format!("(variables.runs && key in {source} || variables.receives && key in {target})"),
+        ),
+        "changes only its own fields of a VMI's migration",
     );
     also(
         &mut vmis,

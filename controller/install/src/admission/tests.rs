@@ -8,8 +8,9 @@ use cluster_model::launcher::VOLUMES;
 use cluster_model::metadata::RESERVED;
 use cluster_model::objects::rights::{Right, each};
 use cluster_model::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER,
-    OBSOLETE_HOST_MODEL, OF_VM, Program, REALTIME, SCHEDULABLE, TOLD_BY_HANDLER,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, FINALIZER, FOUND_BY, HANDLER_STATUS_FIELDS, HEARTBEAT,
+    Kind, LAUNCHER, OBSOLETE_HOST_MODEL, OF_VM, Program, REALTIME, SCHEDULABLE, SOURCE_MIGRATION_FIELDS,
+    TARGET_MIGRATION_FIELDS,
 };
 use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
 use serde_json::{Value, json};
@@ -180,7 +181,9 @@ fn the_agent_may_write_what_it_writes() {
         assert!(nodes.contains(&format!("\"{key}\"")), "{key}");
     }
     let vmis = expressions(&policy("kubevirt-handler-vmis"));
-    assert!(TOLD_BY_HANDLER.iter().all(|field| vmis.contains(&format!("\"{field}\""))));
+    let of_migration = SOURCE_MIGRATION_FIELDS.iter().chain(&TARGET_MIGRATION_FIELDS);
+    let mut fields = HANDLER_STATUS_FIELDS.iter().chain(of_migration);
+    assert!(fields.all(|field| vmis.contains(&format!("\"{field}\""))));
     let [old, new] = ["oldObject", "object"].map(|object| format!("{object}.?status.?phase.orValue('')"));
     for said in [
         format!("{new} == '' || {new} in {}", json!(Phase::KNOWN)),
@@ -189,6 +192,33 @@ fn the_agent_may_write_what_it_writes() {
     ] {
         assert!(vmis.contains(&said), "{said}: {vmis}");
     }
+}
+
+/// During a migration two nodes write to one VMI, each its own fields.
+#[test]
+fn the_node_of_the_source_and_that_of_the_target_write_different_fields() {
+    let policy = policy("kubevirt-handler-vmis");
+    let on = |field: &str| {
+        let both = ["oldObject", "object"]
+            .map(|object| format!("{object}.?status.{field}.orValue('') == variables.node"));
+        json!(both.join(" && "))
+    };
+    let variable = |name: &str| {
+        let all = policy["spec"]["variables"].as_array().unwrap();
+        all.iter().find(|variable| variable["name"] == name).unwrap()["expression"].clone()
+    };
+    assert_eq!(variable("runs"), on("?nodeName"));
+    assert_eq!(variable("receives"), on("?migrationState.?targetNode"));
+    let vmis = expressions(&policy);
+    for said in [
+        format!("(key == 'migrationState' || variables.runs && key in {})", json!(HANDLER_STATUS_FIELDS)),
+        format!("variables.runs && key in {}", json!(SOURCE_MIGRATION_FIELDS)),
+        format!("variables.receives && key in {}", json!(TARGET_MIGRATION_FIELDS)),
+    ] {
+        assert!(vmis.contains(&said), "{said}: {vmis}");
+    }
+    assert!(!HANDLER_STATUS_FIELDS.contains(&"migrationState"));
+    assert!(SOURCE_MIGRATION_FIELDS.iter().all(|field| !TARGET_MIGRATION_FIELDS.contains(field)));
 }
 
 /// The policies permit virt-api's writes, by the constants that it uses, and refuse all other differences.

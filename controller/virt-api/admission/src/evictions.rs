@@ -177,7 +177,7 @@ pub(super) mod tests {
     use super::*;
     use crate::live::Live;
     use crate::routes::Routes;
-    use cluster_model::objects::{Plain, names};
+    use cluster_model::objects::{LauncherAttempt, Plain, names};
     use cluster_model::plan::Mounts;
     use kit::Asked;
     use serve::health::Health;
@@ -192,7 +192,7 @@ pub(super) mod tests {
     }
 
     fn name() -> String {
-        names::pod("web", "1", names::FIRST)
+        names::pod("web", "1", LauncherAttempt::Start)
     }
 
     /// A launcher pod and its VMI, each with its path.

@@ -3,8 +3,8 @@
 use crate::speaker::{JSON, MERGE, STRATEGIC, Speaker, core, vmis};
 use crate::{AT_ONCE, Fault, Result};
 use cluster_client::watch::{WatchMessage, follow};
-use cluster_model::objects::names;
 use cluster_model::objects::{Kind, WatchTarget};
+use cluster_model::objects::{LauncherAttempt, names};
 use futures_util::{TryStreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ impl Scene {
         let uid = made["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
 
         let mut pod = self.pod.clone();
-        let pod_name = names::pod(&name, &uid, names::FIRST);
+        let pod_name = names::pod(&name, &uid, LauncherAttempt::Start);
         pod["metadata"]["name"] = json!(pod_name);
         pod["metadata"]["labels"]["kubevirt.io/created-by"] = json!(uid);
         pod["metadata"]["ownerReferences"][0]["name"] = json!(name);

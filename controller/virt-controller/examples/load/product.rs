@@ -7,8 +7,8 @@ use api::launcher::{Life, State};
 use api::vmi::InterfaceStatus;
 use cluster_client::Writer;
 use cluster_client::watch::{WatchMessage, follow};
-use cluster_model::objects::names;
 use cluster_model::objects::{Kind, WatchTarget};
+use cluster_model::objects::{LauncherAttempt, names};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,7 +193,7 @@ async fn keep(administrator: &Speaker, space: &str, sample: &Path) -> Result<()>
     let vmi = administrator.get(&format!("{}/m00000", vmis(space))).await?;
     let uid = vmi["metadata"]["uid"].as_str().unwrap_or_default();
     let pod = administrator
-        .get(&format!("{}/{}", core(space, "pods"), names::pod("m00000", uid, names::FIRST)))
+        .get(&format!("{}/{}", core(space, "pods"), names::pod("m00000", uid, LauncherAttempt::Start)))
         .await?;
     std::fs::write(sample, json!({"vmi": vmi, "pod": pod}).to_string())?;
     Ok(())

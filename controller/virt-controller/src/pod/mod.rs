@@ -60,7 +60,7 @@ use api::machine::{Machine, ResourceClaim, Volume};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::config::Config;
 use cluster_model::launcher::{ASKED_IMAGE, CAPABILITIES, USER};
-use cluster_model::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, owner};
+use cluster_model::objects::{ClusterFacts, Kind, LauncherAttempt, PersistentVolumeClaim, names, owner};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": names::pod(&machine.name, &uid, names::FIRST),
+            "name": names::pod(&machine.name, &uid, LauncherAttempt::Start),
             "namespace": machine.namespace,
             "labels": labels::labels(meta, machine),
             "annotations": annotations,

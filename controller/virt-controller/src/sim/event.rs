@@ -2,7 +2,7 @@
 
 use super::door::admitted;
 use super::others::{Others, is_worker, worker_ends, worker_is_late};
-use super::{Sim, is_going, is_over, replica_set, vm, vmi};
+use super::{Sim, is_going, is_over, migration, others, replica_set, vm, vmi};
 use api::cdi::annotations::EXPORT_TARGET;
 use api::job::Stage;
 use api::launcher::Life;
@@ -74,6 +74,10 @@ pub(crate) enum Event {
     Settings(bool),
     /// The installation is taken away.
     Removal,
+    /// A VMI begins to migrate.
+    Migrate(usize),
+    /// Its guest arrives, or the migration fails.
+    Arrive(usize, bool),
 }
 
 /// Something that goes wrong, and that nobody should notice in the end. Lengths are in ticks.
@@ -122,6 +126,23 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         1 => any::<bool>().prop_map(Event::Silence),
         1 => any::<bool>().prop_map(Event::Settings),
         1 => Just(Event::Removal),
+    ]
+}
+
+/// What happens to VMIs that migrate.
+pub(crate) fn migration_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (0..2_usize, prop::sample::select(vec!["Always", "RerunOnFailure", "Halted"]))
+            .prop_map(|(which, strategy)| Event::Vm(which, strategy)),
+        1 => Just(Event::Work(Some(Stage::Done))),
+        8 => (0..2_usize).prop_map(Event::Migrate),
+        8 => (0..2_usize, any::<bool>()).prop_map(|(which, well)| Event::Arrive(which, well)),
+        1 => (0..2_usize, any::<bool>()).prop_map(|(which, leave)| Event::Delete(which, leave)),
+        1 => (0..2_usize).prop_map(Event::End),
+        2 => (0..2_usize, any::<bool>()).prop_map(|(which, well)| Event::Guest(which, well)),
+        2 => (0..2_usize).prop_map(Event::Evict),
+        1 => (0..2_usize).prop_map(Event::Vanish),
+        1 => any::<bool>().prop_map(Event::Silence),
     ]
 }
 
@@ -333,13 +354,20 @@ impl Event {
                 }
             }
             Event::Removal => sim.delete(&settings),
+            Event::Migrate(which) => {
+                chosen(sim, which).into_iter().for_each(|vmi| migration::begin(sim, others, &vmi));
+            }
+            Event::Arrive(which, well) => {
+                chosen(sim, which).into_iter().for_each(|vmi| migration::end(sim, others, &vmi, well));
+            }
         }
     }
 }
 
 /// The pod of a VMI.
 fn pod(sim: &Sim, which: usize) -> Option<Key> {
-    sim.pod_of(&chosen(sim, which)?)
+    let vmi = chosen(sim, which)?;
+    others::guest_pod(sim, &vmi).or_else(|| sim.pod_of(&vmi))
 }
 
 fn name(which: usize) -> &'static str {

@@ -46,6 +46,7 @@ impl Run {
     /// An empty cluster, in which the controller has come to rest.
     pub(crate) fn new() -> Run {
         let (mut sim, mut others) = (Sim::bare(), Others::default());
+        sim.slow_collector = true;
         others.beat(&mut sim);
         let mut run = Run {
             sim,

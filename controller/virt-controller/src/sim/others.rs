@@ -9,7 +9,7 @@ use api::job::{Report, Stage};
 use api::launcher::{Life, Request, State};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::conditions::stamp;
-use cluster_model::objects::{Key, Kind, Work};
+use cluster_model::objects::{Key, Kind, LauncherPods, Work, key as key_of};
 use cluster_model::polls::{NoAnswer, Polled};
 use cluster_model::worker::{WORK, WORKER};
 use jiff::{SignedDuration, Timestamp};
@@ -17,8 +17,11 @@ use kit::patched;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The only node.
+/// The node of all pods that the scheduler places.
 pub(crate) const NODE: &str = "node1";
+/// The node that VMIs migrate to and fro.
+pub(crate) const OTHER_NODE: &str = "node2";
+const NODES: [&str; 2] = [NODE, OTHER_NODE];
 /// How often its virt-handler says that it is there.
 const BEAT: SignedDuration = SignedDuration::from_secs(30);
 
@@ -37,7 +40,7 @@ pub(crate) struct Others {
     /// How many of the next starts fail, by the beginning of a VMI's name.
     pub(crate) fails: BTreeMap<String, u8>,
     /// Launchers, by the uid of their pod.
-    lives: BTreeMap<String, Life>,
+    pub(super) lives: BTreeMap<String, Life>,
     /// What virt-handler saw the last time.
     pictures: BTreeMap<Key, Value>,
     beaten: Option<Timestamp>,
@@ -51,7 +54,7 @@ impl Others {
         bind(sim);
         for pod in sim.keys(Kind::Pod) {
             schedule(sim, &pod);
-            if !self.silent && sim.get(&pod)["spec"]["nodeName"] == NODE {
+            if !self.silent && sim.get(&pod)["spec"]["nodeName"].is_string() {
                 self.kubelet(sim, &pod);
             }
         }
@@ -89,16 +92,20 @@ impl Others {
         }
     }
 
-    /// virt-handler says that it is there, and that the node takes VMIs.
+    /// The virt-handlers say that they are there, and that their nodes take VMIs.
     pub(crate) fn beat(&mut self, sim: &mut Sim) {
         let is_due = self.beaten.is_none_or(|last| sim.now.duration_since(last) >= BEAT);
         if self.silent || !is_due {
             return;
         }
         (self.beaten, self.beats) = (Some(sim.now), self.beats + 1);
-        let key = Key::new(Kind::Node, "", NODE);
+        NODES.iter().for_each(|node| self.beat_of(sim, node));
+    }
+
+    fn beat_of(&self, sim: &mut Sim, node: &str) {
+        let key = Key::new(Kind::Node, "", node);
         let meta = json!({
-            "name": NODE,
+            "name": node,
             "labels": {"kubevirt.io/schedulable": "true"},
             "annotations": {"kubevirt.io/heartbeat": self.beats.to_string()},
         });
@@ -114,7 +121,7 @@ impl Others {
 
     /// The guest of a VMI ends by itself.
     pub(crate) fn guest_ends(&mut self, sim: &Sim, vmi: &Key, life: Life) {
-        let Some(pod) = sim.pod_of(vmi) else { return };
+        let Some(pod) = guest_pod(sim, vmi) else { return };
         let uid = uid(sim.get(&pod));
         if self.lives.get(&uid) == Some(&Life::Running) {
             self.lives.insert(uid, life);
@@ -139,7 +146,8 @@ impl Others {
                 sim.change(key, json!({"status": {"containerStatuses": status}}));
             }
             None => {
-                sim.pod_runs(key, NODE);
+                let node = pod["spec"]["nodeName"].as_str().unwrap_or(NODE).to_owned();
+                sim.pod_runs(key, &node);
                 self.lives.insert(uid, Life::Empty);
             }
             Some(Life::Failed) => sim.pod_ends(key, "Failed", 1),
@@ -179,21 +187,16 @@ impl Others {
 
     fn handler(&mut self, sim: &mut Sim, key: &Key) {
         let picture = if self.late { self.pictures.get(key) } else { sim.objects.get(key) };
-        let Some(picture) = picture.filter(|object| object["status"]["nodeName"] == NODE).cloned() else {
+        let Some(picture) = picture.filter(|object| object["status"]["nodeName"].is_string()).cloned() else {
             return;
         };
+        let node = picture["status"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        let pods = LauncherPods::of_object(&picture).unwrap();
+        let known = pods.keys().filter_map(|key| sim.world.pods.get(&key.namespace, &key.name));
+        let pod = pods.running_on(known, |pod| &pod.meta, &node);
+        let pod = pod.and_then(|pod| sim.objects.get(&key_of(Kind::Pod, &pod.meta)));
         let vmi: VirtualMachineInstance = api::wire::read(picture).unwrap();
         let uid_of = |text: &Option<String>| text.clone().unwrap_or_default();
-        let pod = Key::new(
-            Kind::Pod,
-            &key.namespace,
-            cluster_model::objects::names::pod(
-                &key.name,
-                &uid_of(&vmi.metadata.uid),
-                cluster_model::objects::names::FIRST,
-            ),
-        );
-        let pod = sim.objects.get(&pod);
         let life = pod.and_then(|pod| self.lives.get(&uid(pod))).copied();
         let launcher = match (pod, life) {
             (Some(pod), Some(life)) if is_over(pod) => Launcher::Gone { last: Some(state(life)), why: None },
@@ -216,7 +219,7 @@ impl Others {
         // A field that it may not write would be refused by the API server.
         assert_eq!(change.as_object().map(|fields| fields.len()), Some(1), "{change}");
         for field in change["status"].as_object().unwrap().keys() {
-            assert!(cluster_model::objects::TOLD_BY_HANDLER.contains(&field.as_str()), "{field}");
+            assert!(cluster_model::objects::HANDLER_STATUS_FIELDS.contains(&field.as_str()), "{field}");
         }
         let Some(now) = sim.objects.get(key).filter(|now| uid(now) == uid_of(&vmi.metadata.uid)) else {
             return;
@@ -310,7 +313,13 @@ fn bind(sim: &mut Sim) {
     }
 }
 
-fn uid(object: &Value) -> String {
+/// The pod that runs the guest of a VMI.
+pub(crate) fn guest_pod(sim: &Sim, vmi: &Key) -> Option<Key> {
+    let vmi = sim.world.vmis.get(&vmi.namespace, &vmi.name)?;
+    sim.world.active_pod(vmi).map(|pod| key_of(Kind::Pod, &pod.meta))
+}
+
+pub(super) fn uid(object: &Value) -> String {
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -338,7 +347,7 @@ fn schedule(sim: &mut Sim, pod: &Key) {
     );
 }
 
-/// The garbage collector: what is to stay is set free, and what came after its owner had gone goes too.
+/// The garbage collector: what is to stay is set free, and one object whose owner is gone is deleted.
 fn collect(sim: &mut Sim) {
     let there: BTreeSet<String> = sim.objects.values().map(uid).collect();
     for key in sim.objects.keys().cloned().collect::<Vec<_>>() {
@@ -347,7 +356,9 @@ fn collect(sim: &mut Sim) {
         let is_there = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| there.contains(uid));
         let finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         if !owners.is_empty() && !owners.iter().any(is_there) {
-            sim.delete(&key);
+            if !is_going(object) {
+                return sim.delete(&key);
+            }
         } else if is_going(object) && finalizers.contains(&json!("orphan")) {
             let owner = uid(object);
             set_free(sim, &owner);

@@ -53,7 +53,7 @@ mod tests {
     use crate::decide;
     use crate::sim::controller::Controller;
     use crate::sim::{Sim, vm, vmi};
-    use cluster_model::objects::{Key, Kind, names};
+    use cluster_model::objects::{Key, Kind, LauncherAttempt, names};
     use cluster_model::plan::Step;
     use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ mod tests {
             Kind::Pod,
             json!({
                 "metadata": {
-                    "namespace": "n", "name": names::pod(&vmi.name, &uid, names::FIRST), "finalizers": [HELD],
+                    "namespace": "n", "name": names::pod(&vmi.name, &uid, LauncherAttempt::Start), "finalizers": [HELD],
                     "ownerReferences": owners,
                 },
                 "spec": {"nodeName": "node1"},

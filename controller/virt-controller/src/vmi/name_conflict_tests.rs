@@ -28,7 +28,8 @@ fn a_strangers_pod_changes_nothing() {
 fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
     let (mut sim, key) = begin();
     let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
-    let name = cluster_model::objects::names::pod("web", &uid, cluster_model::objects::names::FIRST);
+    let name =
+        cluster_model::objects::names::pod("web", &uid, cluster_model::objects::LauncherAttempt::Start);
     let other =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": true});
     let strange = sim.put(
@@ -59,7 +60,7 @@ fn a_pod_without_the_labels_of_a_launcher_is_not_taken_for_one() {
         strange["metadata"]["name"] = json!(cluster_model::objects::names::pod(
             "web",
             uid.as_str().unwrap(),
-            cluster_model::objects::names::FIRST
+            cluster_model::objects::LauncherAttempt::Start
         ));
         strange["metadata"]["ownerReferences"] = json!([reference(&uid)]);
         strange["metadata"]["labels"]["kubevirt.io/created-by"] = uid.clone();

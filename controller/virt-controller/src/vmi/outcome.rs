@@ -60,7 +60,7 @@ pub(super) struct NodeAssignment {
     pub(super) node: String,
     /// The uid of the pod.
     pub(super) pod: String,
-    /// The uids of all pods of the VMI.
+    /// The uids of all pods of the VMI that are not over.
     pub(super) own_pods: Vec<String>,
     pub(super) qos: Option<String>,
     pub(super) image: Option<String>,
@@ -110,6 +110,11 @@ impl Outcome {
     pub(super) fn require_absent(mut self, pods: &LauncherPods) -> Outcome {
         self.before.extend(pods.keys().map(|key| Step::Absent { key, of: Some(pods.clone()) }));
         self
+    }
+
+    /// Requires the same of the pod that runs the guest. The target of a migration that has not arrived has no guest.
+    pub(super) fn require_guest_absent(self, pods: &LauncherPods) -> Outcome {
+        self.first(Step::Absent { key: pods.guest_key(), of: Some(pods.clone()) })
     }
 
     /// A step after the VMI is written.

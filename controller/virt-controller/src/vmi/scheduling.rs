@@ -2,6 +2,7 @@
 
 use super::claimed::{tell_devices, unallocated};
 use super::end::{delete_pod, forget_trouble};
+use super::needs::{self, Needs};
 use super::networks::{interfaces, unattached};
 use super::outcome::{Change, NodeAssignment, Outcome};
 use super::vsock::cid;
@@ -33,13 +34,30 @@ pub(super) fn scheduling(input: &VmiReconcile<'_>) -> Outcome {
     }
 }
 
+/// Reason of a VMI whose disks are not those that its pod was created for.
+const DISKS_CHANGED: &str = "DisksChanged";
+
+/// The hand-over, unless a disk was replaced while the pod waited for a node: no finalizer keeps a PVC before its pod has a
+/// node, and the guest would begin on an empty disk.
 fn hand_over(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome {
+    let changed = match needs::look(input.world, input.vmi) {
+        Needs::There(_) => None,
+        Needs::Missing { message } | Needs::Filling { message } | Needs::Failed { message, .. } => {
+            Some(message)
+        }
+    };
+    if let Some(message) = changed {
+        return Outcome::default()
+            .condition(ConditionType::Synchronized, "False", DISKS_CHANGED, &message)
+            .event(true, DISKS_CHANGED, format!("The disks changed before the guest began: {message}"))
+            .fails(DISKS_CHANGED);
+    }
     place(input, pod, node).and(cid(input)).phase(Phase::Scheduled)
 }
 
-/// The disappearance of the pod is believed only when the API server confirms it: the World's pods may be older than its VMIs.
+/// The disappearance of the guest's pod is believed only when the API server confirms it: the World's pods may be older than its VMIs.
 pub(super) fn pod_is_gone(input: &VmiReconcile<'_>) -> Outcome {
-    input.own_pods.iter().fold(Outcome::default(), Outcome::require_absent)
+    input.own_pods.iter().fold(Outcome::default(), Outcome::require_guest_absent)
 }
 
 /// The pod has ended, and the VMI with it.
@@ -56,7 +74,7 @@ pub(super) fn place(input: &VmiReconcile<'_>, pod: &Pod, node: &str) -> Outcome 
     Outcome::default().change(Change::Place(Box::new(NodeAssignment {
         node: node.to_owned(),
         pod: pod.meta.uid.clone().unwrap_or_default(),
-        own_pods: own.iter().filter_map(|pod| pod.meta.uid.clone()).collect(),
+        own_pods: own.iter().filter(|pod| !pod.is_over()).filter_map(|pod| pod.meta.uid.clone()).collect(),
         qos: pod.qos.clone(),
         image: pod.image.clone(),
         is_outdated: is_outdated(pod, &input.world.facts.launcher_image),

@@ -212,7 +212,7 @@ fn what_a_launcher_finds_is_told_with_a_vmi_that_runs() {
     for (field, _) in
         told.as_object().unwrap().iter().filter(|(field, value)| before.get(field) != Some(value))
     {
-        assert!(cluster_model::objects::TOLD_BY_HANDLER.contains(&field.as_str()), "{field}");
+        assert!(cluster_model::objects::HANDLER_STATUS_FIELDS.contains(&field.as_str()), "{field}");
     }
     // Thawed file systems have no value.
     vmi.status = Some(status);

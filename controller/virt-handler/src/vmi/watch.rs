@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
-//!  VMIs with the label kubevirt.io/nodeName=NODE ───────────┼─► NodeVmis ──────┼─► keeper     one KeeperInput each
+//!  VMIs whose guest runs on NODE, or migrates to it ─────────┼─► NodeVmis ──────┼─► keeper     one KeeperInput each
 //!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
 //! ```
 //!
 //! A broken watch is started again with a list, which shows deletions meanwhile. The keeper of a VMI gets a
-//! pod only if it is one of its launcher pods ([`LauncherPods`]) and was handed over to this node. Other pods
-//! are ignored, whatever their labels, and their deletion changes nothing.
+//! pod only if it is one of its launcher pods ([`LauncherPods`]), was handed over to this node, and runs the guest here.
+//! Other pods are ignored, whatever their labels, and their deletion changes nothing.
 
 use super::apply::Cluster;
 use super::keeper::{KeeperInput, Node};
@@ -18,9 +18,10 @@ use crate::pod::Pod;
 use api::machine::Settings;
 use api::meta::ObjectMeta;
 use cluster_client::history::History;
-use cluster_client::watch::{WatchMessage, follow_history};
+use cluster_client::union::follow_union;
+use cluster_client::watch::WatchMessage;
 use cluster_model::config::node::NodeSettings;
-use cluster_model::objects::{Home, Key, Kind, LauncherPods, Program, WatchTarget};
+use cluster_model::objects::{Home, Key, Kind, LauncherPods, Program};
 use serde_json::Value;
 use serve::health::Health;
 use serve::settings::{Dials, installation};
@@ -41,9 +42,10 @@ pub(crate) async fn run<C: Cluster>(
 ) {
     let (tell, seen) = mpsc::channel(WAITING);
     let history = Arc::<History>::default();
-    let follows = which(&home).into_iter();
-    let follows =
-        follows.map(|which| follow_history(client.clone(), which, tell.clone(), Arc::clone(&history)));
+    let follows = FOLLOWED.map(|kind| {
+        let selections = kind.followed_by(Program::Handler, &home);
+        follow_union(client.clone(), kind, selections, tell.clone(), Arc::clone(&history))
+    });
     let follows = futures_util::future::join_all(follows);
     drop(tell);
     tokio::select! {
@@ -73,11 +75,6 @@ impl SettingsSenders {
     }
 }
 
-/// Objects that the virt-handler of a node watches: its VMIs, their pods, and the settings.
-pub(crate) fn which(home: &Home) -> Vec<WatchTarget> {
-    FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
-}
-
 /// Tells the keepers of each change.
 async fn keep<C: Cluster>(
     mut seen: mpsc::Receiver<WatchMessage>,
@@ -100,8 +97,8 @@ async fn keep<C: Cluster>(
     }
 }
 
-/// Kinds that are watched; each has to be listed before the state is known.
-const FOLLOWED: [Kind; 3] = [Kind::VirtualMachineInstance, Kind::Pod, Kind::KubeVirt];
+/// Kinds that are watched: VMIs of the node, their pods, and the settings. Each has to be listed before the state is known.
+pub(crate) const FOLLOWED: [Kind; 3] = [Kind::VirtualMachineInstance, Kind::Pod, Kind::KubeVirt];
 
 /// VMIs of this node, with pods and settings. Pure.
 #[derive(Debug, Default)]
@@ -213,7 +210,7 @@ impl NodeVmis {
         let KnownVmi { object, pods } = self.vmis.get(uid)?;
         let here = pods.as_ref().and_then(|wanted| {
             let known = wanted.keys().filter_map(|key| self.pods.get(&key));
-            wanted.on(known, |known| &known.meta, &self.home.node)
+            wanted.running_on(known, |known| &known.meta, &self.home.node)
         });
         let pod = here.map(|known| known.pod.clone());
         Some(KeeperInput { object: object.clone(), pod, permitted: self.permitted() })
@@ -243,13 +240,13 @@ mod tests {
     fn vmi(uid: &str, pod: &str) -> Value {
         json!({
             "metadata": {"namespace": "n", "name": "web", "uid": uid}, "spec": {"domain": {}},
-            "status": {"activePods": {pod: "node1"}},
+            "status": {"nodeName": "node1", "activePods": {pod: "node1"}},
         })
     }
 
     fn pod(uid: &str, owner: &str) -> Value {
         json!({"metadata": {
-            "namespace": "n", "name": cluster_model::objects::names::pod("web", owner, cluster_model::objects::names::FIRST), "uid": uid,
+            "namespace": "n", "name": cluster_model::objects::names::pod("web", owner, cluster_model::objects::LauncherAttempt::Start), "uid": uid,
             "labels": {
                 "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": owner, "vmi.kubevirt.io/id": "web",
                 "vm.kubevirt.io/name": "web",

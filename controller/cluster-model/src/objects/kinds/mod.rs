@@ -71,6 +71,7 @@ pub use secret::{
 pub use storage_class::StorageClass;
 pub use validating_webhooks::{CDI_NAME as CDI_VALIDATOR, NAME as VALIDATOR};
 pub use virtual_machine_instance::{
-    FINALIZER, OF_VM, OUTDATED, TOLD_BY_HANDLER, claim_of, claims_of, is_waiting, waiting_for_disks,
+    FINALIZER, HANDLER_STATUS_FIELDS, OF_VM, OUTDATED, SOURCE_MIGRATION_FIELDS, TARGET_MIGRATION_FIELDS,
+    claim_of, claims_of, is_waiting, waiting_for_disks,
 };
 pub use workload::Component;

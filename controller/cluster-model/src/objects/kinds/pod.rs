@@ -64,20 +64,18 @@ pub(crate) const ABOUT: About = About {
     ..About::named("v1", "Pod", "pods")
 };
 
-/// Keeps the ending of a VMI, as its launcher left it, until the VMI is deleted. A pod that is being deleted
+/// Keeps the endings of a VMI, as its launchers left them, until the VMI is deleted. A pod that is being deleted
 /// disappears as soon as its containers have ended, before a decision can read the ending.
 fn keep_ending(world: &mut World, key: &Key) {
     let Key { namespace, name, .. } = key;
     let Some(pod) = world.pods.get(namespace, name) else { return };
-    let Some(ending) = pod.ending() else { return };
+    let Some((uid, ending)) = pod.meta.uid.clone().zip(pod.ending()) else { return };
     let of = world.marked(&IndexKey::LauncherPod(namespace.clone(), name.clone()));
     let vmis = of.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
     let own = vmis.filter(|vmi| LauncherPods::of(vmi).is_some_and(|pods| pods.has(&pod.meta)));
-    let found: Vec<_> = own
-        .filter_map(|vmi| Some(((namespace.clone(), vmi.metadata.name.clone()?), vmi.metadata.uid.clone()?)))
-        .collect();
-    for (at, uid) in found {
-        world.endings.insert(at, (uid, ending.clone()));
+    let found: Vec<_> = own.filter_map(|vmi| Some((namespace.clone(), vmi.metadata.name.clone()?))).collect();
+    for at in found {
+        world.endings.entry(at).or_default().insert(uid.clone(), ending.clone());
     }
 }
 

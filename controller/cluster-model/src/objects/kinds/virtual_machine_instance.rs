@@ -15,8 +15,8 @@ pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
 pub const OF_VM: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// The label of a VMI whose launcher pod has another version than new ones, as upstream names it.
 pub const OUTDATED: &str = "kubevirt.io/outdatedLauncherImage";
-/// The fields of a VMI's status that virt-handler writes; the others are virt-controller's.
-pub const TOLD_BY_HANDLER: [&str; 13] = [
+/// The fields of a VMI's status that the virt-handler of the guest's node writes; the others are virt-controller's.
+pub const HANDLER_STATUS_FIELDS: [&str; 13] = [
     "conditions",
     "currentCPUTopology",
     "fsFreezeStatus",
@@ -30,6 +30,20 @@ pub const TOLD_BY_HANDLER: [&str; 13] = [
     "reason",
     "selinuxContext",
     "volumeStatus",
+];
+
+/// The fields of `status.migrationState` that the virt-handler of the source's node writes.
+pub const SOURCE_MIGRATION_FIELDS: [&str; 7] =
+    ["abortStatus", "completed", "endTimestamp", "failed", "failureReason", "mode", "startTimestamp"];
+/// The fields of `status.migrationState` that the virt-handler of the target's node writes. None of them says that the
+/// guest has arrived for good: virt-controller decides that.
+pub const TARGET_MIGRATION_FIELDS: [&str; 6] = [
+    "targetCPUSet",
+    "targetDirectMigrationNodePorts",
+    "targetNodeAddress",
+    "targetNodeDomainDetected",
+    "targetNodeDomainReadyTimestamp",
+    "targetNodeTopology",
 ];
 
 pub(crate) const ABOUT: About = About {
@@ -46,7 +60,11 @@ pub(crate) const ABOUT: About = About {
     // The installation's admission policies and the webhook restrict virt-handler to the status of VMIs on
     // its own node.
     handler: Use {
-        follows: &[Selector { labels: Some("kubevirt.io/nodeName={node}"), ..Selector::ALL }],
+        // The VMIs whose guest runs on the node, and those that migrate to it.
+        follows: &[
+            Selector { labels: Some("kubevirt.io/nodeName={node}"), ..Selector::ALL },
+            Selector { labels: Some("kubevirt.io/migrationTargetNodeName={node}"), ..Selector::ALL },
+        ],
         verbs: &[(None, &["patch"])],
         ..Use::NONE
     },

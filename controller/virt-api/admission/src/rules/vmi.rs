@@ -1,8 +1,8 @@
 //! VMIs: defaults at creation. Afterwards their spec is immutable, and only our programs write their status.
 //!
 //! **Guarantees.** Users other than our programs change neither spec nor status nor the labels that our
-//! programs use. The virt-handler of a node changes only VMIs of its node, which is taken from its token, not
-//! from the request.
+//! programs use. The virt-handler of a node changes only VMIs that its node runs, or that migrate to it. The node is
+//! taken from its token, not from the request.
 
 use super::{AdmissionResponse, Request, RequestContext, omitted_metadata, patch, unknown};
 use api::defaults;
@@ -99,8 +99,13 @@ fn not_its_own(request: &Request) -> Vec<Fault> {
              of a server of Kubernetes 1.30 or newer",
         );
     };
-    let of = |object: &Value| object["status"]["nodeName"] == node;
-    if of(&request.old) && of(&request.object) {
+    // The node that runs the guest, or the target of its migration.
+    let both = |pointer: &str| {
+        [&request.old, &request.object]
+            .iter()
+            .all(|object| object.pointer(pointer).is_some_and(|of| of == node))
+    };
+    if both("/status/nodeName") || both("/status/migrationState/targetNode") {
         Vec::new()
     } else {
         fault("Node restriction, virt-handler is only allowed to modify VMIs it owns")

@@ -3,7 +3,7 @@
 use super::base::{context, create, with};
 use crate::rules::eviction::{Evicted, is_dry, pod_of, reduced, vmi_of};
 use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, judge};
-use cluster_model::objects::{Pod, StoredObject as _, names};
+use cluster_model::objects::{LauncherAttempt, Pod, StoredObject as _, names};
 use cluster_model::webhooks::Webhook;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const PATH: &str = "/pod-eviction-validate";
 const TRIGGERED: &str = "Eviction triggered evacuation of VMI \"n/web\"";
 
 fn name() -> String {
-    names::pod("web", "1", names::FIRST)
+    names::pod("web", "1", LauncherAttempt::Start)
 }
 
 fn pod() -> Value {

@@ -162,4 +162,20 @@ fn the_agent_of_a_node_changes_what_is_on_that_node() {
     assert_eq!(change(Some("node1"), on("node1", "Running"), on("node2", "Running")), 1, "given away");
     assert_eq!(change(None, on("node1", "Running"), on("node1", "Failed")), 1, "nobody knows who");
     assert_eq!(change(Some("node1"), vmi(), vmi()), 1, "on no node");
+    let migrating = |to: &str| {
+        let mut object = on("node1", "Running");
+        object["status"]["migrationState"] = json!({"targetNode": to});
+        object
+    };
+    assert_eq!(
+        change(Some("node2"), migrating("node2"), migrating("node2")),
+        0,
+        "the target of its migration"
+    );
+    assert_eq!(
+        change(Some("node2"), on("node1", "Running"), migrating("node2")),
+        1,
+        "made itself the target"
+    );
+    assert_eq!(change(Some("node3"), migrating("node2"), migrating("node2")), 1, "of another");
 }
