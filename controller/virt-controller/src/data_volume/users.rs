@@ -2,7 +2,7 @@
 //!
 //! | VMI | no launcher pod, or one that has ended | a launcher pod that has not ended |
 //! |---|---|---|
-//! | waits (no phase, Pending) | consumer | user: its pod is made before its phase says so |
+//! | waits (no phase, Pending) | consumer; user while a plan for it may create its pod | user: its pod is made before its phase says so |
 //! | Scheduling … Running | user | user |
 //! | Succeeded, Failed | neither | user |
 
@@ -21,10 +21,12 @@ pub(super) fn consumer<'a>(
     })
 }
 
-/// Name of a VMI that may write to the disk of a PVC: one that is past waiting, or has a launcher pod.
+/// Name of a VMI that may write to the disk of a PVC: one that is past waiting, or has a launcher pod, or may be about to get one.
 pub(crate) fn user(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
     let is_at_work = |vmi: &_| !cluster_model::objects::is_waiting(vmi) && !crate::vmi::phase(vmi).is_final();
-    let vmi = vmis(world, claim).find(|vmi| is_at_work(vmi) || has_launcher(world, vmi))?;
+    let is_user =
+        |vmi: &_| is_at_work(vmi) || has_launcher(world, vmi) || crate::vmi::may_get_pod(world, vmi);
+    let vmi = vmis(world, claim).find(|vmi| is_user(vmi))?;
     vmi.metadata.name.clone()
 }
 

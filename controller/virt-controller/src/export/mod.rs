@@ -181,7 +181,14 @@ fn export(input: &Export<'_>) -> Outcome {
         }
     };
     let seen = input.answer.since.parse().ok();
-    match worker::look(input.world, input.pod, Work::Export, None, seen, input.now) {
+    let worker = worker::look(input.world, input.pod, Work::Export, None, seen, input.now);
+    // A VMI waits for the end of the pod: one that runs was created at the same moment.
+    if matches!(worker, Worker::Waits(..) | Worker::Runs(_))
+        && let Some(vmi) = user(input.world, input.claim)
+    {
+        return in_use(input, &vmi).then(Plan::deleting(input.pod));
+    }
+    match worker {
         Worker::None => begin(input, &request),
         Worker::Waits(reason, message) => pod_waits(input, &request, &reason, &message),
         Worker::Runs(report) => runs(input, report),
@@ -206,13 +213,7 @@ fn begin(input: &Export<'_>, request: &Request) -> Outcome {
         return input.waits("NotFilled", &why);
     }
     if let Some(vmi) = user(input.world, input.claim) {
-        let message = format!("VMI {vmi} uses PVC {name}: its disk is exported when no VMI may write to it");
-        let event = match input.answer.reason == "InUse" {
-            true => Plan::default(),
-            false => input.event(true, "ExportWaits", message.clone()),
-        };
-        // The end of a launcher pod does not touch this key.
-        return input.waits("InUse", &message).then(event).then(input.again());
+        return in_use(input, &vmi);
     }
     if let Some(until) = made_until(input) {
         return input.unchanged().again(until);
@@ -249,6 +250,18 @@ fn begin(input: &Export<'_>, request: &Request) -> Outcome {
     let object = pod::pod(request, input.claim, input.world, &input.answer, &told);
     after.create(Key::new(Kind::Pod, namespace, pod_name), object);
     outcome.then(after)
+}
+
+/// Waits until no VMI may write to the disk.
+fn in_use(input: &Export<'_>, vmi: &str) -> Outcome {
+    let name = input.name();
+    let message = format!("VMI {vmi} uses PVC {name}: its disk is exported when no VMI may write to it");
+    let event = match input.answer.reason == "InUse" {
+        true => Plan::default(),
+        false => input.event(true, "ExportWaits", message.clone()),
+    };
+    // The end of a launcher pod does not touch this key.
+    input.waits("InUse", &message).then(event).then(input.again())
 }
 
 /// The reason why the disk of the PVC is not complete.

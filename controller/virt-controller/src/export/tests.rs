@@ -297,6 +297,40 @@ fn under_a_vmi_nothing_is_exported() {
     assert!(sim.objects.contains_key(&pod()), "{:?}", stands(&sim));
 }
 
+/// The plans of a VMI and of an export are carried out at the same time.
+#[test]
+fn a_vmi_that_may_get_its_pod_at_this_moment_is_waited_for() {
+    let mut sim = Sim::new();
+    sim.put(Kind::PersistentVolumeClaim, pvc(&json!({})));
+    let mut object = crate::sim::vmi("web");
+    object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+    let vmi = sim.put(Kind::VirtualMachineInstance, object);
+    sim.change(&claim(), json!({"metadata": {"annotations": asks(&[("target", TARGET)])}}));
+    sim.world.busy.insert(vmi.clone());
+    let plan = crate::decide(&sim.world, &volume(), sim.now);
+    sim.apply(plan);
+    assert_eq!(stands(&sim), is("Pending", "InUse"));
+    sim.world.busy.clear();
+    let plan = crate::decide(&sim.world, &volume(), sim.now);
+    sim.apply(plan);
+    assert_eq!(stands(&sim), is("Pending", "Starting"));
+}
+
+#[test]
+fn an_export_whose_pod_was_made_with_a_launcher_pod_gives_way() {
+    let mut sim = asked();
+    runs(&mut sim);
+    let exporter = sim.get(&pod()).clone();
+    sim.vanish(&pod());
+    let vmi = vmi(&mut sim);
+    let launcher = sim.pod_of(&vmi).expect("a launcher pod");
+    let pod = sim.put(Kind::Pod, exporter);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&pod), "its image would have what the guest writes meanwhile");
+    assert_eq!(stands(&sim), is("Pending", "InUse"));
+    assert!(sim.get(&launcher)["metadata"]["deletionTimestamp"].is_null());
+}
+
 #[test]
 fn a_vmi_that_comes_while_its_disk_is_exported_waits_and_says_so() {
     for is_cancelled in [false, true] {

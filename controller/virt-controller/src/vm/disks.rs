@@ -151,6 +151,9 @@ fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> Exi
         Some(claim) if claim.meta.deletion_timestamp.is_some() => ExistingVolume::Foreign(format!(
             "PVC {name} is being deleted, and is created again when it is gone"
         )),
+        Some(claim) if world.is_left_over(claim) => ExistingVolume::Foreign(format!(
+            "PVC {name} still exists from a DataVolume that is gone, and is created again when it is gone"
+        )),
         Some(_) => ExistingVolume::Usable,
         None => ExistingVolume::Nothing,
     }

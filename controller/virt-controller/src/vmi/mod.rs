@@ -73,7 +73,7 @@ use api::machine::Machine;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use cluster_model::conditions;
 use cluster_model::config::Config;
-use cluster_model::objects::{FINALIZER, Key, Kind, LauncherPods, Pod, World, key};
+use cluster_model::objects::{FINALIZER, Key, Kind, LauncherPods, Pod, World, is_waiting, key};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
 use outcome::Outcome;
@@ -105,6 +105,13 @@ pub(crate) fn checked(
     let whole = with_defaults(vmi, config);
     let machine = Machine::check(&whole, world.permitted()?).ok()?;
     Some((whole, machine))
+}
+
+/// True where a plan for a waiting VMI is being carried out that may create its launcher pod.
+pub(crate) fn may_get_pod(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    is_waiting(vmi)
+        && world.busy.contains(&key_of(vmi))
+        && matches!(needs::look(world, vmi), needs::Needs::There(_))
 }
 
 /// The plan for a VMI.

@@ -62,6 +62,13 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             Some(claim) if claim.meta.deletion_timestamp.is_some() => {
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being deleted"));
             }
+            Some(claim) if world.is_left_over(claim) => {
+                filling.get_or_insert_with(|| {
+                    format!(
+                        "PVC {namespace}/{name} still exists from a DataVolume that is gone: the garbage collector deletes it"
+                    )
+                });
+            }
             // Also where its DataVolume is gone, and between two pods.
             Some(claim) if claim.not_whole().is_some() => {
                 let why = claim.not_whole().unwrap_or_default();
@@ -116,6 +123,33 @@ mod tests {
     use cluster_model::objects::{Key, Kind};
     use cluster_model::uploads::POD_PHASE;
     use serde_json::json;
+
+    /// A PVC may go as long as its pod has no node.
+    #[test]
+    fn a_guest_does_not_begin_on_a_disk_that_was_replaced_while_its_pod_waited() {
+        let mut sim = Sim::new();
+        let claim = |annotations: serde_json::Value| {
+            let meta = json!({"namespace": "n", "name": "disk", "annotations": annotations});
+            json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}})
+        };
+        let disk = sim.put(Kind::PersistentVolumeClaim, claim(json!({POD_PHASE: "Succeeded"})));
+        let mut object = vmi("web");
+        object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        sim.vanish(&disk);
+        sim.put(Kind::PersistentVolumeClaim, claim(json!({POD_PHASE: "Pending"})));
+        sim.pod_runs(&pod, "node1");
+        sim.settle();
+        assert_eq!(sim.get(&key)["status"]["phase"], "Failed");
+        let (_, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+        assert!(
+            reason == "DisksChanged" && message.contains("PVC n/disk is not whole"),
+            "{reason}: {message}"
+        );
+        assert!(sim.get(&key)["status"]["nodeName"].is_null(), "virt-handler never has it");
+    }
 
     /// `kubectl delete dv --cascade=orphan` in the middle of an import: no pod, no DataVolume, and half a disk.
     #[test]
