@@ -28,6 +28,7 @@ mod installer;
 mod instancetypes;
 mod manifests;
 mod measures;
+mod migrations;
 mod multus;
 mod network;
 mod nodes;

@@ -7,10 +7,10 @@ use tests::cluster::{Cluster, Space, until};
 use tests::coracle::Ran;
 
 /// A node without a VMI, to have another's token of.
-struct Elsewhere<'a>(&'a Cluster, String);
+pub(crate) struct Elsewhere<'a>(&'a Cluster, pub(crate) String);
 
 impl<'a> Elsewhere<'a> {
-    fn new(space: &'a Space) -> Self {
+    pub(crate) fn new(space: &'a Space) -> Self {
         let name = format!("elsewhere-{}", space.name);
         let node = format!(
             "apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nspec:\n  unschedulable: true\n  \
@@ -118,7 +118,7 @@ pub(crate) fn refused(ran: &Ran, said: &str) {
 }
 
 /// A VM that runs, on the node that is named.
-fn vm(story: &str) -> Option<(Space, String)> {
+pub(crate) fn vm(story: &str) -> Option<(Space, String)> {
     let space = Space::new(story)?;
     space.apply(&tiny("web", "Always"));
     space.has("vmi/web", "Ready", "True");
@@ -193,32 +193,6 @@ fn the_token_of_another_nodes_handler_changes_nothing_here() {
     ] {
         refused(&own.patches("vmi/web", change), said);
     }
-    // The other node is the target of a migration: it tells of its side, and of nothing else.
-    let migration = format!(
-        r#"{{"status":{{"migrationState":{{"migrationUid":"m","sourceNode":"{node}","targetNode":"{}"}}}}}}"#,
-        elsewhere.1
-    );
-    refused(&own.patches("vmi/web", &migration), "its own fields of a VMI's migration");
-    Bearer::of(&space, "kubevirt-controller", &[]).patches("vmi/web", &migration).ok();
-    other.patches("vmi/web", r#"{"status":{"migrationState":{"targetNodeAddress":"192.0.2.7"}}}"#).ok();
-    own.patches("vmi/web", r#"{"status":{"migrationState":{"mode":"PreCopy"}}}"#).ok();
-    for (change, said) in [
-        (r#"{"status":{"guestOSInfo":{"name":"told"}}}"#, "changes only its own fields"),
-        (r#"{"status":{"migrationState":{"mode":"PostCopy"}}}"#, "its own fields of a VMI's migration"),
-        (r#"{"status":{"migrationState":{"sourceNode":"a"}}}"#, "its own fields of a VMI's migration"),
-        (r#"{"status":{"migrationState":null}}"#, "its own fields of a VMI's migration"),
-        (taken.as_str(), "changes only its own fields"),
-    ] {
-        refused(&other.patches("vmi/web", change), said);
-    }
-    refused(
-        &own.patches("vmi/web", r#"{"status":{"migrationState":{"targetNodeAddress":"192.0.2.8"}}}"#),
-        "its own fields of a VMI's migration",
-    );
-    Bearer::of(&space, "kubevirt-controller", &[])
-        .patches("vmi/web", r#"{"status":{"migrationState":null}}"#)
-        .ok();
-
     // Where the API server keeps owners itself (OwnerReferencesPermissionEnforcement, which is asked before any policy), it
     // refuses whoever may not delete the object, as the agent may not; elsewhere our policy does.
     let freed = own.patches("vmi/web", r#"{"metadata":{"ownerReferences":null}}"#);
