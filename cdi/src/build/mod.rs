@@ -12,8 +12,10 @@
 //!
 //! The same disk and the same options give the same bytes, on any host and with any number of threads.
 
+mod addition;
 mod boot;
 
+use addition::Addition;
 pub use boot::BootFiles;
 
 use crate::convert::{self, PlanJson, Prepared, Request};
@@ -22,7 +24,7 @@ use crate::target::{Destination, LayerTarget, Target};
 use crate::{Error, Result};
 use container_disk::image::{self, Recipe};
 use container_disk::inputs::Inputs;
-use container_disk::manifest::{Content, Document};
+use container_disk::manifest::Document;
 use container_disk::open::{Goal, Places};
 use container_disk::pack;
 use container_disk::place::{Reference, SinkLock};
@@ -150,11 +152,11 @@ impl Ready {
         for (goal, name) in goals.iter().zip(&order.names) {
             // Another build may add its image to the same index now.
             let _lock = if order.append { goal.sink.lock()? } else { SinkLock::default() };
-            let named =
-                if order.append { joined(places, name, &document, &order.recipe)? } else { document.clone() };
-            goal.sink.put(&named, goal.tag.as_deref())?;
+            match order.append {
+                true => index = Some(joined(places, name, goal, &document, &order.recipe)?),
+                false => goal.sink.put(&document, goal.tag.as_deref())?,
+            }
             goal.sink.close()?;
-            index = order.append.then_some(named.digest);
         }
         Ok(Built {
             schema: "coracle.build/v1",
@@ -261,22 +263,19 @@ fn disk_layer(
     Ok((layer.ok_or_else(|| Error::failed("the disk is written and has no layer"))?, report))
 }
 
-/// The index of that name with the image added. A missing index is created.
-fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) -> Result<Document> {
-    let (arch, variant) = (recipe.architecture.as_str(), recipe.variant.as_deref());
+/// Adds the image to the index of that name, and returns the digest of the index. A missing index is created.
+fn joined(places: &Places, name: &Name, goal: &Goal, document: &Document, recipe: &Recipe) -> Result<Digest> {
+    let mut addition = Addition::new(document, recipe);
+    if let (Some(registry), Some(tag)) = (&goal.registry, &goal.tag) {
+        return Ok(registry.update(tag, |there| addition.next(there, &**registry))?);
+    }
     let there =
         places.find(name).and_then(|found| Ok((found.place.document(&found.reference)?, found.place)));
-    match there {
-        Ok((there, place)) => match &there.content {
-            Content::Index(_) => Ok(image::join(&there, document, arch, variant)?),
-            // One image of another architecture: both become an index.
-            Content::Manifest(manifest) => {
-                let config = image::Config::read(&*place, manifest)?;
-                let first = image::index(&there, &config.architecture, config.variant.as_deref())?;
-                Ok(image::join(&first, document, arch, variant)?)
-            }
-        },
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(image::index(document, arch, variant)?),
-        Err(e) => Err(e.into()),
-    }
+    let index = match there {
+        Ok((there, place)) => addition.to_document(&there, &*place)?,
+        Err(e) if e.kind() == ErrorKind::NotFound => addition.alone()?,
+        Err(e) => return Err(e.into()),
+    };
+    goal.sink.put(&index, goal.tag.as_deref())?;
+    Ok(index.digest)
 }

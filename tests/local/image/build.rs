@@ -1,6 +1,7 @@
 //! `coracle build`: any disk in, the same bytes out on any machine.
 
 use super::*;
+use tests::registry::Registry;
 
 #[test]
 fn every_disk_comes_back_out_of_its_image() {
@@ -118,8 +119,10 @@ fn architectures_that_are_added_at_once_are_all_there() {
     let place = place(9);
     place.shell("head -c 64K disk.raw >small.raw");
     let all = ["amd64", "arm64", "riscv64"];
-    let names = (0..6).flat_map(|round| [format!("os:{round}"), format!("oci:layout{round}:1")]);
-    for name in names {
+    let registry = Registry::start();
+    let local = (0..6).flat_map(|round| [format!("os:{round}"), format!("oci:layout{round}:1")]);
+    let remote = (0..3).map(|round| format!("docker://{}/os:{round}", registry.address()));
+    for name in local.chain(remote) {
         let builds = all.map(|arch| {
             let args = ["build", "-q", "-t", &name, "--arch", arch, "--append-arch", "small.raw"];
             place.command(&args).spawn().unwrap()
