@@ -15,10 +15,11 @@
 //! here depends on no clock: neither a node whose clock is ahead nor a virt-handler that was away shortens
 //! the guest's time.
 
+use super::link_requests::{LinkRequests, NO_LINK_REQUESTS};
 use super::status::{self, StatusFacts};
 use crate::now::Now;
 use api::launcher::{GuestInfo, Life, Request, State};
-use api::vmi::{InterfaceState, InterfaceStatus, Phase, Status, VirtualMachineInstance};
+use api::vmi::{InterfaceStatus, Phase, Status, VirtualMachineInstance};
 
 /// Input of a decision about one VMI.
 #[derive(Clone, Debug)]
@@ -42,6 +43,8 @@ pub struct DecisionInput<'a> {
     /// Grace period in seconds that this virt-handler sent to the launcher. `None` if it sent none; an
     /// earlier virt-handler may have.
     pub told_grace: Option<u64>,
+    /// Changes of links that this virt-handler requested.
+    pub link_requests: &'a LinkRequests,
 }
 
 impl<'a> DecisionInput<'a> {
@@ -57,6 +60,7 @@ impl<'a> DecisionInput<'a> {
             may_begin: true,
             emulated: false,
             told_grace: None,
+            link_requests: &NO_LINK_REQUESTS,
         }
     }
 }
@@ -166,7 +170,7 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
                 plan.events.push(Event::normal(SHUTTING_DOWN, "Signaled Graceful Shutdown"));
             }
             if !deleting && matches!(state.life, Life::Running | Life::Paused) {
-                plan.request = link(seen.vmi, state);
+                plan.request = seen.link_requests.next(seen.vmi, state);
             }
         }
         Launcher::Gone { last, why } => {
@@ -183,20 +187,6 @@ pub fn decide(seen: &DecisionInput<'_>, now: &Now) -> Actions {
         plan.status = Some(Box::new(new));
     }
     plan
-}
-
-/// Request for the first interface whose link differs from the spec. An interface that the launcher does not
-/// report has no link to change; one that is `absent` is removed at the next start.
-fn link(vmi: &VirtualMachineInstance, state: &State) -> Option<Request> {
-    vmi.spec.domain.devices.interfaces.iter().find_map(|interface| {
-        let up = match &interface.state {
-            None | Some(InterfaceState::Up) => true,
-            Some(InterfaceState::Down) => false,
-            Some(InterfaceState::Absent | InterfaceState::Other(_)) => return None,
-        };
-        let is_up = *state.links.get(&interface.name)?;
-        (is_up != up).then(|| Request::Link { interface: interface.name.clone(), up })
-    })
 }
 
 /// True if a shutdown was requested already.

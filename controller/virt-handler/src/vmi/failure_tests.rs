@@ -1,7 +1,7 @@
 //! Failures of a keeper: after one event, nothing that failed is tried a second time.
 
 use super::*;
-use api::launcher::Life;
+use api::launcher::{Answer, Denial, DenialReason, Life};
 
 /// A keeper that handles events one by one.
 fn keeper(server: &Server, place: &Path, pod: Arc<Pod>) -> Keeper<Server> {
@@ -37,6 +37,29 @@ async fn a_write_that_came_too_late_is_tried_again_after_a_pause_only() {
     keeper.handle(KeeperEvent::Changed).await;
     assert_eq!(writes(), (1, 1));
     assert!(server.status("conditions").to_string().contains("is not a launcher pod"));
+}
+
+/// A deleted VMI is not left to run because its launcher was busy once.
+#[tokio::test]
+async fn a_request_that_was_denied_is_sent_again_after_a_pause_only() {
+    let place = tempfile::tempdir().unwrap();
+    let mut object = vmi();
+    object["status"]["phase"] = json!("Running");
+    object["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:30Z");
+    let server = Server::new(object);
+    let launcher = Fake::new();
+    launcher.is(Life::Running);
+    let busy = Answer::Denied(Denial::new(DenialReason::TooManyRequests, &[&16]));
+    *launcher.refuses.lock().unwrap() = vec![(200, json!(busy))];
+    let _listening = launcher.listen(place.path());
+    let mut keeper = keeper(&server, place.path(), pod());
+    keeper.handle(KeeperEvent::Changed).await;
+    assert_eq!(launcher.told().len(), 1, "{:?}", launcher.told());
+    assert!(keeper.effects.retry.at.is_some() && keeper.state.connection().is_some());
+    let signaled = || server.events.lock().unwrap().iter().filter(|event| *event == "ShuttingDown").count();
+    assert_eq!(signaled(), 0, "the guest was not asked");
+    keeper.handle(KeeperEvent::Changed).await;
+    assert_eq!((launcher.told().len(), signaled()), (2, 1), "{:?}", launcher.told());
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ pub mod decide;
 mod interfaces;
 pub(crate) mod keeper;
 mod keepers;
+pub mod link_requests;
 mod pace;
 pub mod patch;
 pub(crate) mod permitted;

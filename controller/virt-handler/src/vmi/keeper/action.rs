@@ -25,7 +25,7 @@ pub(super) enum KeeperAction {
     },
     /// Prepare volumes and networks, and hand the VMI to its launcher.
     HandOver,
-    /// Send a request to the launcher, and record the event.
+    /// Send a request to the launcher, and record the event if it was taken.
     Request { request: Request, event: Option<Event> },
     /// Write the status, and record the events if it was written.
     WriteStatus {

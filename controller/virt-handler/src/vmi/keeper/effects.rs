@@ -25,7 +25,7 @@ use crate::vmi::decide::Event;
 use crate::vmi::pace::Pace;
 use crate::vmi::patch::patch;
 use crate::vmi::retry::Retry;
-use api::launcher::Request;
+use api::launcher::{Answer, Request};
 use api::machine::Machine;
 use api::vmi::Status;
 use std::sync::Arc;
@@ -89,7 +89,9 @@ impl<C: Cluster> Effects<C> {
             KeeperAction::HandOver => self.hand_over(state, facts).await,
             KeeperAction::Request { request, event } => {
                 let result = send(state, facts, request).await;
-                self.record(facts, event.as_slice(), false).await;
+                if let KeeperEvent::Requested(_) = result {
+                    self.record(facts, event.as_slice(), false).await;
+                }
                 result
             }
             KeeperAction::WriteStatus { status, events, is_last } => {
@@ -190,15 +192,19 @@ impl<C: Cluster> Effects<C> {
 
 /// Sends a request to the launcher.
 async fn send(state: &LiveState, facts: &Facts, request: Request) -> LiveEvent {
-    let Some(connection) = state.connection() else { return KeeperEvent::NotRequested };
+    let Some(connection) = state.connection() else { return KeeperEvent::NotRequested(request) };
     match connection.client.request(&request).await {
-        Ok(answer) => {
+        Ok(Answer::Denied(denial)) => {
+            tracing::warn!("the launcher of {} refused {request:?}: {denial}", facts.name());
+            KeeperEvent::NotRequested(request)
+        }
+        Ok(answer @ (Answer::Queued | Answer::Ignored { .. })) => {
             tracing::info!("sent {request:?} to {}: {answer:?}", facts.name());
             KeeperEvent::Requested(request)
         }
         Err(e) => {
             tracing::warn!("{}", e.chain());
-            KeeperEvent::NotRequested
+            KeeperEvent::NotRequested(request)
         }
     }
 }

@@ -46,7 +46,8 @@ pub(super) enum KeeperEvent<C, R> {
     },
     /// The launcher took a request.
     Requested(Request),
-    NotRequested,
+    /// The launcher refused a request, or did not answer.
+    NotRequested(Request),
     /// The status was written; the VMI is the new one.
     Written,
     /// The status was not written: the VMI changed meanwhile, or the API server did not take it.

@@ -128,7 +128,7 @@ impl<C: Cluster> Keeper<C> {
             match &event {
                 KeeperEvent::Written => writes = writes.saturating_sub(1),
                 KeeperEvent::NotWritten => writes = 0,
-                KeeperEvent::NotRequested => may_request = false,
+                KeeperEvent::NotRequested(_) => may_request = false,
                 _ => {}
             }
             let moment = self.moment(writes, may_request);

@@ -1,8 +1,9 @@
 //! State of a keeper: knowledge about one attempt at a VMI. Pure.
 
 use crate::vmi::decide::{HandOverFailure, Launcher};
+use crate::vmi::link_requests::LinkRequests;
 use crate::vmi::retry::Retry;
-use api::launcher::{self, GuestInfo, Life, Link, Request};
+use api::launcher::{self, GuestInfo, Life, Link};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
@@ -67,8 +68,7 @@ pub(super) struct Run<R> {
     pub(super) agent: Option<Agent>,
     /// Last shutdown request, which is repeated if the launcher's state or the grace period changes.
     pub(super) shutdown: Option<ShutdownRequest>,
-    /// Last change of a link, which is repeated only if a link or the request changes.
-    pub(super) link: Option<LinkRequest>,
+    pub(super) link_requests: LinkRequests,
     pub(super) router: Router<R>,
 }
 
@@ -94,13 +94,6 @@ pub(super) struct ShutdownRequest {
     pub(super) number: u64,
     /// Grace period in seconds.
     pub(super) grace: u64,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct LinkRequest {
-    /// Links that the launcher reported.
-    pub(super) links: BTreeMap<String, bool>,
-    pub(super) request: Request,
 }
 
 /// Router advertisements for the guest.
@@ -286,6 +279,13 @@ impl<C> Session<C> {
 impl<R> Run<R> {
     pub(super) fn new(links: Links, is_handed_over: bool) -> Run<R> {
         let router = Router::Off { retry: Retry::default() };
-        Run { links, is_handed_over, agent: None, shutdown: None, link: None, router }
+        Run {
+            links,
+            is_handed_over,
+            agent: None,
+            shutdown: None,
+            link_requests: LinkRequests::default(),
+            router,
+        }
     }
 }

@@ -3,11 +3,12 @@
 use super::action::KeeperAction;
 use super::event::KeeperEvent;
 use super::facts::Facts;
-use super::state::{Contact, LinkRequest, Router, ShutdownRequest, State};
+use super::state::{Contact, Router, ShutdownRequest, State};
 use crate::network;
 use crate::now::Now;
 use crate::pod::layout::COMPUTE;
 use crate::vmi::decide::{DecisionInput, SHUTTING_DOWN, decide, grace};
+use crate::vmi::link_requests::NO_LINK_REQUESTS;
 use api::launcher::{Life, Request};
 use api::vmi::Phase;
 use std::time::Duration;
@@ -82,10 +83,9 @@ pub(super) fn step<C, R>(
         KeeperEvent::NotListening if state.session().is_some() || facts.is_running() => {
             return Step { state, actions: vec![KeeperAction::ReadLastState { why: None }] };
         }
-        KeeperEvent::NotListening
-        | KeeperEvent::NotConnected
-        | KeeperEvent::NotRequested
-        | KeeperEvent::NotWritten => actions.push(KeeperAction::RetryLater),
+        KeeperEvent::NotListening | KeeperEvent::NotConnected | KeeperEvent::NotWritten => {
+            actions.push(KeeperAction::RetryLater);
+        }
         KeeperEvent::LastState { last, why } => {
             let is_final = last.as_ref().is_some_and(|last| last.life.is_final());
             let silent_since = state.silence_mut().map(|since| *since.get_or_insert(now));
@@ -110,7 +110,11 @@ pub(super) fn step<C, R>(
                 *links = made.unwrap_or_else(|| std::mem::take(links));
             }
         }
-        KeeperEvent::Requested(request) => requested(&mut state, request, facts),
+        KeeperEvent::Requested(request) => requested(&mut state, &request, facts, true),
+        KeeperEvent::NotRequested(request) => {
+            actions.push(KeeperAction::RetryLater);
+            requested(&mut state, &request, facts, false);
+        }
         KeeperEvent::Asked(report) => {
             if let Some(agent) = state.run_mut().and_then(|run| run.agent.as_mut()) {
                 let is_first = agent.report.is_none();
@@ -143,17 +147,18 @@ pub(super) fn step<C, R>(
     Step { state, actions }
 }
 
-/// Remembers a request that the launcher took.
-fn requested<C, R>(state: &mut State<C, R>, request: Request, facts: &Facts) {
+/// Remembers a request, and whether the launcher took it.
+fn requested<C, R>(state: &mut State<C, R>, request: &Request, facts: &Facts, is_taken: bool) {
     let State::Running { session, run } = state else { return };
     match request {
-        Request::Link { .. } => {
-            run.link = Some(LinkRequest { links: session.launcher.links.clone(), request });
+        Request::Link { interface, up } => {
+            run.link_requests.sent(interface, *up, &session.launcher, is_taken);
         }
-        _ => {
+        _ if is_taken => {
             let (number, grace) = (session.launcher.number, grace(&facts.vmi));
             run.shutdown = Some(ShutdownRequest { number, grace });
         }
+        _ => {}
     }
 }
 
@@ -196,6 +201,7 @@ fn decision<C, R>(state: &State<C, R>, facts: &Facts, moment: &Moment) -> Option
         may_begin: is_connected && moment.may_try && !facts.permitted.is_not_known(),
         emulated: facts.is_emulated(),
         told_grace: state.run().and_then(|run| run.shutdown).map(|shutdown| shutdown.grace),
+        link_requests: state.run().map_or(&NO_LINK_REQUESTS, |run| &run.link_requests),
     };
     let decided = decide(&seen, &moment.clock);
     if decided.begin {
@@ -224,11 +230,7 @@ fn is_new<C, R>(request: &Request, state: &State<C, R>, facts: &Facts) -> bool {
     let (State::Running { session, run }, Some(_)) = (state, state.connection()) else { return false };
     let launcher = &session.launcher;
     match request {
-        // An unchanged link is not requested again until something else has changed.
-        Request::Link { .. } => {
-            let is_sent = |sent: &LinkRequest| sent.links == launcher.links && sent.request == *request;
-            launcher.doing.is_none() && !run.link.as_ref().is_some_and(is_sent)
-        }
+        Request::Link { .. } => true,
         _ => run.shutdown != Some(ShutdownRequest { number: launcher.number, grace: grace(&facts.vmi) }),
     }
 }

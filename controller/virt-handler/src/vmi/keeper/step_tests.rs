@@ -116,6 +116,10 @@ fn not_handed_over() -> TestEvent {
     KeeperEvent::NotHandedOver { links: None, failure: failure() }
 }
 
+fn not_requested() -> TestEvent {
+    KeeperEvent::NotRequested(Request::Shutdown { grace: Some(30) })
+}
+
 /// Name of the state, and its connection.
 fn name(state: &TestState) -> String {
     let (name, session) = match state {
@@ -193,7 +197,7 @@ fn each_event_leads_to_its_state_and_actions() {
         (running(true), heard(Life::Succeeded), "Ended", &[]),
         (running(true), heard(Life::Empty), "Prepared", &[]),
         (running(false), heard(Life::Empty), "Connected", &["hand over"]),
-        (running(true), KeeperEvent::NotRequested, "Running", &["retry later"]),
+        (running(true), not_requested(), "Running", &["retry later"]),
         (running(true), KeeperEvent::NotWritten, "Running", &["retry later"]),
         // The connection breaks off.
         (connected(), broke(), "Connected, lost", &["connect"]),
@@ -347,6 +351,38 @@ fn a_request_is_sent_again_once_the_launcher_or_the_spec_changes() {
     newer.number = 2;
     let heard = KeeperEvent::Heard { newest: Some(newer), is_open: true };
     assert_eq!(after(state, heard, &deleted(30), &moment()).1, ["shutdown 30 ShuttingDown"]);
+}
+
+#[test]
+fn a_request_that_was_refused_is_sent_again() {
+    let (state, done) =
+        after(running(true), not_requested(), &deleted(30), &Moment { may_request: false, ..moment() });
+    assert_eq!(done, ["retry later"]);
+    assert_eq!(after(state, KeeperEvent::Changed, &deleted(30), &moment()).1, ["shutdown 30 ShuttingDown"]);
+}
+
+/// The launcher refuses the one of the first interface each time.
+#[test]
+fn a_link_that_is_refused_delays_no_other() {
+    let mut object = vmi();
+    object["status"]["phase"] = json!("Running");
+    let interface = |name: &str| json!({"name": name, "bridge": {}, "state": "down"});
+    object["spec"]["domain"]["devices"]["interfaces"] = json!([interface("a"), interface("b")]);
+    let network = |name: &str| json!({"name": name, "multus": {"networkName": "lan"}});
+    object["spec"]["networks"] = json!([network("a"), network("b")]);
+    let facts = facts_of(object);
+    let links = [("a".to_owned(), true), ("b".to_owned(), true)].into();
+    let reported = Box::new(launcher::State { links, ..*reported(Life::Running) });
+    let heard = KeeperEvent::Heard { newest: Some(reported), is_open: true };
+    let down = |name: &str| Request::Link { interface: name.into(), up: false };
+    let (state, done) = after(running(true), heard, &facts, &moment());
+    assert_eq!(done, [format!("{:?}", down("a"))]);
+    let refused = KeeperEvent::NotRequested(down("a"));
+    let (state, _) = after(state, refused, &facts, &Moment { may_request: false, ..moment() });
+    let (state, done) = after(state, KeeperEvent::Changed, &facts, &moment());
+    assert_eq!(done, [format!("{:?}", down("b"))]);
+    let (_, done) = after(state, KeeperEvent::Requested(down("b")), &facts, &moment());
+    assert_eq!(done, [format!("{:?}", down("a"))], "it has its turn again");
 }
 
 #[test]
