@@ -1,8 +1,8 @@
 //! Files that a command reads. A target must not replace or remove them.
 //!
 //! A target is written as `NAME.partial`, and what an earlier run left under its names is removed at the
-//! beginning. So the check comes before a target is opened: no input may be the file of one of these names, by
-//! whatever path, descriptor or hard link it is read.
+//! beginning. So the check comes before a target is opened: no input may be the file of one of these names,
+//! by whatever path, descriptor or hard link it is read.
 
 use crate::file_id::FileId;
 use crate::{Error, Name, Result};

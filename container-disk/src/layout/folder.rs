@@ -268,8 +268,8 @@ impl Folder {
         ))
     }
 
-    /// Gives the complete `file` its final name. Only the file `over`, seen there at the start, is replaced, if
-    /// it is not in use.
+    /// Gives the complete `file` its final name. Only the file `over`, seen there at the start, is replaced,
+    /// if it is not in use.
     pub(crate) fn publish(
         &self,
         file: &File,
