@@ -45,7 +45,7 @@ impl<'a> Bearer<'a> {
     }
 
     /// The agent of a node.
-    fn agent(space: &'a Space, node: &str) -> Self {
+    pub(crate) fn agent(space: &'a Space, node: &str) -> Self {
         Self::of(space, "kubevirt-handler", &["--bound-object-kind=Node", "--bound-object-name", node])
     }
 
