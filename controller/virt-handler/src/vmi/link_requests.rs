@@ -1,7 +1,8 @@
 //! Requests to change the links of a VMI's interfaces. Pure.
 //!
-//! A launcher may refuse to change a link, or fail to. So interfaces take turns: the one that was requested last comes after
-//! all others. A request that the launcher took is sent again only after a link has changed.
+//! A launcher may refuse to change a link, or fail to, and delays no other by that. The interface that it refused last comes
+//! after all others. A request that it took is sent again only after a link has changed, and the next one only after it has
+//! reported a state.
 
 use api::launcher::{Request, State};
 use api::vmi::{InterfaceState, VirtualMachineInstance};
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Input of the first decision about a VMI.
 pub static NO_LINK_REQUESTS: LinkRequests =
-    LinkRequests { reported: BTreeMap::new(), taken: BTreeMap::new(), last: None };
+    LinkRequests { reported: BTreeMap::new(), taken: BTreeMap::new(), number: None, refused: None };
 
 /// Requests that were sent to the launcher of a VMI.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,20 +19,22 @@ pub struct LinkRequests {
     reported: BTreeMap<String, bool>,
     /// Requests that it took, by interface.
     taken: BTreeMap<String, bool>,
-    /// Interface of the last request.
-    last: Option<String>,
+    /// Number of its state when it took the last one.
+    number: Option<u64>,
+    /// Interface of the last request, if the launcher refused it.
+    refused: Option<String>,
 }
 
 impl LinkRequests {
     /// Request for an interface whose link differs from the spec. An interface that the launcher does not report has no link
     /// to change; one that is `absent` is removed at the next start.
     pub(super) fn next(&self, vmi: &VirtualMachineInstance, state: &State) -> Option<Request> {
-        if state.doing.is_some() {
+        if state.doing.is_some() || self.number == Some(state.number) {
             return None;
         }
         let interfaces = &vmi.spec.domain.devices.interfaces;
-        let is_last = |name: &String| self.last.as_ref() == Some(name);
-        let turn = interfaces.iter().position(|one| is_last(&one.name)).map_or(0, |last| last + 1);
+        let refused = interfaces.iter().position(|one| self.refused.as_ref() == Some(&one.name));
+        let turn = refused.map_or(0, |refused| refused + 1);
         interfaces.iter().cycle().skip(turn).take(interfaces.len()).find_map(|interface| {
             let up = match &interface.state {
                 None | Some(InterfaceState::Up) => true,
@@ -46,11 +49,12 @@ impl LinkRequests {
 
     /// Records a request that was sent, and whether the launcher took it.
     pub(super) fn sent(&mut self, interface: &str, up: bool, state: &State, is_taken: bool) {
-        self.last = Some(interface.to_owned());
+        self.refused = (!is_taken).then(|| interface.to_owned());
         if self.reported != state.links {
             (self.reported, self.taken) = (state.links.clone(), BTreeMap::new());
         }
         if is_taken {
+            self.number = Some(state.number);
             self.taken.insert(interface.to_owned(), up);
         }
     }
@@ -103,12 +107,16 @@ mod tests {
         let (vmi, mut requests) = (vmi(&["stuck", "b"]), LinkRequests::default());
         let mut state = plugged(&["stuck", "b"]);
         assert_eq!(send(&mut requests, &vmi, &state, true).as_deref(), Some("stuck"));
+        assert_eq!(send(&mut requests, &vmi, &state, true), None, "nothing is known of the request");
+        state.number += 1;
         let busy = State { doing: Some("link".into()), ..state.clone() };
         assert_eq!(send(&mut requests, &vmi, &busy, true), None);
         assert_eq!(send(&mut requests, &vmi, &state, true).as_deref(), Some("b"));
+        state.number += 1;
         assert_eq!(send(&mut requests, &vmi, &state, true), None, "all are asked for");
         state.links.insert("b".into(), false);
         assert_eq!(send(&mut requests, &vmi, &state, true).as_deref(), Some("stuck"), "a link has changed");
+        state.number += 1;
         assert_eq!(send(&mut requests, &vmi, &state, true), None);
     }
 }

@@ -371,17 +371,21 @@ fn a_link_that_is_refused_delays_no_other() {
     let network = |name: &str| json!({"name": name, "multus": {"networkName": "lan"}});
     object["spec"]["networks"] = json!([network("a"), network("b")]);
     let facts = facts_of(object);
-    let links = [("a".to_owned(), true), ("b".to_owned(), true)].into();
-    let reported = Box::new(launcher::State { links, ..*reported(Life::Running) });
-    let heard = KeeperEvent::Heard { newest: Some(reported), is_open: true };
+    let heard = |number| {
+        let links = [("a".to_owned(), true), ("b".to_owned(), true)].into();
+        let state = launcher::State { number, links, ..*reported(Life::Running) };
+        KeeperEvent::Heard { newest: Some(Box::new(state)), is_open: true }
+    };
     let down = |name: &str| Request::Link { interface: name.into(), up: false };
-    let (state, done) = after(running(true), heard, &facts, &moment());
+    let (state, done) = after(running(true), heard(1), &facts, &moment());
     assert_eq!(done, [format!("{:?}", down("a"))]);
     let refused = KeeperEvent::NotRequested(down("a"));
     let (state, _) = after(state, refused, &facts, &Moment { may_request: false, ..moment() });
     let (state, done) = after(state, KeeperEvent::Changed, &facts, &moment());
     assert_eq!(done, [format!("{:?}", down("b"))]);
-    let (_, done) = after(state, KeeperEvent::Requested(down("b")), &facts, &moment());
+    let (state, done) = after(state, KeeperEvent::Requested(down("b")), &facts, &moment());
+    assert_eq!(done, Vec::<String>::new());
+    let (_, done) = after(state, heard(2), &facts, &moment());
     assert_eq!(done, [format!("{:?}", down("a"))], "it has its turn again");
 }
 
