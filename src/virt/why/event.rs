@@ -2,7 +2,7 @@
 
 use super::Quote;
 use crate::virt::json::{age, moment, text};
-use cluster_model::objects::{Kind, names};
+use cluster_model::objects::{Kind, LauncherAttempt, names};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ impl EventFilter {
     /// True for a launcher pod of an earlier start: the letters at the end of its name are others.
     fn is_launcher(&self, pod: &str) -> bool {
         let begin = |pod: &str| pod.rsplit_once('-').map(|(begin, _)| begin.to_owned());
-        !self.vm.is_empty() && begin(pod) == begin(&names::pod(&self.vm, "", names::FIRST))
+        !self.vm.is_empty() && begin(pod) == begin(&names::pod(&self.vm, "", LauncherAttempt::Start))
     }
 
     /// The selected events, newest first.

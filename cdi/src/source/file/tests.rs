@@ -111,12 +111,12 @@ fn an_unfinished_file_keeps_its_name_while_it_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let (partial, other) = (folder.path().join("x.tar.partial"), folder.path().join("disk.img"));
     for path in [&partial, &other] {
-        std::fs::write(path, "a disk").unwrap();
+        fs::write(path, "a disk").unwrap();
     }
     let sources = [&partial, &other].map(|path| FileSource::open(path).unwrap());
     let e = OciArchiveSink::create(&folder.path().join("x.tar")).err().unwrap();
     assert!(e.to_string().contains("or it is what is read"), "{e}");
-    assert_eq!(std::fs::read(&partial).unwrap(), b"a disk");
+    assert_eq!(fs::read(&partial).unwrap(), b"a disk");
     File::open(&other).unwrap().try_lock().unwrap();
     drop(sources);
     OciArchiveSink::create(&folder.path().join("x.tar")).unwrap();
