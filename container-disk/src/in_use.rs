@@ -10,18 +10,18 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Time in which a lock may go before its file counts as in use.
+const LINGERS: Duration = Duration::from_millis(500);
 
 /// The reason why an existing file must not be replaced or written now; `None` if it is not in use. Checks
 /// the locks that QEMU, libvirt and others take, and loop devices.
 pub fn file_in_use(file: &File) -> io::Result<Option<String>> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => {
-            let facts = file.metadata()?;
-            let by = flock_owner(facts.dev(), facts.ino());
-            return Ok(Some(format!("it is locked by another process{by}")));
-        }
-        // Without locks on this file system no process can hold one.
-        _ => rustix::fs::flock(file, FlockOperation::NonBlockingUnlock).unwrap_or_default(),
+    if is_flocked(file) {
+        let facts = file.metadata()?;
+        let by = flock_owner(facts.dev(), facts.ino());
+        return Ok(Some(format!("it is locked by another process{by}")));
     }
     // A file system without locks answers with an error: no lock can be held on it.
     if is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
@@ -29,6 +29,23 @@ pub fn file_in_use(file: &File) -> io::Result<Option<String>> {
     }
     let device = loop_device_of(Path::new("/sys/block"), FileId::of(file)?);
     Ok(device.map(|name| format!("the loop device {name} is attached to it")))
+}
+
+/// True if another open file has a flock on it, and keeps it. A lock that goes at once is that of a reader which was closed:
+/// its threads end after it.
+fn is_flocked(file: &File) -> bool {
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LINGERS => std::thread::sleep(LINGERS / 50),
+            Err(Errno::WOULDBLOCK) => return true,
+            // Without locks on this file system no process can hold one.
+            _ => {
+                rustix::fs::flock(file, FlockOperation::NonBlockingUnlock).unwrap_or_default();
+                return false;
+            }
+        }
+    }
 }
 
 /// " (process 12)" for the process that holds a flock on a file; empty if the kernel does not list it.
@@ -103,6 +120,21 @@ mod tests {
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
         let said = file_in_use(&file).unwrap().unwrap();
         assert!(said.contains("locked by another process"), "{said}");
+    }
+
+    #[test]
+    fn a_lock_of_a_reader_that_is_closing_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tar");
+        let file = File::create(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        rustix::fs::flock(&reader, FlockOperation::NonBlockingLockShared).unwrap();
+        let closes = std::thread::spawn(move || {
+            std::thread::sleep(LINGERS / 10);
+            drop(reader);
+        });
+        assert_eq!(file_in_use(&file).unwrap(), None);
+        closes.join().unwrap();
     }
 
     /// A bind mount gives a file a second path, as a hard link does.
