@@ -332,8 +332,8 @@ fn has_room(path: &Path, bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, Mode, makedev, mknodat};
     use ::tests::full_disk::FullDisk;
+    use rustix::fs::{CWD, Mode, makedev, mknodat};
 
     #[test]
     fn a_block_device_is_not_judged_by_the_file_system_of_its_node() {

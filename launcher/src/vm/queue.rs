@@ -66,8 +66,8 @@ impl Queue {
     }
 
     /// Queues a shutdown behind too many requests, and refuses any other. Of two grace periods the shorter one waits.
-    fn admit_to_full(&mut self, request: Request) -> Answer {
-        let Request::Shutdown { grace } = request else {
+    fn admit_to_full(&mut self, request: &Request) -> Answer {
+        let &Request::Shutdown { grace } = request else {
             return Answer::Denied(Denial::new(DenialReason::TooManyRequests, &[&MOST]));
         };
         // A shutdown before a start is that of another life.
