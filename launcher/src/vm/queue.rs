@@ -56,7 +56,7 @@ impl Queue {
             return verdict;
         }
         match verdict {
-            Answer::Queued if self.waiting.len() >= MOST => self.admit_to_full(request),
+            Answer::Queued if self.waiting.len() >= MOST => self.admit_to_full(&request),
             Answer::Queued => {
                 self.waiting.push_back(request);
                 Answer::Queued

@@ -173,7 +173,7 @@ mod tests {
     }
 
     /// A manifest with these layers, and `fill` bytes more.
-    fn manifest(layers: Vec<Value>, number: usize, fill: usize) -> Vec<u8> {
+    fn manifest(layers: &[Value], number: usize, fill: usize) -> Vec<u8> {
         let fill = format!("{number}{}", "x".repeat(fill));
         let manifest = json!({
             "schemaVersion": 2, "mediaType": manifest::OCI_IMAGE_MEDIA_TYPE,
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn documents_come_leaves_first_and_each_blob_once() {
-        let manifests = vec![manifest(vec![blob(1)], 1, 0), manifest(vec![blob(1), blob(2)], 2, 0)];
+        let manifests = vec![manifest(&[blob(1)], 1, 0), manifest(&[blob(1), blob(2)], 2, 0)];
         let found = of_index(manifests.clone()).unwrap();
         let bytes: Vec<Vec<u8>> =
             found.documents.iter().map(|document| document.parse("x").unwrap().bytes).collect();
@@ -211,17 +211,17 @@ mod tests {
 
     #[test]
     fn documents_and_blobs_are_bounded_together() {
-        let of_mebibytes = |count| (0..count).map(|number| manifest(vec![], number, 1 << 20)).collect();
+        let of_mebibytes = |count| (0..count).map(|number| manifest(&[], number, 1 << 20)).collect();
         assert_eq!(of_index(of_mebibytes(31)).unwrap().documents.len(), 32);
         let e = of_index(of_mebibytes(32)).err().unwrap();
         assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains("more than 32 MiB"), "{e}");
 
-        let layers = |count| vec![manifest((1..count).map(blob).collect(), 0, 0)];
+        let layers = |count| vec![manifest(&(1..count).map(blob).collect::<Vec<_>>(), 0, 0)];
         assert_eq!(of_index(layers(MOST_BLOBS)).unwrap().blobs.len(), MOST_BLOBS);
         let e = of_index(layers(MOST_BLOBS + 1)).err().unwrap();
         assert!(e.to_string().contains("more than 16384 blobs"), "{e}");
-        let many = (0..MOST_DOCUMENTS).map(|number| manifest(vec![], number, 0)).collect();
+        let many = (0..MOST_DOCUMENTS).map(|number| manifest(&[], number, 0)).collect();
         assert!(of_index(many).err().unwrap().to_string().contains("more than 256 documents"));
     }
 
@@ -229,7 +229,7 @@ mod tests {
     fn a_blob_with_two_sizes_is_refused() {
         let mut other = blob(1);
         other["size"] = 11.into();
-        let e = of_index(vec![manifest(vec![blob(1), other], 0, 0)]).err().unwrap();
+        let e = of_index(vec![manifest(&[blob(1), other], 0, 0)]).err().unwrap();
         assert!(e.to_string().contains("with two sizes, 10 and 11 bytes"), "{e}");
     }
 }
