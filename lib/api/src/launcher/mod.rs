@@ -380,7 +380,7 @@ pub struct State {
     /// True if the cable is plugged in, by interface. Interfaces whose cable cannot be unplugged are missing.
     #[serde(default)]
     pub links: BTreeMap<String, bool>,
-    /// Times at which each phase of the life began, in order, RFC 3339.
+    /// Times at which each phase of the life began, in order, RFC 3339. Of more than 32 the middle ones are left out.
     #[serde(default)]
     pub phases: Vec<(Life, String)>,
 }
