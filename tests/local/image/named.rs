@@ -148,7 +148,7 @@ fn an_archive_does_not_take_the_place_of_what_it_is_made_of() {
             "the source is k.partial",
         ),
         (&["copy", "-q", "oci-archive:a.tar:one", "docker-archive:a.tar"], "is the source itself"),
-        (&["convert", "-q", "oci-archive:a.tar", "a.tar"], "is the source itself"),
+        (&["convert", "-q", "--format", "raw", "oci-archive:a.tar", "a.tar"], "is the source itself"),
         (&["convert", "-q", "y.partial.journal", "y"], "the source is y.partial.journal"),
     ] {
         place.run(args).refused(2, said);
@@ -165,7 +165,7 @@ fn an_archive_does_not_take_the_place_of_a_file_in_use() {
     user.lock_shared().unwrap();
     for scheme in ["oci-archive", "docker-archive"] {
         let name = format!("{scheme}:vm.qcow2");
-        place.run(&["build", "-q", "-t", &name, "disk.qcow2"]).refused(1, "the target vm.qcow2 is in use");
+        place.run(&["build", "-q", "-t", &name, "disk.qcow2"]).refused(1, "vm.qcow2 is in use");
     }
     place.shell("cmp disk.qcow2 vm.qcow2 && test ! -e vm.qcow2.partial");
     drop(user);

@@ -82,7 +82,8 @@ pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: 
         )
         .header(CONTENT_TYPE, &document.media_type)?
         .payload(Payload::Bytes(bytes.clone()));
-        same_digest(&mirror.server.request(ask).await?, &document.digest)
+        let answer = mirror.server.request(ask).await.map_err(passing)?;
+        same_digest(&answer, &document.digest)
     })
     .await?;
     if let Some(tag) = tag {
@@ -91,6 +92,17 @@ pub(super) async fn put(repository: &Arc<Repository>, document: &Document, tag: 
         tags.insert(tag.to_owned(), document.digest);
     }
     Ok(())
+}
+
+/// The fault of a document that was refused for its digest, as one that may pass. The digest is that of the bytes that
+/// were sent, and distribution answers so while another client links a blob of the document: it reads an empty file.
+fn passing(fault: Fault) -> Fault {
+    match fault.status {
+        Some(400) if fault.error.to_string().contains("DIGEST_INVALID") => {
+            Fault { kind: FaultKind::Broken, ..fault }
+        }
+        _ => fault,
+    }
 }
 
 /// Sends a request to the host itself, and repeats it after errors that may pass.
