@@ -20,7 +20,7 @@ fn source_and_target_of_a_migration_write_their_own_fields() {
         (r#"{"status":{"guestOSInfo":{"name":"told"}}}"#, "changes only its own fields"),
         (r#"{"status":{"migrationState":{"mode":"PostCopy"}}}"#, "its own fields of a VMI's migration"),
         (r#"{"status":{"migrationState":{"sourceNode":"a"}}}"#, "its own fields of a VMI's migration"),
-        (r#"{"status":{"migrationState":null}}"#, "its own fields of a VMI's migration"),
+        (r#"{"status":{"migrationState":null}}"#, "changes only the VMIs of its own node"),
         (taken.as_str(), "changes only its own fields"),
     ] {
         refused(&other.patches("vmi/web", change), said);
