@@ -10,7 +10,7 @@
 
 use super::history::{History, version_of};
 use super::watch::{WatchMessage, follow_history};
-use cluster_model::objects::{Key, Kind, WatchTarget, key};
+use cluster_model::objects::{Key, Kind, WatchTarget};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,14 +19,17 @@ use tokio::sync::mpsc::{self, Sender};
 /// Maximum number of messages of all selections that wait.
 const WAITING: usize = 8;
 
-/// Sends the messages of these selections of a kind until the receiver is dropped.
+/// Sends the messages of these selections of a kind until the receiver is dropped. A single selection needs no union.
 pub async fn follow_union(
     client: kube::Client,
     kind: Kind,
-    selections: Vec<WatchTarget>,
+    mut selections: Vec<WatchTarget>,
     to: Sender<WatchMessage>,
     history: Arc<History>,
 ) {
+    if selections.len() == 1 {
+        return follow_history(client, selections.remove(0), to, history).await;
+    }
     let (tell, mut seen) = mpsc::channel(WAITING);
     let mut union = Union::new(kind, selections.len());
     let follows = selections.into_iter().enumerate().map(|(selection, target)| {
@@ -63,10 +66,11 @@ struct Union {
     /// Objects until all selections were listed, by uid.
     early: BTreeMap<String, Value>,
     /// Objects that a selection shows, by uid.
-    shown: BTreeMap<String, Shown>,
+    shown: BTreeMap<String, KnownObject>,
 }
 
-struct Shown {
+/// Object that at least one selection shows.
+struct KnownObject {
     key: Key,
     version: u64,
     selections: BTreeSet<usize>,
@@ -82,7 +86,7 @@ impl Union {
         match message {
             WatchMessage::Listed(_, objects) => {
                 let listed: BTreeSet<String> = objects.iter().filter_map(uid).collect();
-                let is_left_out = |(uid, shown): &(&String, &Shown)| {
+                let is_left_out = |(uid, shown): &(&String, &KnownObject)| {
                     shown.selections.contains(&selection) && !listed.contains(*uid)
                 };
                 let left_out: Vec<String> =
@@ -106,9 +110,9 @@ impl Union {
     /// An object that a selection shows. One that is older than what another selection has shown is left out.
     fn show(&mut self, selection: usize, object: Value) -> Option<WatchMessage> {
         let (uid, version) = (uid(&object)?, version_of(&object).unwrap_or_default());
-        let meta = api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new())?;
-        let shown = self.shown.entry(uid.clone()).or_insert_with(|| Shown {
-            key: key(self.kind, &meta),
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let shown = self.shown.entry(uid.clone()).or_insert_with(|| KnownObject {
+            key: Key::new(self.kind, text("namespace"), text("name")),
             version,
             selections: BTreeSet::new(),
         });

@@ -14,7 +14,7 @@ use super::index::Index;
 use super::store::is_older;
 use super::{
     Component, IndexKey, Key, Kind, LauncherPods, METADATA_ALONE, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, ResourceQuota, Revision, Secret, StorageClass, Store,
+    PersistentVolumeClaim, Pod, ResourceQuota, Revision, Secret, StorageClass, Store, owner,
 };
 use crate::kubevirt_config::Config;
 use crate::polls::Polled;
@@ -269,8 +269,7 @@ impl World {
     /// True if a DataVolume that is gone owns the PVC. The garbage collector deletes such a PVC at any moment.
     pub fn is_left_over(&self, claim: &PersistentVolumeClaim) -> bool {
         let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
-        let owner = crate::objects::owner::controller(&claim.meta)
-            .filter(|owner| owner.kind == Kind::DataVolume.name());
+        let owner = owner::controller(&claim.meta).filter(|owner| owner.kind == Kind::DataVolume.name());
         owner.is_some_and(|owner| {
             self.uid(&Key::new(Kind::DataVolume, namespace, &owner.name)).as_ref() != Some(&owner.uid)
         })
