@@ -241,7 +241,7 @@ fn a_run_that_failed_discards_its_own_files_alone() {
     let own = target.identity().unwrap();
     fs::remove_file(target.partial()).unwrap();
     drop(target);
-    assert!(discard(&path, Some(&own)).is_err(), "there is none");
+    assert!(discard(&path, Some(&own)).is_err(), "the file does not exist");
     drop(start());
     let e = discard(&path, Some(&own)).unwrap_err();
     assert!(e.to_string().contains("not this run's any more"), "{e}");
@@ -253,7 +253,7 @@ fn a_run_that_failed_discards_its_own_files_alone() {
     assert_eq!(names(folder.path()), [""; 0]);
 }
 
-/// Nothing but the time of the last write shows that another run writes the file.
+/// Without locks the time of the last write alone shows that another run writes the file.
 #[test]
 fn a_partial_that_cannot_be_locked_is_used_only_when_it_was_left_alone() {
     let folder = SimFolder::new();

@@ -1,4 +1,4 @@
-//! What an adoption leaves as it is: owners and finalizers of others, PVCs that were not adopted, volumes that are not reserved.
+//! Bounds of an adoption: owners and finalizers of others stay, and so do PVCs that were not adopted and volumes that are not reserved.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn other_owner() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "other"})
 }
 
-/// A DataVolume that is being deleted with this finalizer, beside one of somebody's, and its PVC.
+/// A DataVolume that is being deleted with this finalizer and a foreign one, and its PVC.
 fn deleted(finalizer: &str, note: Option<&str>) -> Sim {
     let mut sim = Sim::new();
     class(&mut sim, "Immediate");
@@ -37,7 +37,7 @@ fn a_pvc_is_given_back_with_its_other_owners_and_the_datavolume_keeps_other_fina
     assert_eq!(sim.get(&disk())["metadata"]["finalizers"], json!(["example.com/held"]));
 }
 
-/// One that its DataVolume has made goes with it: nobody forges the end of an adoption by a finalizer or a note alone.
+/// A PVC that its DataVolume created is deleted with it: a finalizer or an annotation alone does not end an adoption.
 #[test]
 fn a_pvc_that_was_not_adopted_is_not_given_back() {
     for (finalizer, note) in [(ADOPTS, None), (ADOPTS, Some("another")), ("example.com/other", Some("own"))] {
@@ -63,7 +63,7 @@ fn an_adoption_keeps_the_finalizers_of_others() {
     assert_eq!(sim.get(&disk())["metadata"]["finalizers"], json!(["example.com/held"]));
 }
 
-/// One that was released has the content of somebody, and one with a uid is reserved for another PVC.
+/// A released volume has the content of its former PVC, and a volume with a uid in its claimRef is reserved for another PVC.
 #[test]
 fn a_volume_that_is_not_free_is_not_taken_whatever_the_datavolume_asks_for() {
     for (phase, uid, is_taken) in
