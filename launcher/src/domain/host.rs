@@ -47,27 +47,52 @@ pub struct Host {
 /// Location of a disk's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskLocation {
-    File {
-        /// The file that QEMU opens; an overlay if the disk itself is read-only.
-        path: PathBuf,
-        format: Format,
-        /// Backing files, nearest first, so that libvirt does not read the images' headers.
-        backing: Vec<(PathBuf, Format)>,
-        /// True if the file can be opened with O_DIRECT.
-        direct: bool,
-        /// True if all blocks of the file are allocated, so that nothing is discarded.
-        preallocated: bool,
-        /// Block sizes of the volume, for a disk that matches them.
-        blocks: Option<Blocks>,
-    },
-    Block {
-        path: PathBuf,
-        blocks: Blocks,
-        /// True if the device can be opened with O_DIRECT.
-        direct: bool,
-    },
+    Layers(Layers),
     /// A CD-ROM without media.
     Nothing,
+}
+
+/// Layers of a disk. Each format is given: neither libvirt nor QEMU probes one, or follows the name that an image's
+/// header has for the layer below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layers {
+    /// Layer that QEMU opens; an overlay if the disk below is only read.
+    pub top: Layer,
+    /// Layers under it, nearest first.
+    pub below: Vec<Layer>,
+    /// True if all layers can be opened with O_DIRECT.
+    pub direct: bool,
+    /// True if all blocks of the file are allocated, so that nothing is discarded.
+    pub preallocated: bool,
+    /// Block sizes of the volume, for a disk that matches them.
+    pub blocks: Option<Blocks>,
+}
+
+/// One layer of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    pub path: PathBuf,
+    pub medium: Medium,
+    pub format: Format,
+}
+
+/// Kind of file that holds a layer. QEMU opens each with a driver of its own, and refuses one with that of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    File,
+    Device,
+}
+
+impl Layer {
+    /// A layer in a file.
+    pub fn file(path: impl Into<PathBuf>, format: Format) -> Layer {
+        Layer { path: path.into(), medium: Medium::File, format }
+    }
+
+    /// A block device with a raw disk.
+    pub fn device(path: impl Into<PathBuf>) -> Layer {
+        Layer { path: path.into(), medium: Medium::Device, format: Format::Raw }
+    }
 }
 
 /// Block sizes of a volume, in bytes.

@@ -11,7 +11,7 @@
 //! A launcher that takes a running VM over only finds them: nothing is created under a running guest.
 
 use super::{firmware, host_devices, metrics, overlay, pinning, state, users};
-use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Pinning};
+use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Layer, Layers, Medium, Pinning};
 use crate::domain::host_device::HostAddress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::Hooks;
@@ -175,7 +175,7 @@ impl Preparing<'_> {
                     let cannot = || format!("cannot make the disk of metrics {}", path.display());
                     metrics::make(&path).map_err(|e| Error::io(cannot(), e))?;
                 }
-                Ok(file(path, Format::Raw))
+                Ok(DiskLocation::Layers(file(path, Format::Raw)))
             }
             Volume::ContainerPath { .. } => Err(wrong_source(disk, "a file system, which the guest mounts")),
             Volume::Empty { capacity } => {
@@ -183,7 +183,7 @@ impl Preparing<'_> {
                 if self.how.is_start() {
                     overlay::blank(*capacity, &path)?;
                 }
-                Ok(file(path, Format::Qcow2))
+                Ok(DiskLocation::Layers(file(path, Format::Qcow2)))
             }
             Volume::Host { path, create, .. } => match source {
                 Some(source) => self.writable_disk(disk, source),
@@ -201,28 +201,28 @@ impl Preparing<'_> {
 
     /// A read-only disk, under an overlay.
     fn overlay_disk(&self, disk: &Disk, source: &Source) -> Result<DiskLocation> {
-        let (base, format) = match source {
-            Source::Image { path, format } | Source::File { path, format, .. } => (path, *format),
-            Source::Block { path } => (path, Format::Raw),
+        let base = match source {
+            Source::Image { path, format } | Source::File { path, format, .. } => Layer::file(path, *format),
+            Source::Block { path } => Layer::device(path),
             Source::Folder { .. } | Source::Absent => return Err(wrong_source(disk, "a disk image")),
         };
-        self.check_unused(disk, base, false)?;
+        self.check_unused(disk, &base.path, false)?;
         // A CD-ROM is read-only, so it needs no overlay; references of its image are checked all the same.
         if matches!(disk.target, Target::CdRom { .. }) {
-            overlay::virtual_size(base, format)?;
-            return Ok(file(base.clone(), format));
+            return match base.medium {
+                Medium::File => media(&base.path, base.format),
+                Medium::Device => device(&base.path).map(DiskLocation::Layers),
+            };
         }
         let path = self.root.disk(&disk.name);
         if self.how.is_start() {
-            overlay::create_overlay(base, format, &path)?;
+            overlay::create_overlay(&base.path, base.format, &path)?;
         }
-        let mut place = file(path, Format::Qcow2);
-        if let DiskLocation::File { backing, direct, .. } = &mut place {
-            backing.push((base.clone(), format));
-            // One policy for the chain: the base is opened like the overlay.
-            *direct = *direct && opens_direct(base);
-        }
-        Ok(place)
+        let mut layers = file(path, Format::Qcow2);
+        // One policy for the chain: the base is opened like the overlay.
+        layers.direct = layers.direct && opens_direct(&base.path);
+        layers.below.push(base);
+        Ok(DiskLocation::Layers(layers))
     }
 
     /// A disk that the guest writes to directly.
@@ -234,15 +234,12 @@ impl Preparing<'_> {
                 // A qcow2 image with a backing file that was added later would let its guest read any file of
                 // the launcher.
                 overlay::virtual_size(path, *format)?;
-                let mut place = file(path.clone(), *format);
-                if let DiskLocation::File { preallocated: mark, .. } = &mut place {
-                    *mark = *preallocated;
-                }
-                Ok(place)
+                let layers = Layers { preallocated: *preallocated, ..file(path.clone(), *format) };
+                Ok(DiskLocation::Layers(layers))
             }
             Source::Block { path } => {
                 self.check_unused(disk, path, !disk.readonly)?;
-                block(path)
+                device(path).map(DiskLocation::Layers)
             }
             Source::Absent if matches!(disk.target, Target::CdRom { .. }) => Ok(DiskLocation::Nothing),
             Source::Folder { .. } | Source::Absent => Err(wrong_source(disk, "a file or a block device")),
@@ -299,7 +296,7 @@ impl Preparing<'_> {
                 seconds,
             )?;
         }
-        Ok(file(path, Format::Raw))
+        Ok(DiskLocation::Layers(file(path, Format::Raw)))
     }
 
     /// Checks that no other VM uses the disk.
@@ -404,43 +401,45 @@ impl Preparing<'_> {
 /// Location of media that are inserted while the VM runs.
 pub fn media(path: &Path, format: Format) -> Result<DiskLocation> {
     overlay::virtual_size(path, format)?;
-    Ok(file(path.to_owned(), format))
+    Ok(DiskLocation::Layers(file(path.to_owned(), format)))
 }
 
 fn wrong_source(disk: &Disk, wanted: &str) -> Error {
     Error::refused(format!("the volume '{}' must be {wanted} on this host", disk.name))
 }
 
-fn file(path: PathBuf, format: Format) -> DiskLocation {
+fn file(path: PathBuf, format: Format) -> Layers {
     let found = fs::metadata(&path).ok();
     let blocks =
         found.and_then(|found| u32::try_from(found.blksize()).ok()).map(|size| size.clamp(512, 4096));
     // With O_DIRECT QEMU cannot write to a raw file that ends within a block.
     let whole = fs::metadata(&path).is_ok_and(|found| found.len() == overlay::whole_blocks(found.len()));
     let direct = (format == Format::Qcow2 || whole) && opens_direct(&path);
-    DiskLocation::File {
-        path,
-        format,
-        backing: Vec::new(),
+    Layers {
+        top: Layer::file(path, format),
+        below: Vec::new(),
         direct,
         preallocated: false,
         blocks: blocks.map(|size| Blocks { logical: size, physical: size, discard: Some(size) }),
     }
 }
 
-fn block(path: &Path) -> Result<DiskLocation> {
+fn device(path: &Path) -> Result<Layers> {
     let cannot = || format!("cannot open the block device {}", path.display());
-    let device = fs::File::open(path).map_err(|e| Error::io(cannot(), e))?;
-    let is_block = device.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    let opened = fs::File::open(path).map_err(|e| Error::io(cannot(), e))?;
+    let is_block = opened.metadata().is_ok_and(|found| found.file_type().is_block_device());
     if !is_block {
         return Err(Error::refused(format!("{} is not a block device", path.display())));
     }
-    let logical = rustix::fs::ioctl_blksszget(&device).map_err(|e| Error::io(cannot(), e))?;
-    let physical = rustix::fs::ioctl_blkpbszget(&device).map_err(|e| Error::io(cannot(), e))?;
-    Ok(DiskLocation::Block {
-        path: path.to_owned(),
-        blocks: Blocks { logical, physical: physical.max(logical), discard: discarded(&device, logical) },
+    let logical = rustix::fs::ioctl_blksszget(&opened).map_err(|e| Error::io(cannot(), e))?;
+    let physical = rustix::fs::ioctl_blkpbszget(&opened).map_err(|e| Error::io(cannot(), e))?;
+    let blocks = Blocks { logical, physical: physical.max(logical), discard: discarded(&opened, logical) };
+    Ok(Layers {
+        top: Layer::device(path),
+        below: Vec::new(),
         direct: opens_direct(path),
+        preallocated: false,
+        blocks: Some(blocks),
     })
 }
 

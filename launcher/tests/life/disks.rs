@@ -32,13 +32,20 @@ fn a_guest_writes_to_the_end_of_disks_of_any_size() {
         "claim": {"kind": "file", "path": at("claim"), "format": "raw"},
         "base": {"kind": "image", "path": at("base"), "format": "raw"},
     });
-    let device = LoopDevice::new(&at("device"));
-    if let Some(device) = &device {
-        let domain = &mut vmi["spec"]["domain"]["devices"]["disks"];
-        domain.as_array_mut().unwrap().push(json!({"name": "device", "disk": {"bus": "virtio"}}));
-        let claim = json!({"name": "device", "persistentVolumeClaim": {"claimName": "device"}});
-        vmi["spec"]["volumes"].as_array_mut().unwrap().push(claim);
-        volumes["device"] = json!({"kind": "block", "path": device.node});
+    let devices = LoopDevice::new(&at("device")).zip(LoopDevice::new(&at("below")));
+    if let Some((device, below)) = &devices {
+        let disks = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut().unwrap();
+        disks.push(json!({"name": "device", "disk": {"bus": "virtio"}}));
+        disks.push(json!({"name": "over", "disk": {"bus": "virtio"}}));
+        disks.push(json!({"name": "tray", "cdrom": {"bus": "sata"}}));
+        let claim = json!({"persistentVolumeClaim": {"claimName": "device"}});
+        let over = json!({"ephemeral": {"persistentVolumeClaim": {"claimName": "below"}}});
+        for (name, mut volume) in [("device", claim), ("over", over.clone()), ("tray", over)] {
+            volume["name"] = json!(name);
+            vmi["spec"]["volumes"].as_array_mut().unwrap().push(volume);
+            let node = if name == "device" { &device.node } else { &below.node };
+            volumes[name] = json!({"kind": "block", "path": node});
+        }
     } else {
         eprintln!("without a block device: losetup does not make one here (it needs root)");
     }
@@ -57,11 +64,13 @@ fn a_guest_writes_to_the_end_of_disks_of_any_size() {
     console.says("</dev/vdb 1959 end of /dev/vdb>");
     console.says("</dev/vdc 1953 end of /dev/vdc>");
     console.says("</dev/vdd 1953 end of /dev/vdd>");
-    if let Some(device) = &device {
+    if let Some((device, below)) = &devices {
         console.says("</dev/vde 16383 end of /dev/vde>");
-        let mut end = [0; 15];
-        fs::File::open(&device.file).unwrap().read_exact_at(&mut end, (8 << 20) - 512).unwrap();
-        assert_eq!(&end, b"end of /dev/vde");
+        assert_eq!(&device.end(), b"end of /dev/vde");
+        // The writes are the overlay's: the device below is only read.
+        console.says("</dev/vdf 16383 end of /dev/vdf>");
+        assert_eq!(below.end(), [0; 15]);
+        assert_eq!(console.runs("blockdev --getsz /dev/sr0").trim(), "16384");
     }
 }
 
@@ -133,6 +142,13 @@ impl LoopDevice {
         let made = made.ok().filter(|made| made.status.success())?;
         let node = String::from_utf8(made.stdout).unwrap().trim().to_owned();
         Some(LoopDevice { node, file: file.to_owned() })
+    }
+
+    /// First bytes of the last sector.
+    fn end(&self) -> [u8; 15] {
+        let mut end = [0; 15];
+        fs::File::open(&self.file).unwrap().read_exact_at(&mut end, (8 << 20) - 512).unwrap();
+        end
     }
 }
 

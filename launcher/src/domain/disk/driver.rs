@@ -12,7 +12,7 @@
 
 use super::{Domain, field};
 use crate::domain::error::DomainError;
-use crate::domain::host::DiskLocation;
+use crate::domain::host::{DiskLocation, Medium};
 use crate::domain::xml::Element;
 use api::launcher::Format;
 use api::machine::{Bus, Cache, Disk, ErrorPolicy, Io, Target};
@@ -25,10 +25,11 @@ impl Domain<'_> {
         place: &DiskLocation,
     ) -> Result<Element, DomainError> {
         let cdrom = matches!(disk.target, Target::CdRom { .. });
-        let direct = match place {
-            DiskLocation::File { direct, .. } | DiskLocation::Block { direct, .. } => *direct,
-            DiskLocation::Nothing => false,
+        let layers = match place {
+            DiskLocation::Layers(layers) => Some(layers),
+            DiskLocation::Nothing => None,
         };
+        let direct = layers.is_some_and(|layers| layers.direct);
         let cache = match disk.cache {
             Some(cache) => Some(cache),
             None if cdrom => (disk.io == Some(Io::Native)).then_some(Cache::None),
@@ -38,7 +39,7 @@ impl Domain<'_> {
         if disk.io == Some(Io::Native) && cache != Some(Cache::None) {
             return Err(DomainError::refused(field(disk, position, "io"), "`native` needs cache `none`"));
         }
-        if cache == Some(Cache::None) && !direct && *place != DiskLocation::Nothing {
+        if cache == Some(Cache::None) && !direct && layers.is_some() {
             let why = "`none` needs a file system that can pass by the host's cache (O_DIRECT) and a raw disk of whole 4 KiB blocks";
             return Err(match disk.cache {
                 Some(_) => DomainError::refused(field(disk, position, "cache"), why),
@@ -48,16 +49,13 @@ impl Domain<'_> {
                 ),
             });
         }
-        let (whole, preallocated) = match place {
-            DiskLocation::Block { .. } => (true, false),
-            DiskLocation::File { preallocated, .. } => (*preallocated, *preallocated),
-            DiskLocation::Nothing => (false, false),
-        };
+        let preallocated = layers.is_some_and(|layers| layers.preallocated);
+        let whole = preallocated || layers.is_some_and(|layers| layers.top.medium == Medium::Device);
         let io = disk.io.or((!cdrom && whole && cache == Some(Cache::None)).then_some(Io::Native));
         let multi_queue = self.machine.block_multi_queue && disk.bus == Bus::Virtio;
         Ok(Element::new("driver")
             .at("name", "qemu")
-            .maybe_at("type", format(place))
+            .maybe_at("type", layers.map(|layers| word_of_format(layers.top.format)))
             .maybe_at("cache", cache.map(word_of_cache))
             .at("error_policy", word_of_policy(disk.error_policy))
             .maybe_at("io", io.map(word_of_io))
@@ -65,14 +63,6 @@ impl Domain<'_> {
             .maybe_at("iothread", self.threads.of_disk(position))
             .maybe_at("queues", multi_queue.then(|| self.queues()))
             .with(self.threads.all_of_disk(position)))
-    }
-}
-
-fn format(place: &DiskLocation) -> Option<&'static str> {
-    match place {
-        DiskLocation::File { format, .. } => Some(word_of_format(*format)),
-        DiskLocation::Block { .. } => Some("raw"),
-        DiskLocation::Nothing => None,
     }
 }
 

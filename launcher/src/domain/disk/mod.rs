@@ -11,7 +11,7 @@ mod driver;
 mod source;
 
 use super::error::DomainError;
-use super::host::{Blocks, DiskLocation};
+use super::host::{Blocks, DiskLocation, Medium};
 use super::input::usb_address;
 use super::pci_devices::{PciDevice, SATA_DRIVES};
 use super::qemu_arguments::QemuArguments;
@@ -135,14 +135,14 @@ fn field(disk: &Disk, position: usize, name: &str) -> String {
 fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), DomainError> {
     let refused = |name: &str, why: &str| Err(DomainError::refused(field(disk, position, name), why));
     match (disk.target, place) {
-        (Target::Lun, DiskLocation::File { .. } | DiskLocation::Nothing) => {
+        (Target::Lun, place) if !is_passed_through(place) => {
             let path = format!("spec.domain.devices.disks[{position}].lun");
             Err(DomainError::refused(
                 path,
                 "commands are passed through to a block device, and this volume is a file",
             ))
         }
-        (Target::Lun, DiskLocation::Block { .. }) if disk.bus != Bus::Scsi => {
+        (Target::Lun, _) if disk.bus != Bus::Scsi => {
             refused("bus", "commands are passed through on bus scsi alone")
         }
         (Target::CdRom { .. }, _) if disk.bus == Bus::Virtio => {
@@ -156,14 +156,18 @@ fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), Domai
     }
 }
 
+/// True for a device without layers over it: it takes the guest's SCSI commands.
+fn is_passed_through(place: &DiskLocation) -> bool {
+    matches!(place, DiskLocation::Layers(layers) if layers.top.medium == Medium::Device)
+}
+
 fn blocks(disk: &Disk, place: &DiskLocation, qemu_arguments: &mut QemuArguments) -> Option<Element> {
     let Blocks { logical, physical, discard } = match disk.block_size? {
         BlockSize::Custom { logical, physical, discard_granularity } => {
             Blocks { logical, physical, discard: discard_granularity }
         }
         BlockSize::MatchVolume => match place {
-            DiskLocation::Block { blocks, .. } => *blocks,
-            DiskLocation::File { blocks, .. } => (*blocks)?,
+            DiskLocation::Layers(layers) => layers.blocks?,
             DiskLocation::Nothing => return None,
         },
     };

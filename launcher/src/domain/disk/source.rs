@@ -3,12 +3,10 @@
 
 use super::driver::word_of_format;
 use crate::domain::error::DomainError;
-use crate::domain::host::DiskLocation;
+use crate::domain::host::{DiskLocation, Layer, Layers, Medium};
 use crate::domain::text;
 use crate::domain::xml::Element;
-use api::launcher::Format;
 use api::machine::Disk;
-use std::path::PathBuf;
 
 /// The type of the disk, and its source. A CD-ROM without media has none.
 pub(super) fn type_and_source(
@@ -18,26 +16,37 @@ pub(super) fn type_and_source(
 ) -> Result<(&'static str, Vec<Element>), DomainError> {
     let field = format!("spec.domain.devices.disks[{position}] ({})", disk.name);
     match place {
-        DiskLocation::File { path, backing, .. } => {
-            let source = Element::new("source").at("file", text(path, &field)?);
-            Ok(("file", vec![source, below(backing, &field)?]))
-        }
-        DiskLocation::Block { path, .. } => {
-            let source = Element::new("source").at("dev", text(path, &field)?);
-            Ok(("block", vec![source, Element::new("backingStore")]))
+        DiskLocation::Layers(Layers { top, below, .. }) => {
+            Ok((kind(top), vec![source(top, &field)?, backing(below, &field)?]))
         }
         DiskLocation::Nothing => Ok(("file", Vec::new())),
     }
 }
 
-fn below(files: &[(PathBuf, Format)], field: &str) -> Result<Element, DomainError> {
+/// The end of the chain is an empty element: without it libvirt reads the image's header.
+fn backing(below: &[Layer], field: &str) -> Result<Element, DomainError> {
     let mut element = Element::new("backingStore");
-    for (path, format) in files.iter().rev() {
+    for layer in below.iter().rev() {
         element = Element::new("backingStore")
-            .at("type", "file")
-            .and(Element::new("format").at("type", word_of_format(*format)))
-            .and(Element::new("source").at("file", text(path, field)?))
+            .at("type", kind(layer))
+            .and(Element::new("format").at("type", word_of_format(layer.format)))
+            .and(source(layer, field)?)
             .and(element);
     }
     Ok(element)
+}
+
+fn kind(layer: &Layer) -> &'static str {
+    match layer.medium {
+        Medium::File => "file",
+        Medium::Device => "block",
+    }
+}
+
+fn source(layer: &Layer, field: &str) -> Result<Element, DomainError> {
+    let attribute = match layer.medium {
+        Medium::File => "file",
+        Medium::Device => "dev",
+    };
+    Ok(Element::new("source").at(attribute, text(&layer.path, field)?))
 }

@@ -4,7 +4,7 @@ use super::fixture::{Fixture, cdrom, cloud_init, container_disk, disk, nic, over
 use super::golden;
 use crate::domain::Domain;
 use crate::domain::error::DomainError;
-use crate::domain::host::{Blocks, DiskLocation};
+use crate::domain::host::{Blocks, DiskLocation, Layer, Layers};
 use crate::domain::qemu_arguments::QemuArguments;
 use crate::domain::xml::Element;
 use api::launcher::{Format, Forward, Link};
@@ -280,19 +280,29 @@ fn one_disk(name: &str, disk: Disk, place: DiskLocation) {
 }
 
 fn file(direct: bool, preallocated: bool) -> DiskLocation {
-    DiskLocation::File {
-        path: "/vm/disk.img".into(),
-        format: Format::Raw,
-        backing: Vec::new(),
+    DiskLocation::Layers(Layers {
+        top: Layer::file("/vm/disk.img", Format::Raw),
+        below: Vec::new(),
         direct,
         preallocated,
         blocks: Some(Blocks { logical: 512, physical: 4096, discard: None }),
-    }
+    })
 }
 
 fn block() -> DiskLocation {
     let blocks = Blocks { logical: 4096, physical: 4096, discard: Some(65536) };
-    DiskLocation::Block { path: "/dev/null".into(), blocks, direct: true }
+    DiskLocation::Layers(Layers {
+        top: Layer::device("/dev/null"),
+        below: Vec::new(),
+        direct: true,
+        preallocated: false,
+        blocks: Some(blocks),
+    })
+}
+
+fn over_block() -> DiskLocation {
+    let DiskLocation::Layers(over) = overlay("root") else { unreachable!("an overlay") };
+    DiskLocation::Layers(Layers { below: vec![Layer::device("/dev/null")], ..over })
 }
 
 #[test]
@@ -307,6 +317,7 @@ fn disks_of_every_kind_of_device() {
     );
     one_disk("disk-usb", disk("stick", Bus::Usb), raw("stick"));
     one_disk("disk-block", disk("root", Bus::Virtio), block());
+    one_disk("disk-over-block", container_disk("root", Bus::Virtio), over_block());
     one_disk("lun", Disk { target: Target::Lun, ..disk("lun", Bus::Scsi) }, block());
     one_disk("cdrom", cdrom("iso", Bus::Sata), raw("iso"));
     one_disk(

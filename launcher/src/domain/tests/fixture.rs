@@ -1,6 +1,6 @@
 //! VMs for the tests. All paths on the host lie under `/vm`, so that a test may put them elsewhere.
 
-use crate::domain::host::{DiskLocation, Efi, Host};
+use crate::domain::host::{DiskLocation, Efi, Host, Layer, Layers};
 use api::launcher::{Accelerator, Format, Forward, Kernel, Link};
 use api::machine::cpu::Model;
 use api::machine::firmware::Image;
@@ -226,25 +226,23 @@ pub(super) fn cdrom(name: &str, bus: Bus) -> Disk {
 }
 
 pub(super) fn raw(name: &str) -> DiskLocation {
-    DiskLocation::File {
-        path: format!("/vm/{name}.img").into(),
-        format: Format::Raw,
-        backing: Vec::new(),
+    DiskLocation::Layers(Layers {
+        top: Layer::file(format!("/vm/{name}.img"), Format::Raw),
+        below: Vec::new(),
         direct: false,
         preallocated: false,
         blocks: None,
-    }
+    })
 }
 
 pub(super) fn overlay(name: &str) -> DiskLocation {
-    DiskLocation::File {
-        path: format!("/vm/{name}.qcow2").into(),
-        format: Format::Qcow2,
-        backing: vec![("/vm/base.qcow2".into(), Format::Qcow2)],
+    DiskLocation::Layers(Layers {
+        top: Layer::file(format!("/vm/{name}.qcow2"), Format::Qcow2),
+        below: vec![Layer::file("/vm/base.qcow2", Format::Qcow2)],
         direct: false,
         preallocated: false,
         blocks: None,
-    }
+    })
 }
 
 pub(super) fn nic(name: &str, model: Nic) -> Interface {

@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, disk, nic, user};
 use crate::domain::error::DomainError;
-use crate::domain::host::DiskLocation;
+use crate::domain::host::{DiskLocation, Layer, Layers};
 use crate::domain::render;
 use api::launcher::Format;
 use api::machine::network::Dhcp;
@@ -11,14 +11,13 @@ use proptest::prelude::*;
 
 /// A VM with `text` in every field that takes a text.
 fn everywhere(text: &str) -> Fixture {
-    let place = DiskLocation::File {
-        path: format!("/vm/{text}").into(),
-        format: Format::Qcow2,
-        backing: vec![(format!("/vm/{text}/base").into(), Format::Raw)],
+    let place = DiskLocation::Layers(Layers {
+        top: Layer::file(format!("/vm/{text}"), Format::Qcow2),
+        below: vec![Layer::file(format!("/vm/{text}/base"), Format::Raw)],
         direct: false,
         preallocated: false,
         blocks: None,
-    };
+    });
     Fixture::bare()
         .screen()
         .disk(Disk { serial: Some(text.into()), ..disk(text, Bus::Virtio) }, place)
