@@ -223,6 +223,46 @@ pub(super) fn make(
 mod tests {
     use super::*;
     use crate::replicas::AT_ONCE;
+    use crate::sim::{Sim, vm};
+    use serde_json::Value;
+
+    fn says(kind: &str, status: &str, reason: &str) -> Value {
+        json!({"phase": "ImportInProgress", "conditions": [{"type": kind, "status": status, "reason": reason}]})
+    }
+
+    /// The columns: failed, filling, PVC without a volume, and whether the VM may start.
+    #[test]
+    fn a_vm_starts_when_its_data_volume_is_filled_or_waits_for_it() {
+        let phase = |phase: &str| json!({"phase": phase});
+        for (status, is_bound, expected) in [
+            (phase("Succeeded"), true, (false, false, false, true)),
+            (phase("Failed"), true, (true, false, false, false)),
+            (phase("ImportInProgress"), true, (false, true, false, false)),
+            (phase("ImportScheduled"), false, (false, true, true, false)),
+            (Value::Null, false, (false, true, true, false)),
+            (phase("WaitForFirstConsumer"), false, (false, false, true, true)),
+            (phase("WaitForFirstConsumer"), true, (false, true, false, true)),
+            (phase("PendingPopulation"), false, (false, false, true, true)),
+            (says("Running", "False", "Error"), true, (true, true, false, false)),
+            (says("Running", "False", "ImagePullFailed"), true, (true, true, false, false)),
+            (says("Running", "False", "Pending"), true, (false, true, false, false)),
+            (says("Running", "True", "Error"), true, (false, true, false, false)),
+            (says("Bound", "False", "Error"), true, (false, true, false, false)),
+        ] {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "data"});
+            sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": {}, "status": status}));
+            let bound = if is_bound { "Bound" } else { "Pending" };
+            sim.put(Kind::PersistentVolumeClaim, json!({"metadata": meta, "status": {"phase": bound}}));
+            let mut object = vm("web", "Always");
+            object["spec"]["template"]["spec"]["volumes"] =
+                json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+            sim.put(Kind::VirtualMachine, object);
+            let disks = look(&sim.world, sim.world.vms.get("n", "web").unwrap());
+            let is = (disks.failed, disks.filling, disks.unbound, disks.blocks().is_none());
+            assert_eq!(is, expected, "{status} {is_bound}");
+        }
+    }
 
     #[test]
     fn a_few_are_made_at_a_time() {

@@ -62,6 +62,38 @@ fn delay(count: i64, uid: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    /// A pool deletes a VM whose starts failed often enough, and its disks.
+    #[test]
+    fn only_a_vmi_that_failed_before_it_ran_counts_and_once() {
+        let now = Timestamp::UNIX_EPOCH;
+        let ran = json!([{"phase": "Scheduled"}, {"phase": "Running"}]);
+        let began = json!([{"phase": "Scheduled"}]);
+        let going = json!("2027-01-01T00:00:00Z");
+        for (uid, going, status, counted) in [
+            ("new", None, json!({"phase": "Failed", "phaseTransitionTimestamps": began}), Some(3)),
+            ("last", None, json!({"phase": "Failed"}), Some(2)),
+            ("new", None, json!({"phase": "Succeeded"}), Some(2)),
+            ("new", None, json!({"phase": "Scheduling"}), Some(2)),
+            ("new", Some(going), json!({"phase": "Failed"}), Some(2)),
+            ("new", None, json!(null), Some(2)),
+            ("new", None, json!({"phase": "Running"}), None),
+            ("new", None, json!({"phase": "Failed", "phaseTransitionTimestamps": ran}), None),
+        ] {
+            let failure = json!({"consecutiveFailCount": 2, "lastFailedVMIUID": "last"});
+            let mut vm: VirtualMachine =
+                api::wire::read(json!({"metadata": {}, "status": {"startFailure": failure}})).unwrap();
+            let meta = json!({"name": "web", "uid": uid, "deletionTimestamp": going});
+            let vmi = api::wire::read(json!({"metadata": meta, "status": status})).unwrap();
+            count(&mut vm, Some(&vmi), now);
+            let failure = vm.status.as_ref().and_then(|status| status.start_failure.clone());
+            let is = failure.as_ref().and_then(|failure| failure.consecutive_fail_count);
+            assert_eq!(is, counted, "{uid} {status}");
+            let wait = wait_until(&vm).map(|until| until.duration_since(now).as_secs());
+            assert_eq!(wait.is_some_and(|wait| (90..=135).contains(&wait)), counted == Some(3), "{wait:?}");
+        }
+    }
 
     #[test]
     fn each_wait_is_longer_up_to_the_longest() {

@@ -67,3 +67,98 @@ fn is_not(list: &[Condition], kind: &ConditionType, reason: &str) -> bool {
     conditions::of(list, kind)
         .is_some_and(|condition| condition.status == "False" && condition.reason.as_deref() == Some(reason))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// VMI in a phase that says a reason in a condition with the status `False`.
+    fn says(phase: &str, kind: &str, reason: &str) -> Value {
+        json!({"phase": phase, "conditions": [{"type": kind, "status": "False", "reason": reason}]})
+    }
+
+    fn disks(failed: bool, filling: bool, unbound: bool) -> Disks {
+        let mut disks = Disks::default();
+        (disks.failed, disks.filling, disks.unbound) = (failed, filling, unbound);
+        disks
+    }
+
+    fn word_of(
+        vmi: &Value,
+        strategy: &str,
+        disks: &Disks,
+        (starts, stops): (bool, bool),
+        fails: i64,
+    ) -> String {
+        let vm =
+            json!({"metadata": {"name": "web"}, "status": {"startFailure": {"consecutiveFailCount": fails}}});
+        let vm: VirtualMachine = api::wire::read(vm).unwrap();
+        let going = vmi["going"].as_str();
+        let meta = json!({"name": "web", "deletionTimestamp": going});
+        let vmi =
+            (!vmi.is_null()).then(|| api::wire::read(json!({"metadata": meta, "status": vmi})).unwrap());
+        let strategy = &RunStrategy::from(strategy);
+        word(&PrintableInput { vm: &vm, strategy, vmi: vmi.as_ref(), disks, starts, stops }).to_string()
+    }
+
+    #[test]
+    fn a_vm_has_one_word_for_what_its_vmi_and_its_disks_do() {
+        let (none, fine) = (Value::Null, disks(false, false, false));
+        let phase = |phase: &str| json!({"phase": phase});
+        let paused = json!({"phase": "Running", "conditions": [{"type": "Paused", "status": "True"}]});
+        let going = |phase: &str| json!({"phase": phase, "going": "2027-01-01T00:00:00Z"});
+        let migrates = |done: bool| json!({"phase": "Running", "migrationState": {"completed": done}});
+        let (no, starts, stops) = ((false, false), (true, false), (false, true));
+        for (vmi, disks, acts, expected) in [
+            (none.clone(), &fine, no, "Stopped"),
+            (none.clone(), &fine, starts, "Starting"),
+            (none.clone(), &disks(true, false, false), starts, "DataVolumeError"),
+            (none.clone(), &disks(false, true, false), starts, "Provisioning"),
+            (none.clone(), &disks(false, false, true), starts, "WaitingForVolumeBinding"),
+            (none, &disks(false, false, true), no, "Stopped"),
+            (phase("Pending"), &fine, no, "Starting"),
+            (phase("Scheduled"), &fine, no, "Starting"),
+            (phase("Scheduled"), &fine, stops, "Stopping"),
+            (phase("Running"), &fine, no, "Running"),
+            (phase("Running"), &fine, stops, "Stopping"),
+            (going("Running"), &fine, no, "Stopping"),
+            (going("Succeeded"), &fine, no, "Stopped"),
+            (phase("Failed"), &fine, stops, "Stopped"),
+            (paused, &fine, no, "Paused"),
+            (migrates(false), &fine, no, "Migrating"),
+            (migrates(true), &fine, no, "Running"),
+            (phase("Unknown"), &fine, no, "Unknown"),
+            (says("Pending", "Synchronized", "FailedPvcNotFound"), &fine, no, "ErrorPvcNotFound"),
+            (says("Failed", "Synchronized", "FailedPvcNotFound"), &fine, no, "Stopped"),
+            (says("Scheduling", "PodScheduled", "Unschedulable"), &fine, no, "ErrorUnschedulable"),
+            (says("Failed", "PodScheduled", "Unschedulable"), &fine, no, "Stopped"),
+            (says("Scheduling", "PodScheduled", "SchedulerError"), &fine, no, "Starting"),
+            (says("Scheduling", "Synchronized", "ErrImagePull"), &fine, no, "ErrImagePull"),
+            (says("Scheduling", "Synchronized", "ImagePullBackOff"), &fine, no, "ImagePullBackOff"),
+        ] {
+            assert_eq!(word_of(&vmi, "Manual", disks, acts, 0), expected, "{vmi} {acts:?}");
+        }
+    }
+
+    /// Autohealing of a pool deletes a VM with this word, and its disks.
+    #[test]
+    fn a_vm_loops_only_where_its_starts_failed_and_it_is_started_again() {
+        let (none, fine) = (Value::Null, Disks::default());
+        let phase = |phase: &str| json!({"phase": phase});
+        for (vmi, strategy, fails, expected) in [
+            (&none, "Always", 1, "CrashLoopBackOff"),
+            (&none, "Always", 0, "Stopped"),
+            (&none, "RerunOnFailure", 2, "CrashLoopBackOff"),
+            (&none, "Once", 1, "CrashLoopBackOff"),
+            (&none, "Manual", 1, "Stopped"),
+            (&none, "Halted", 1, "Stopped"),
+            (&phase("Failed"), "Always", 1, "CrashLoopBackOff"),
+            (&phase("Running"), "Always", 1, "Running"),
+            (&phase("Unknown"), "Always", 1, "Unknown"),
+        ] {
+            let is = word_of(vmi, strategy, &fine, (false, false), fails);
+            assert_eq!(is, expected, "{vmi} {strategy} {fails}");
+        }
+    }
+}
