@@ -119,10 +119,135 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sim::{Sim, vmi};
     use cluster_model::objects::{Key, Kind};
     use cluster_model::uploads::POD_PHASE;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    const SUCCEEDED: &str = "Succeeded";
+
+    /// The needs of a VMI with the disks `disk` and `more`, in words.
+    fn needs(sim: &mut Sim) -> String {
+        let mut object = vmi("web");
+        let volume = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        object["spec"]["volumes"] = json!([volume("disk"), volume("more")]);
+        sim.put(Kind::VirtualMachineInstance, object);
+        match look(&sim.world, sim.world.vmis.get("n", "web").unwrap()) {
+            Needs::There(claims) => format!("there: {}", claims.len()),
+            Needs::Missing { message } => format!("missing: {message}"),
+            Needs::Filling { message } => format!("filling: {message}"),
+            Needs::Failed { volume, message } => format!("failed: {volume}: {message}"),
+        }
+    }
+
+    fn claim(name: &str, more: Value) -> Value {
+        let mut object = json!({
+            "metadata": {"namespace": "n", "name": name}, "spec": {}, "status": {"phase": "Bound"},
+        });
+        cluster_model::plan::merge(&mut object, &more);
+        object
+    }
+
+    /// A guest that begins too early runs on half a disk, and one that waits for nothing never runs.
+    #[test]
+    fn a_vmi_waits_for_its_data_volume_in_the_words_of_that() {
+        let running = |message: &str| {
+            json!([
+                {"type": "Bound", "status": "True", "message": "bound"},
+                {"type": "Running", "status": "False", "message": message},
+            ])
+        };
+        let external = json!({"pvc": {"dataSourceRef": {"kind": "VolumeSnapshot", "name": "s"}}});
+        for (spec, status, expected) in [
+            (json!({}), json!({"phase": SUCCEEDED}), "there: 2"),
+            (json!({}), json!({"phase": "Failed"}), "failed: disk: DataVolume disk has failed"),
+            (json!({}), json!({"phase": "Failed", "conditions": running("404")}), "failed: disk: 404"),
+            (
+                json!({}),
+                json!({"phase": "WaitForFirstConsumer"}),
+                "filling: DataVolume disk waits for its first consumer (WaitForFirstConsumer), which is this VMI",
+            ),
+            (
+                json!({}),
+                json!({"phase": "PendingPopulation"}),
+                "filling: DataVolume disk waits for its first consumer (PendingPopulation), which is this VMI",
+            ),
+            (external, json!({"phase": "PendingPopulation"}), "there: 2"),
+            (json!({}), Value::Null, "filling: DataVolume disk is not filled yet: no phase yet, N/A"),
+            (
+                json!({}),
+                json!({"phase": "ImportInProgress", "progress": "33.00%"}),
+                "filling: DataVolume disk is not filled yet: ImportInProgress, 33.00%",
+            ),
+        ] {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "disk"});
+            sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": status}));
+            sim.put(Kind::PersistentVolumeClaim, claim("disk", json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("more", json!({})));
+            assert_eq!(needs(&mut sim), expected);
+        }
+    }
+
+    #[test]
+    fn a_vmi_waits_for_a_pvc_that_is_not_its_own_yet() {
+        let going = json!({"finalizers": ["x"], "deletionTimestamp": "2027-01-01T00:00:00Z"});
+        let owner = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "disk",
+            "uid": "gone", "controller": true});
+        for (change, expected) in [
+            (Some(json!({})), "there: 2"),
+            (Some(going), "filling: PVC n/disk is being deleted"),
+            (
+                Some(json!({"ownerReferences": [owner]})),
+                "filling: PVC n/disk still exists from a DataVolume that is gone: the garbage collector deletes it",
+            ),
+            (None, "missing: PVC n/disk does not exist, waiting for it to appear"),
+        ] {
+            let mut sim = Sim::new();
+            for name in ["disk", "more"] {
+                let change = if name == "disk" { change.clone() } else { Some(json!({})) };
+                let Some(change) = change else { continue };
+                sim.put(Kind::PersistentVolumeClaim, claim(name, json!({"metadata": change})));
+            }
+            assert_eq!(needs(&mut sim), expected);
+        }
+        // Of several causes the first is told, and one that is filled comes before one that is missing.
+        let mut sim = Sim::new();
+        assert_eq!(needs(&mut sim), "missing: PVC n/disk does not exist, waiting for it to appear");
+        let half = json!({"metadata": {"annotations": {POD_PHASE: "Running"}}});
+        sim.put(Kind::PersistentVolumeClaim, claim("more", half));
+        let told = needs(&mut sim);
+        assert!(told.starts_with("filling: PVC n/more is not whole"), "{told}");
+    }
+
+    /// The pod of a worker has not ended: it writes, or it reads what must not change meanwhile.
+    #[test]
+    fn a_vmi_waits_for_the_pods_that_use_its_pvc() {
+        for (work, label, expected) in [
+            ("importer", "importer", "filling: a pod still writes to PVC n/disk"),
+            (
+                "exporter",
+                "exporter",
+                "filling: PVC n/disk is being exported to an image, and must not be written until that has ended",
+            ),
+        ] {
+            let mut sim = Sim::new();
+            let disk = sim.put(Kind::PersistentVolumeClaim, claim("disk", json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("more", json!({})));
+            let owner = cluster_model::objects::owner::reference(
+                Kind::PersistentVolumeClaim,
+                &sim.world.pvcs.get("n", "disk").unwrap().meta,
+            );
+            let labels = json!({"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": label});
+            let meta = json!({"namespace": "n", "name": format!("{work}-{}", disk.name), "labels": labels,
+                "ownerReferences": [owner]});
+            let pod = sim.put(Kind::Pod, json!({"metadata": meta, "status": {"phase": "Running"}}));
+            assert_eq!(needs(&mut sim), expected);
+            sim.change(&pod, json!({"status": {"phase": "Succeeded"}}));
+            assert_eq!(needs(&mut sim), "there: 2", "{work}");
+        }
+    }
 
     /// A PVC may go as long as its pod has no node.
     #[test]

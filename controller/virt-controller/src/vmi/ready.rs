@@ -35,3 +35,48 @@ fn state(pod: Option<&Pod>, phase: &Phase) -> (String, Option<String>, String) {
         None => no("PodConditionMissing", "virt-launcher pod is missing the Ready condition"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster_model::objects::StoredObject as _;
+    use serde_json::{Value, json};
+
+    fn pod(status: &Value, is_going: bool) -> Pod {
+        let going = is_going.then_some("2027-01-01T00:00:00Z");
+        Pod::take(json!({
+            "metadata": {"namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": going},
+            "status": {"conditions": [status]},
+        }))
+        .unwrap()
+    }
+
+    /// A Service sends its clients to a VMI that is ready.
+    #[test]
+    fn a_vmi_is_ready_only_where_its_guest_runs_in_a_pod_that_is_ready() {
+        let yes = json!({"type": "Ready", "status": "True"});
+        let no = json!({"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "no"});
+        let other = json!({"type": "Initialized", "status": "True"});
+        let (there, unready, silent) = (pod(&yes, false), pod(&no, false), pod(&other, false));
+        let going = pod(&yes, true);
+        let (begins, ends, lost, missing) =
+            ("GuestNotRunning", "PodTerminating", "PodNotExists", "PodConditionMissing");
+        for (phase, pod, status, reason) in [
+            ("Scheduling", None, "False", begins),
+            ("Scheduled", Some(&there), "False", begins),
+            ("Scheduled", Some(&going), "False", ends),
+            ("Running", Some(&there), "True", ""),
+            ("Running", Some(&unready), "False", "ContainersNotReady"),
+            ("Running", Some(&silent), "False", missing),
+            ("Running", Some(&going), "False", ends),
+            ("Running", None, "False", lost),
+            ("Failed", None, "False", lost),
+            ("Succeeded", Some(&there), "False", begins),
+            ("Succeeded", Some(&going), "False", ends),
+        ] {
+            let (is, why, message) = state(pod, &Phase::from(phase));
+            assert_eq!((is.as_str(), why.as_deref().unwrap_or_default()), (status, reason), "{phase}");
+            assert_eq!(message.is_empty(), reason.is_empty(), "{phase}: {message}");
+        }
+    }
+}
