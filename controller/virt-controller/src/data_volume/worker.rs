@@ -161,3 +161,184 @@ pub(crate) fn why(
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Sim;
+    use cluster_model::objects::{StoredObject as _, Warning};
+    use serde_json::{Value, json};
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_800_000_000).unwrap()
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        now() + SignedDuration::from_secs(seconds)
+    }
+
+    fn pod(status: &Value, is_going: bool, attempt: &str) -> Pod {
+        let going = is_going.then_some("2027-01-01T00:00:00Z");
+        let meta = json!({
+            "namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": going, "annotations": {ATTEMPT: attempt},
+        });
+        Pod::take(json!({"metadata": meta, "status": status})).unwrap()
+    }
+
+    fn state(work: Work, state: &Value) -> Value {
+        json!({"phase": "Running", "containerStatuses": [{"name": work.container(), "state": state}]})
+    }
+
+    fn ended(work: Work, code: i64, reason: &str, message: &str, seconds: i64) -> Value {
+        let end = json!({"exitCode": code, "reason": reason, "message": message, "finishedAt": at(seconds).to_string()});
+        let mut status = state(work, &json!({"terminated": end}));
+        status["phase"] = json!("Failed");
+        status
+    }
+
+    /// The state in words; the next pod in seconds from now.
+    fn words(worker: Worker<'_>) -> String {
+        match worker {
+            Worker::None => "none".to_owned(),
+            Worker::Waits(reason, message) => format!("waits: {reason}: {message}"),
+            Worker::Runs(report) => format!("runs: {}", report.map_or("-", |report| report.message.as_str())),
+            Worker::Done(_) => "done".to_owned(),
+            Worker::Failed(report) => format!("failed: {}", report.reason),
+            Worker::Broke(reason, message, next) => {
+                format!("broke: {reason}: {message}: {}", next.duration_since(now()).as_secs())
+            }
+            Worker::Late(message) => format!("late: {message}"),
+        }
+    }
+
+    /// A pod that is taken for a failure ends the import for good, and one that is taken for whole is a wrong disk.
+    #[test]
+    fn a_worker_that_ended_says_what_comes_next() {
+        use Work::{Import, Serve, Upload};
+        let says = |stage, deadline_passed| {
+            let (reason, message) = ("Forbidden".to_owned(), "m".to_owned());
+            Report { stage, reason, message, deadline_passed, ..Report::default() }.termination()
+        };
+        let (done, failed, waits) =
+            (says(Stage::Done, false), says(Stage::Failed, false), says(Stage::Waiting, false));
+        let (late, none) = (says(Stage::Waiting, true), String::new());
+        let going = "waits: Terminating: the pod is being deleted";
+        for (work, message, is_going, expected) in [
+            (Import, &done, false, "done"),
+            (Upload, &done, false, "done"),
+            (Import, &done, true, "done"),
+            (Import, &failed, false, "failed: Forbidden"),
+            (Upload, &failed, false, "broke: Forbidden: m: 3"),
+            (Import, &waits, true, going),
+            (Import, &waits, false, "broke: Killed: m: 3"),
+            (Upload, &late, false, "late: m"),
+            (Serve, &late, false, "late: m"),
+            (Import, &late, false, "broke: Killed: m: 3"),
+            (Import, &"panicked".to_owned(), false, "broke: Killed: panicked: 3"),
+            (Import, &none, false, "broke: Killed: the worker ended with exit code 137: 3"),
+        ] {
+            let sim = Sim::new();
+            let pod = pod(&ended(work, 137, "Killed", message, -2), is_going, "0");
+            let worker = look(&sim.world, Some(&pod), work, None, None, now());
+            assert_eq!(words(worker), expected, "{work:?} {message} {is_going}");
+        }
+    }
+
+    #[test]
+    fn the_next_pod_begins_after_a_pause_that_grows_and_has_a_bound() {
+        for (attempt, ended_at, seen, next) in [
+            ("0", -2, None, 3),
+            ("3", -2, None, 38),
+            ("6", -2, None, 298),
+            ("1000", -2, None, 298),
+            ("-5", -2, None, 3),
+            ("x", -2, None, 3),
+            // The clock of the node is ahead.
+            ("0", 60, Some(at(-1)), 4),
+            ("0", 60, None, 5),
+            ("0", 0, Some(at(-1)), 5),
+        ] {
+            let sim = Sim::new();
+            let pod = pod(&ended(Work::Import, 1, "", "m", ended_at), false, attempt);
+            let worker = look(&sim.world, Some(&pod), Work::Import, None, seen, now());
+            assert_eq!(words(worker), format!("broke: Error: m: {next}"), "{attempt} {ended_at}");
+        }
+        for (status, expected) in [
+            (json!({"phase": "Failed", "reason": "Evicted", "message": "m"}), "broke: Evicted: m: 4"),
+            (json!({"phase": "Failed"}), "broke: Error: the pod has ended: 4"),
+        ] {
+            let (sim, pod) = (Sim::new(), pod(&status, false, "0"));
+            let worker = look(&sim.world, Some(&pod), Work::Import, None, Some(at(-1)), now());
+            assert_eq!(words(worker), expected);
+        }
+    }
+
+    #[test]
+    fn a_report_counts_for_the_pod_that_it_is_of() {
+        use Work::{Import, Upload};
+        for (work, stage, of, expected) in [
+            (Import, Stage::Moving, "u", "runs: m"),
+            (Import, Stage::Moving, "former", "runs: -"),
+            (Import, Stage::Done, "u", "runs: m"),
+            (Upload, Stage::Done, "u", "done"),
+            (Upload, Stage::Done, "former", "runs: -"),
+            (Upload, Stage::Moving, "u", "runs: m"),
+        ] {
+            let mut sim = Sim::new();
+            let report = Report { stage, message: "m".to_owned(), ..Report::default() };
+            sim.world.reports.insert(("n".to_owned(), "p".to_owned()), (of.to_owned(), report));
+            let running = state(work, &json!({"running": {}}));
+            let worker = look(&sim.world, Some(&pod(&running, false, "0")), work, None, None, now());
+            assert_eq!(words(worker), expected, "{work:?} {stage:?} {of}");
+            let worker = look(&sim.world, Some(&pod(&running, true, "0")), work, None, None, now());
+            assert_eq!(words(worker), "waits: Terminating: the pod is being deleted");
+        }
+        assert_eq!(words(look(&Sim::new().world, None, Import, None, None, now())), "none");
+    }
+
+    /// Users see nothing else of a worker that does not begin.
+    #[test]
+    fn a_worker_that_does_not_run_says_why_in_the_words_of_the_cluster() {
+        let waiting = |reason: &str, message: &str| {
+            state(Work::Import, &json!({"waiting": {"reason": reason, "message": message}}))
+        };
+        let unscheduled = |reason: Option<&str>| {
+            let said =
+                json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": "no node"});
+            json!({"phase": "Pending", "conditions": [said]})
+        };
+        let (own, image) = ("registry.example/cdi-worker:1", "registry.example/os:1");
+        for (status, warned, expected) in [
+            (unscheduled(Some("Full")), "u", "Full: Importer pod cannot be scheduled: no node".to_owned()),
+            (unscheduled(None), "u", "Unschedulable: Importer pod cannot be scheduled: no node".to_owned()),
+            (unscheduled(Some("SchedulerError")), "", "Pending: the pod waits for its node".to_owned()),
+            (json!({"phase": "Pending"}), "u", "FailedMount: no secret".to_owned()),
+            (json!({"phase": "Pending"}), "former", "Pending: the pod waits for its node".to_owned()),
+            (waiting("ContainerCreating", ""), "u", "FailedMount: no secret".to_owned()),
+            (waiting("ContainerCreating", ""), "former", "ContainerCreating: ".to_owned()),
+            (waiting("CreateContainerError", "m"), "u", "CreateContainerError: m".to_owned()),
+            (waiting("ErrImagePull", "m"), "u", format!("ImagePullFailed: m: {image} or {own}")),
+            (waiting("ImagePullBackOff", own), "u", format!("ImagePullFailed: {own}")),
+            (waiting("InvalidImageName", image), "u", format!("ImagePullFailed: {image}")),
+        ] {
+            let mut sim = Sim::new();
+            let (reason, message) = ("FailedMount".to_owned(), "no secret".to_owned());
+            let warning = Warning { pod: warned.to_owned(), reason, message };
+            sim.world.warnings.insert(("n".to_owned(), "p".to_owned()), warning);
+            let pod = pod(&status, false, "0");
+            let worker = look(&sim.world, Some(&pod), Work::Import, Some(image), None, now());
+            assert_eq!(words(worker), format!("waits: {expected}"), "{status}");
+        }
+    }
+
+    /// A pod of a tenant may say of itself that it is the thousandth.
+    #[test]
+    fn a_pod_counts_once_and_no_further_than_the_pods_before_it() {
+        for (says, counted, count_then) in
+            [("0", 0, 1), ("0", 1, 1), ("1", 1, 2), ("1000", 1, 2), ("0", 7, 7)]
+        {
+            let is = count(&pod(&Value::Null, false, says), counted);
+            assert_eq!(is, count_then, "{says} {counted}");
+        }
+    }
+}
