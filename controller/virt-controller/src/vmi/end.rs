@@ -132,9 +132,11 @@ fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sim::{Sim, vmi};
-    use cluster_model::objects::{Key, Kind};
-    use serde_json::json;
+    use cluster_model::objects::{FINALIZER, OF_VM};
+    use cluster_model::plan::Plan;
+    use serde_json::{Value, json};
 
     /// The launcher has ended, and the container of its log, which waits for its first word, has not.
     fn launcher_ends(sim: &mut Sim, pod: &Key) {
@@ -174,5 +176,229 @@ mod tests {
         sim.delete(&key);
         sim.settle();
         assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_string(), "with its VMI it goes");
+    }
+
+    /// The launcher's files are of use where it failed, and nowhere else.
+    #[test]
+    fn a_launcher_whose_guest_was_shut_down_is_not_kept() {
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        object["metadata"]["annotations"] = json!({"kubevirt.io/keep-launcher-alive-after-failure": "true"});
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.boot(&key);
+        let pod = sim.pod_of(&key).unwrap();
+        sim.agent_says(&key, "Succeeded");
+        sim.settle();
+        assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_string());
+    }
+
+    /// A pod that has ended holds no disk, and goes with its owner.
+    #[test]
+    fn a_vmi_does_not_wait_for_a_pod_that_has_ended_and_is_its_own() {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.boot(&key);
+        let pod = sim.pod_of(&key).unwrap();
+        sim.pod_ends(&pod, "Succeeded", 0);
+        sim.agent_says(&key, "Succeeded");
+        sim.delete(&key);
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        let deletes = |step: &Step| matches!(step, Step::Delete { key, .. } if *key == pod);
+        assert!(!plan.steps.iter().any(deletes), "{plan:?}");
+        sim.apply(plan);
+        assert!(!sim.objects.contains_key(&key));
+    }
+
+    /// Where its owner was taken from it, nothing else deletes it.
+    #[test]
+    fn a_pod_without_an_owner_is_deleted_before_its_vmi_goes() {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.boot(&key);
+        let pod = sim.pod_of(&key).unwrap();
+        sim.pod_ends(&pod, "Succeeded", 0);
+        sim.change(&pod, json!({"metadata": {"ownerReferences": null}}));
+        sim.agent_says(&key, "Succeeded");
+        let deletes = |step: &Step| matches!(step, Step::Delete { key, .. } if *key == pod);
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        assert!(!plan.steps.iter().any(deletes), "its log is of use while its VMI is there: {plan:?}");
+        sim.delete(&key);
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        assert!(plan.steps.iter().any(deletes), "{plan:?}");
+        sim.settle();
+        assert!(!sim.objects.contains_key(&pod) && !sim.objects.contains_key(&key));
+    }
+
+    #[test]
+    fn a_failed_deletion_is_said_until_the_pod_can_be_deleted() {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.boot(&key);
+        let mut said = sim.get(&key)["status"]["conditions"].as_array().unwrap().clone();
+        said.push(json!({"type": "Synchronized", "status": "False", "reason": KEPT, "message": "m"}));
+        sim.change(&key, json!({"status": {"conditions": said}}));
+        let retry = sim.now + jiff::SignedDuration::from_secs(60);
+        let about = Attempt::Delete(Kind::Pod);
+        sim.world.failures.insert(key.clone(), Failure { about, message: "m".to_owned(), times: 1, retry });
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized").unwrap().1, KEPT);
+        sim.world.failures.clear();
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized"), None);
+    }
+
+    /// A VMI that has ended and whose pods are gone, with this metadata.
+    fn over(sim: &mut Sim, meta: &Value) -> Key {
+        let mut object = vmi("web");
+        cluster_model::plan::merge(&mut object["metadata"], meta);
+        object["status"] = json!({"phase": "Succeeded", "virtualMachineRevisionName": REVISION});
+        sim.put(Kind::VirtualMachineInstance, object)
+    }
+
+    const REVISION: &str = "revision-start-vm-u-1";
+
+    /// The World may lag behind: a pod that it does not know may still write to the disks.
+    #[test]
+    fn the_server_is_asked_for_the_pods_of_a_vmi_before_it_goes() {
+        let asks = |plan: &Plan| plan.steps.iter().any(|step| matches!(step, Step::Absent { .. }));
+        let mut sim = Sim::new();
+        let key = over(&mut sim, &json!({}));
+        sim.settle();
+        assert_eq!(sim.get(&key)["metadata"]["finalizers"], json!([FINALIZER]), "it is not deleted yet");
+        sim.delete(&key);
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        assert!(matches!(plan.steps[0], Step::Absent { .. }), "{plan:?}");
+        sim.apply(plan);
+        assert!(!sim.objects.contains_key(&key));
+        // Another program holds it.
+        let key = over(&mut sim, &json!({"finalizers": ["example.org/x"]}));
+        sim.delete(&key);
+        sim.settle();
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        assert!(!asks(&plan), "there is nothing to do: {plan:?}");
+        // It never had a pod.
+        let key =
+            sim.put(Kind::VirtualMachineInstance, json!({"metadata": vmi("b")["metadata"], "spec": {}}));
+        sim.delete(&key);
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        assert!(!asks(&plan), "{plan:?}");
+        sim.apply(plan);
+        assert!(!sim.objects.contains_key(&key));
+    }
+
+    /// `kubectl delete vm --cascade=orphan`, and later the VMI.
+    #[test]
+    fn a_vmi_without_its_vm_takes_the_revision_along() {
+        let owner = json!([{"apiVersion": "a/v1", "kind": "A", "name": "a", "uid": "a", "controller": true}]);
+        for (meta, stays) in [
+            (json!({}), false),
+            (json!({"ownerReferences": owner}), true),
+            (json!({"finalizers": ["example.org/x"]}), true),
+        ] {
+            let mut sim = Sim::new();
+            let revision = json!({"metadata": {"namespace": "n", "name": REVISION}});
+            let revision = sim.put(Kind::ControllerRevision, revision);
+            let key = over(&mut sim, &meta);
+            sim.delete(&key);
+            sim.settle();
+            assert_eq!(sim.objects.contains_key(&revision), stays, "{meta}");
+        }
+    }
+
+    /// Else the VMI stays for ever, and so does the name of the VM.
+    #[test]
+    fn a_vmi_waits_for_its_vm_only_where_that_is_there() {
+        for (kind, is_other, waits) in [
+            ("VirtualMachine", false, true),
+            ("VirtualMachine", true, false),
+            ("VirtualMachineInstanceReplicaSet", false, false),
+        ] {
+            let mut sim = Sim::new();
+            let of = sim.put(Kind::VirtualMachine, crate::sim::vm("web", "Halted"));
+            let uid = if is_other { json!("gone") } else { sim.get(&of)["metadata"]["uid"].clone() };
+            let owner = json!([{"apiVersion": "kubevirt.io/v1", "kind": kind, "name": "web", "uid": uid, "controller": true}]);
+            let meta = json!({"ownerReferences": owner, "finalizers": [FINALIZER, OF_VM]});
+            let key = over(&mut sim, &meta);
+            sim.delete(&key);
+            let plan = crate::decide(&sim.world, &key, sim.now);
+            sim.apply(plan);
+            assert_eq!(sim.objects.contains_key(&key), waits, "{kind} {is_other}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_could_not_be_deleted_is_deleted_when_its_time_has_come() {
+        let delete = Attempt::Delete(Kind::Pod);
+        for (about, seconds, deletes) in
+            [(delete, 60, false), (delete, 0, true), (Attempt::Make(Kind::Pod), 60, true)]
+        {
+            let mut sim = Sim::new();
+            let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+            sim.boot(&key);
+            let pod = sim.pod_of(&key).unwrap();
+            sim.agent_says(&key, "Failed");
+            let retry = sim.now + jiff::SignedDuration::from_secs(seconds);
+            let failure = Failure { about, message: "m".to_owned(), times: 1, retry };
+            sim.world.failures.insert(key.clone(), failure);
+            let plan = crate::decide(&sim.world, &key, sim.now);
+            assert_eq!(plan.again, (!deletes).then_some(retry));
+            sim.apply(plan);
+            assert_eq!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_string(), deletes, "{seconds}");
+            let is_said = sim.reasons().contains(&KEPT.to_owned());
+            assert_eq!(sim.warnings.contains(&KEPT.to_owned()), is_said);
+            assert!(!sim.warnings.contains(&"SuccessfulDelete".to_owned()), "{:?}", sim.warnings);
+        }
+    }
+
+    /// The API server refuses a new finalizer of an object that is being deleted, and with it all else that is written.
+    #[test]
+    fn a_vmi_is_held_beside_others_and_not_when_it_goes() {
+        for (is_going, expected) in
+            [(false, json!(["example.org/x", FINALIZER])), (true, json!(["example.org/x"]))]
+        {
+            let mut sim = Sim::new();
+            let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+            sim.boot(&key);
+            if is_going {
+                sim.delete(&key);
+            }
+            sim.change(&key, json!({"metadata": {"finalizers": ["example.org/x"]}}));
+            sim.settle();
+            assert_eq!(sim.get(&key)["metadata"]["finalizers"], expected, "{is_going}");
+        }
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        object["metadata"]["finalizers"] = json!(["example.org/x"]);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.round();
+        let held = &sim.get(&key)["metadata"]["finalizers"];
+        assert_eq!((held, sim.pod_of(&key)), (&json!(["example.org/x", FINALIZER]), None), "before its pod");
+        assert_eq!(sim.get(&key)["status"]["phase"], "Pending");
+    }
+
+    /// A policy refuses us that deletion: what the VMI waits for is said, and not that it failed.
+    #[test]
+    fn of_a_pod_that_is_not_its_own_a_vmi_says_whose_name_it_has() {
+        const TAKEN: &str = "PodNameTaken";
+        let mut sim = Sim::new();
+        let key = over(&mut sim, &json!({"finalizers": [FINALIZER, "example.org/x"]}));
+        let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+        let start = cluster_model::objects::LauncherAttempt::Start;
+        let name = cluster_model::objects::names::pod("web", &uid, start);
+        let meta = json!({"namespace": "n", "name": name});
+        let foreign = sim.put(Kind::Pod, json!({"metadata": meta, "spec": {"nodeName": "a"}}));
+        let retry = sim.now + jiff::SignedDuration::from_secs(60);
+        let about = Attempt::Delete(Kind::Pod);
+        sim.world.failures.insert(key.clone(), Failure { about, message: "m".to_owned(), times: 1, retry });
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized"), None, "it is not to go");
+        sim.delete(&key);
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized").unwrap().1, TAKEN);
+        assert!(sim.warnings.contains(&TAKEN.to_owned()), "{:?}", sim.told);
+        assert!(!sim.reasons().contains(&KEPT.to_owned()), "{:?}", sim.reasons());
+        sim.vanish(&foreign);
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized"), None, "another program holds it now");
     }
 }

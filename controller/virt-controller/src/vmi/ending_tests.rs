@@ -3,6 +3,7 @@
 use crate::sim::{Sim, vm, vmi};
 use api::launcher::{Ending, Life};
 use cluster_model::objects::{Key, Kind};
+use cluster_model::plan::Step;
 use serde_json::{Value, json};
 
 fn left(life: Life, reason: &str, message: &str) -> String {
@@ -79,6 +80,8 @@ fn a_vmi_ends_as_its_launcher_left_it() {
         assert_eq!(phase(&sim, &key), ends_as, "{message}");
         let condition = sim.condition(&key, "Synchronized").map(|(_, reason, said)| (reason, said));
         assert_eq!(condition.unwrap_or_default(), (reason.to_owned(), said.to_owned()), "{message}");
+        let warned = sim.warnings.iter().any(|reason| reason == "Stopped");
+        assert_eq!(warned, said == "the guest panicked", "{message}: {:?}", sim.told);
     }
 }
 
@@ -163,4 +166,70 @@ fn a_launcher_that_failed_before_its_guest_says_why_in_a_sentence() {
     sim.settle();
     let (_, _, said) = sim.condition(&key, "Synchronized").unwrap();
     assert_eq!(said, "container compute ended with exit code 1: cannot lock /r/lock");
+}
+
+/// Tools measure by these how long a start takes, and virt-controller sees by them that a guest ran.
+#[test]
+fn each_phase_of_a_vmi_has_its_time_and_the_first_reason_of_its_end_stays() {
+    let mut sim = Sim::new();
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    sim.settle();
+    sim.later(5);
+    let pod = sim.pod_of(&key).unwrap();
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    let times = sim.get(&key)["status"]["phaseTransitionTimestamps"].as_array().unwrap();
+    let times: Vec<_> =
+        times.iter().map(|one| (one["phase"].clone(), one["phaseTransitionTimestamp"].clone())).collect();
+    let [begun, now] = [-5, 0].map(|seconds| {
+        json!(cluster_model::conditions::stamp(sim.now + jiff::SignedDuration::from_secs(seconds)))
+    });
+    assert_eq!(times, [(json!("Scheduling"), begun), (json!("Scheduled"), now)]);
+    assert_eq!(sim.get(&key)["status"]["migrationTransport"], "Unix");
+    sim.change(&key, json!({"status": {"reason": "First"}}));
+    sim.vanish(&pod);
+    sim.settle();
+    let status = &sim.get(&key)["status"];
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("First")));
+}
+
+/// The pod was created, and the answer was lost: a second one beside it would be a second guest.
+#[test]
+fn a_vmi_that_does_not_know_its_pod_takes_it_and_ends_with_it() {
+    for (is_over, is_going, phase) in [
+        (false, false, "Scheduling"),
+        (true, false, "Failed"),
+        (false, true, "Failed"),
+        (true, true, "Failed"),
+    ] {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        let mut object = sim.get(&pod).clone();
+        object["spec"]["nodeName"] = json!("node1");
+        let waiting = json!({"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}});
+        object["status"]["containerStatuses"] = json!([{"name": "compute", "state": waiting}]);
+        object["status"]["phase"] = json!(if is_over { "Failed" } else { "Running" });
+        object["metadata"]["deletionTimestamp"] = json!(is_going.then_some("2027-01-01T00:00:00Z"));
+        sim.world.put(Kind::Pod, object, sim.now);
+        let mut object = sim.get(&key).clone();
+        object["status"] = json!({});
+        object["metadata"]["finalizers"] = json!([]);
+        sim.world.put(Kind::VirtualMachineInstance, object, sim.now);
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        let written = plan.steps.iter().find_map(|step| match step {
+            Step::Patch { change, .. } => change["status"]["phase"].as_str(),
+            _ => None,
+        });
+        assert_eq!(written, Some(phase), "{is_over} {is_going}: {plan:?}");
+        if phase == "Scheduling" {
+            let said = format!("{plan:?}");
+            assert!(
+                said.contains(cluster_model::objects::FINALIZER) && said.contains("manifest unknown"),
+                "{said}"
+            );
+        }
+        assert!(!plan.steps.iter().any(|step| matches!(step, Step::Create { .. })), "{plan:?}");
+    }
 }

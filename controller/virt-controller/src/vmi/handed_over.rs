@@ -93,3 +93,137 @@ fn unpaused(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
         part: Some("status"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{Sim, vmi};
+    use cluster_model::objects::Key;
+    use cluster_model::plan::Plan;
+    use serde_json::Value;
+
+    fn running(sim: &mut Sim) -> (Key, Key) {
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.boot(&key);
+        let pod = sim.pod_of(&key).unwrap();
+        (key, pod)
+    }
+
+    fn decide(sim: &Sim, key: &Key) -> Plan {
+        crate::decide(&sim.world, key, sim.now)
+    }
+
+    fn beat(time: &str) -> Value {
+        json!({"metadata": {"name": "node1", "annotations": {"kubevirt.io/heartbeat": time}}})
+    }
+
+    fn deletes(plan: &Plan) -> bool {
+        plan.steps.iter().any(|step| matches!(step, Step::Delete { .. }))
+    }
+
+    /// A VMI that is not looked at again runs in the status for ever, and its VM is never started anew.
+    #[test]
+    fn a_vmi_whose_pod_is_over_is_looked_at_again_when_virt_handler_has_had_its_time() {
+        let mut sim = Sim::new();
+        let (key, pod) = running(&mut sim);
+        sim.pod_ends(&pod, "Failed", 1);
+        let until = sim.now + PATIENCE;
+        sim.later(59);
+        let plan = decide(&sim, &key);
+        assert_eq!((plan.steps.is_empty(), plan.again), (true, Some(until)), "{plan:?}");
+        sim.later(1);
+        let plan = decide(&sim, &key);
+        sim.apply(plan);
+        assert_eq!(sim.get(&key)["status"]["phase"], "Failed");
+    }
+
+    #[test]
+    fn a_deleted_vmi_is_looked_at_again_when_its_grace_has_passed() {
+        let mut sim = Sim::new();
+        // The silence of its node comes later.
+        sim.put(Kind::Node, beat("1"));
+        let (key, pod) = running(&mut sim);
+        sim.delete(&key);
+        let until = sim.now + SignedDuration::from_secs(60);
+        let plan = decide(&sim, &key);
+        assert_eq!((deletes(&plan), plan.again), (false, Some(until)), "{plan:?}");
+        sim.later(60);
+        let plan = decide(&sim, &key);
+        assert!(deletes(&plan), "{plan:?}");
+        sim.delete(&pod);
+        assert!(!deletes(&decide(&sim, &key)), "the kubelet ends it already");
+    }
+
+    #[test]
+    fn the_silence_of_a_node_is_said_when_it_is_long_enough() {
+        let mut sim = Sim::new();
+        sim.put(Kind::Node, beat("1"));
+        let (key, _) = running(&mut sim);
+        let until = sim.now + crate::node::SILENCE;
+        let plan = decide(&sim, &key);
+        assert_eq!((plan.steps.is_empty(), plan.again), (true, Some(until)), "{plan:?}");
+        sim.now = until;
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized").unwrap().1, UNHEARD);
+        sim.put(Kind::Node, beat("2"));
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized"), None);
+        // What virt-handler says is not taken back.
+        let mut said = sim.get(&key)["status"]["conditions"].as_array().unwrap().clone();
+        said.push(json!({"type": "Synchronized", "status": "False", "reason": "x", "message": "y"}));
+        sim.change(&key, json!({"status": {"conditions": said}}));
+        sim.settle();
+        assert_eq!(sim.condition(&key, "Synchronized").unwrap().1, "x");
+    }
+
+    /// A Service has no VMI whose gate is missing or says otherwise, and one that is paused answers nobody.
+    #[test]
+    fn the_readiness_gate_of_the_pod_says_whether_the_vmi_is_paused() {
+        let gate = |status: &str| json!({"type": pod::UNPAUSED, "status": status});
+        let paused = json!([{"type": "Paused", "status": "True"}]);
+        for (conditions, gate, is_going, written) in [
+            (json!([]), Value::Null, false, Some(("True", "NotPaused"))),
+            (json!([]), gate("True"), false, None),
+            (json!([]), gate("False"), false, Some(("True", "NotPaused"))),
+            (paused.clone(), gate("True"), false, Some(("False", "Paused"))),
+            (paused.clone(), gate("False"), false, None),
+            (paused, gate("True"), true, None),
+        ] {
+            let mut sim = Sim::new();
+            let (key, pod) = running(&mut sim);
+            sim.change(&key, json!({"status": {"conditions": conditions}}));
+            let gates = if gate.is_null() { json!([]) } else { json!([gate]) };
+            sim.change(&pod, json!({"status": {"conditions": gates}}));
+            if is_going {
+                sim.delete(&pod);
+            }
+            let plan = decide(&sim, &key);
+            let step = plan.steps.iter().find_map(|step| match step {
+                Step::Patch { key, change, .. } if *key == pod => Some(&change["status"]["conditions"][0]),
+                _ => None,
+            });
+            let is = step.map(|said| (said["status"].as_str().unwrap(), said["reason"].as_str().unwrap()));
+            assert_eq!(is, written, "{conditions} {gate} {is_going}");
+        }
+    }
+
+    /// Another VMI may have the CID by the time at which virt-handler begins.
+    #[test]
+    fn a_cid_that_was_taken_from_a_vmi_is_given_again_before_virt_handler_begins() {
+        let mut sim = Sim::new();
+        let open = json!({"configuration": {"developerConfiguration": {"featureGates": ["VSOCK"]}}});
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open});
+        sim.world.put(Kind::KubeVirt, settings, sim.now);
+        let mut object = vmi("web");
+        object["spec"]["domain"]["devices"]["autoattachVSOCK"] = json!(true);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        sim.pod_runs(&pod, "node1");
+        sim.settle();
+        let cid = sim.get(&key)["status"]["VSOCKCID"].clone();
+        sim.change(&key, json!({"status": {"VSOCKCID": null}}));
+        sim.settle();
+        assert!(cid.is_u64() && sim.get(&key)["status"]["VSOCKCID"] == cid, "{cid}");
+    }
+}

@@ -44,6 +44,7 @@ mod tests {
             "virt-launcher:1",
             "a/virt-launcher",
             "a/other:2",
+            "virt-launcher:1@sha256:0a",
         ] {
             assert!(is_other_image(old, new), "{old}");
         }

@@ -34,6 +34,7 @@ fn a_pod_gets_the_annotations_of_its_vmi() {
             passed.into_iter().filter(|key| pod["metadata"]["annotations"][*key] == "a").collect();
         assert_eq!(got, expected, "{policy:?}");
         assert_eq!(sim.reasons().contains(&"NotPassedOn".to_owned()), policy.is_some());
+        assert!(sim.warnings.is_empty(), "{:?}", sim.warnings);
     }
 }
 
