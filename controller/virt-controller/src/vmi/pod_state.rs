@@ -19,7 +19,7 @@ pub(super) fn is_up(pod: &Pod) -> bool {
 
 /// True if the launcher has ended, and is not restarted. Another container may still wait to start.
 pub(super) fn is_over(pod: &Pod) -> bool {
-    pod.is_over() || pod.container("compute").is_some_and(|compute| compute.ended.is_some())
+    pod.is_over()
 }
 
 /// A container beside the launcher that has ended, although it has to run as long as the guest. It is not
@@ -86,9 +86,104 @@ fn ended_too_early(pod: &Pod) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sim::{Sim, vmi};
-    use cluster_model::objects::{Key, Kind};
+    use cluster_model::objects::{Key, Kind, StoredObject as _};
     use serde_json::{Value, json};
+
+    fn pod(status: &Value, is_going: bool) -> Pod {
+        let going = is_going.then_some("2027-01-01T00:00:00Z");
+        let meta = json!({"namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": going});
+        Pod::take(json!({"metadata": meta, "status": status})).unwrap()
+    }
+
+    fn runs(name: &str, is_ready: bool) -> Value {
+        json!({"name": name, "ready": is_ready, "state": {"running": {}}})
+    }
+
+    fn waits(name: &str, reason: &str, message: &str) -> Value {
+        json!({"name": name, "state": {"waiting": {"reason": reason, "message": message}}})
+    }
+
+    /// A guest that is handed over while a container beside it does not work yet has no files, or no network.
+    #[test]
+    fn a_launcher_is_up_when_its_containers_are_ready() {
+        let compute = runs("compute", false);
+        let alone = json!([compute]);
+        for (phase, init, containers, expected) in [
+            ("Running", json!([]), alone.clone(), true),
+            ("Pending", json!([]), alone.clone(), false),
+            ("Running", json!([]), json!([]), false),
+            ("Running", json!([]), json!([waits("compute", "ContainerCreating", "")]), false),
+            ("Running", json!([]), json!([compute, runs("virtiofs-files", true)]), true),
+            ("Running", json!([]), json!([compute, runs("virtiofs-files", false)]), false),
+            ("Running", json!([]), json!([compute, runs(LOG, false)]), true),
+            ("Running", json!([ended("container-disk-binary", 0, "")]), alone, true),
+        ] {
+            let status =
+                json!({"phase": phase, "initContainerStatuses": init, "containerStatuses": containers});
+            assert_eq!(is_up(&pod(&status, false)), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_container_that_does_not_start_is_told_unless_it_is_about_to() {
+        for (containers, expected) in [
+            (json!([waits("compute", "ContainerCreating", ""), waits("a", "PodInitializing", "")]), None),
+            (json!([waits("compute", "", "m"), runs("a", true)]), None),
+            (json!([waits("compute", "ErrImagePull", "404")]), Some(("ErrImagePull", "404"))),
+            (
+                json!([waits("compute", "PodInitializing", ""), waits("a", "CrashLoopBackOff", "")]),
+                Some(("CrashLoopBackOff", "container a waits: CrashLoopBackOff")),
+            ),
+        ] {
+            let told = trouble(&pod(&json!({"phase": "Pending", "containerStatuses": containers}), false));
+            let told = told.as_ref().map(|(reason, message)| (reason.as_str(), message.as_str()));
+            assert_eq!(told, expected, "{containers}");
+        }
+    }
+
+    /// Users read this of a VMI that has failed, and nothing else.
+    #[test]
+    fn a_pod_that_ended_says_why() {
+        let of = |containers: Value| json!({"phase": "Failed", "containerStatuses": containers});
+        let disrupted = |is: &str| {
+            let said = json!({"type": "DisruptionTarget", "status": is, "reason": "EvictionByEvictionAPI", "message": "m"});
+            json!({"phase": "Failed", "conditions": [said]})
+        };
+        let running =
+            |beside: Value| json!({"phase": "Running", "containerStatuses": [runs("compute", true), beside]});
+        let mut killed = ended("compute", 137, "");
+        killed["state"]["terminated"]["reason"] = json!("OOMKilled");
+        let early = "container virtiofs-files ended before the guest was started";
+        let (over, going) = ("virt-launcher pod has ended", "virt-launcher pod is terminating");
+        for (status, is_going, reason, message) in [
+            (json!({"phase": "Failed", "reason": "Evicted", "message": "m"}), false, "Evicted", "m"),
+            (json!({"phase": "Failed", "reason": "NodeLost"}), true, "NodeLost", ""),
+            (disrupted("True"), true, "EvictionByEvictionAPI", "m"),
+            (disrupted("False"), false, "PodEnded", over),
+            (of(json!([killed])), true, "OOMKilled", "container compute ended with exit code 137"),
+            (
+                of(json!([ended("a", 2, "x"), ended("compute", 1, "no disk")])),
+                false,
+                "Error",
+                "container compute ended with exit code 1: no disk",
+            ),
+            (
+                of(json!([ended("a", 2, "x"), ended("compute", 0, "")])),
+                false,
+                "Error",
+                "container a ended with exit code 2: x",
+            ),
+            (of(json!([ended("compute", 0, "")])), false, "PodEnded", over),
+            (of(json!([ended("compute", 0, "")])), true, "PodTerminating", going),
+            (of(json!([ended("compute", 0, ""), ended("virtiofs-files", 0, "")])), false, "PodEnded", over),
+            (running(ended("virtiofs-files", 0, "")), false, "PodEnded", early),
+            (running(ended("virtiofs-files", 0, "")), true, "PodTerminating", going),
+        ] {
+            assert_eq!(end(&pod(&status, is_going)), (reason.to_owned(), message.to_owned()), "{status}");
+        }
+    }
 
     /// A VMI whose launcher runs, and other containers of its pod as they are said to be.
     fn beside(ready: &Value, beside: &Value) -> (Sim, Key, Key) {
@@ -135,5 +230,18 @@ mod tests {
         let (sim, key, _) =
             beside(&ended("container-disk-binary", 0, ""), &ended("guest-console-log", 1, "no such file"));
         assert_eq!(sim.get(&key)["status"]["phase"], "Scheduled");
+    }
+
+    #[test]
+    fn a_pod_without_a_word_of_its_containers_is_over_by_its_phase() {
+        for (status, expected) in [
+            (json!({"phase": "Failed", "reason": "Evicted"}), true),
+            (json!({"phase": "Succeeded"}), true),
+            (json!({"phase": "Running", "containerStatuses": [ended("compute", 0, "")]}), true),
+            (json!({"phase": "Running", "containerStatuses": [runs("compute", true)]}), false),
+            (json!({"phase": "Pending"}), false),
+        ] {
+            assert_eq!(is_over(&pod(&status, false)), expected, "{status}");
+        }
     }
 }
