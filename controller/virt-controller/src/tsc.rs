@@ -155,4 +155,25 @@ mod tests {
         let keys = selector.as_object().unwrap().keys();
         assert!(keys.into_iter().all(|key| !key.starts_with(TSC_SCHEDULING)), "{selector}");
     }
+
+    /// QEMU without KVM keeps no frequency. With KVM, the frequency is written before the pod asks for a node that has it.
+    #[test]
+    fn an_emulated_vmi_waits_for_no_frequency_and_another_is_pending_until_it_has_one() {
+        for emulates in [true, false] {
+            let mut sim = Sim::new();
+            let set = json!({"configuration": {"developerConfiguration": {"useEmulation": emulates}}});
+            let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": set});
+            sim.world.put(Kind::KubeVirt, settings, sim.now);
+            if !emulates {
+                sim.put(Kind::Node, node("node1", 2_600_000_000, false));
+            }
+            let key = sim.put(Kind::VirtualMachineInstance, relies());
+            sim.round();
+            let status = &sim.get(&key)["status"];
+            let is =
+                (sim.pod_of(&key).is_some(), status["phase"].as_str(), status["topologyHints"].is_null());
+            let expected = if emulates { (true, "Scheduling", true) } else { (false, "Pending", false) };
+            assert_eq!(is, (expected.0, Some(expected.1), expected.2));
+        }
+    }
 }

@@ -107,11 +107,11 @@ fn are_told(vmi: &VirtualMachineInstance, devices: &[ClaimedDevice]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sim::door::carry_out;
     use crate::sim::{Sim, vmi};
     use cluster_model::claimed::PCI;
-    use cluster_model::objects::{Attempt, Failure, Key, Kind};
-    use cluster_model::plan::Step;
+    use cluster_model::objects::Failure;
     use serde_json::{Value, json};
 
     /// A VMI with a GPU of a template and a card of a ResourceClaim that is there; its pod is there, too.
@@ -199,6 +199,7 @@ mod tests {
     fn a_vmi_is_handed_over_with_its_devices() {
         let (mut sim, key, pod) = begin();
         assert!(sim.get(&key)["status"]["deviceStatus"].is_null(), "{}", sim.get(&key)["status"]);
+        assert_eq!(sim.condition(&key, "Synchronized"), None, "the pod does not run yet");
         made(&mut sim, &pod);
         allocate(&mut sim, &pod, "made-x1", "gpu-0");
         allocate(&mut sim, &pod, "shared", "nic-0");
@@ -265,8 +266,51 @@ mod tests {
         let message = "a sentence".to_owned();
         let failure = Failure { about: Attempt::Make(Kind::ResourceClaim), message, times: 1, retry };
         sim.world.failures.insert(key.clone(), failure);
+        let tells = |plan: &cluster_model::plan::Plan| {
+            plan.steps.iter().any(|step| matches!(step, Step::TellDevices(_)))
+        };
         let plan = crate::decide(&sim.world, &key, sim.now);
-        assert!(!plan.steps.iter().any(|step| matches!(step, Step::TellDevices(_))), "{plan:?}");
+        assert!(!tells(&plan), "{plan:?}");
         assert_eq!(plan.again, Some(retry));
+        let plan = crate::decide(&sim.world, &key, retry);
+        assert!(tells(&plan), "its time has come: {plan:?}");
+    }
+
+    /// A guest that begins without a device, or with that of another ResourceClaim, has the wrong card.
+    #[test]
+    fn a_device_is_told_where_the_status_has_its_address_of_its_own_claim() {
+        let device = |list, name: &str| ClaimedDevice {
+            list,
+            name: name.to_owned(),
+            claim: Key::new(Kind::ResourceClaim, "n", "shared"),
+            request: "card".to_owned(),
+        };
+        let (gpu, nic) = (device(List::Gpus, "gpu"), device(List::HostDevices, "nic"));
+        let mediated = |name: &str| {
+            let mut told = told(name, "shared", "");
+            told[0]["deviceResourceClaimStatus"]["attributes"] = json!({"mDevUUID": "u"});
+            told
+        };
+        let unplaced = |name: &str| {
+            let mut told = told(name, "shared", "");
+            told[0]["deviceResourceClaimStatus"]["attributes"] = json!({});
+            told
+        };
+        let (a, b) = ("0000:81:00.0", "0000:82:00.1");
+        for (gpus, others, expected) in [
+            (told("gpu", "shared", a), told("nic", "shared", b), true),
+            (mediated("gpu"), told("nic", "shared", b), true),
+            (unplaced("gpu"), told("nic", "shared", b), false),
+            (told("other", "shared", a), told("nic", "shared", b), false),
+            (told("gpu", "another", a), told("nic", "shared", b), false),
+            (json!([]), told("nic", "shared", b), false),
+            (told("nic", "shared", a), told("gpu", "shared", b), false),
+        ] {
+            let mut object = vmi("web");
+            let status = json!({"gpuStatuses": gpus, "hostDeviceStatuses": others});
+            object["status"] = json!({"deviceStatus": status});
+            let vmi = api::wire::read(object).unwrap();
+            assert_eq!(are_told(&vmi, &[gpu.clone(), nic.clone()]), expected, "{status}");
+        }
     }
 }

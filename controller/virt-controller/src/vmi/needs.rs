@@ -221,6 +221,35 @@ mod tests {
         assert!(told.starts_with("filling: PVC n/more is not whole"), "{told}");
     }
 
+    /// Tools that wait for a VMI read this condition.
+    #[test]
+    fn a_vmi_says_that_its_data_volumes_are_whole_where_it_has_any() {
+        let disk = json!({"name": "disk", "dataVolume": {"name": "disk"}});
+        let pvc = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+        for (volumes, expected) in
+            [(json!([pvc, disk]), Some(("True".to_owned(), "AllDVsReady".to_owned()))), (json!([pvc]), None)]
+        {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "disk"});
+            sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": {}, "status": {"phase": SUCCEEDED}}));
+            sim.put(Kind::PersistentVolumeClaim, claim("disk", json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("more", json!({})));
+            let mut object = vmi("web");
+            object["spec"]["domain"]["devices"]["disks"] = json!([]);
+            object["spec"]["volumes"] = volumes;
+            let key = sim.put(Kind::VirtualMachineInstance, object);
+            sim.apply(crate::decide(&sim.world, &key, sim.now));
+            let said = sim.condition(&key, "DataVolumesReady").map(|(status, reason, _)| (status, reason));
+            assert_eq!(said, expected);
+            // The pod was created, and the status was not written.
+            let mut object = sim.get(&key).clone();
+            object["status"] = json!({"phase": "Pending"});
+            sim.world.put(Kind::VirtualMachineInstance, object, sim.now);
+            let plan = crate::decide(&sim.world, &key, sim.now);
+            assert_eq!(format!("{plan:?}").contains("AllDVsReady"), expected.is_some(), "{plan:?}");
+        }
+    }
+
     /// The pod of a worker has not ended: it writes, or it reads what must not change meanwhile.
     #[test]
     fn a_vmi_waits_for_the_pods_that_use_its_pvc() {

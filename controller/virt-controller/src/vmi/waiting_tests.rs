@@ -2,6 +2,7 @@
 
 use crate::sim::{Sim, vmi};
 use cluster_model::objects::{Key, Kind};
+use cluster_model::plan::{Plan, Step};
 use cluster_model::uploads::POD_PHASE;
 use serde_json::{Value, json};
 
@@ -46,4 +47,88 @@ fn a_claim_that_has_come_and_is_filled_is_not_missed_any_more() {
     sim.settle();
     assert_eq!(sim.get(&key)["status"]["phase"], "Scheduling");
     assert!(!conditions(&sim, &key).contains(&"DataVolumesReady".to_owned()), "{:?}", conditions(&sim, &key));
+}
+
+// ── One PVC of several VMIs ───────────────────────────────────────────────────────────────────────────────────────
+
+fn on(name: &str, claim: &str) -> Value {
+    let mut object = vmi(name);
+    object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": claim}}]);
+    object
+}
+
+/// A PVC `disk`, which each VMI here has.
+fn with_disk() -> Sim {
+    let mut sim = Sim::new();
+    let meta = json!({"namespace": "n", "name": "disk"});
+    let claim = json!({"metadata": meta, "spec": {"volumeMode": "Block"}, "status": {"phase": "Bound"}});
+    sim.put(Kind::PersistentVolumeClaim, claim);
+    sim
+}
+
+fn creates_pod(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, Step::Create { key, .. } if key.kind == Kind::Pod))
+}
+
+fn says_in_use(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| format!("{step:?}").contains("PvcInUse"))
+}
+
+/// Of two that wait for one another, none would start; of two that do not wait, both write to the disk.
+#[test]
+fn a_younger_vmi_waits_for_an_older_one_that_waits_for_nothing_else() {
+    let said = |status: &str, reason: &str| json!({"conditions": [{"type": "Synchronized", "status": status, "reason": reason}]});
+    let more = json!([
+        {"name": "root", "persistentVolumeClaim": {"claimName": "disk"}},
+        {"name": "more", "persistentVolumeClaim": {"claimName": "more"}},
+    ]);
+    for (change, starts) in [
+        (json!({}), false),
+        (json!({"status": said("False", "PvcInUse")}), false),
+        (json!({"status": said("True", "InvalidSpec")}), false),
+        (json!({"status": said("False", "InvalidSpec")}), true),
+        (json!({"spec": {"volumes": more}}), true),
+    ] {
+        let mut sim = with_disk();
+        let mut older = on("older", "disk");
+        cluster_model::plan::merge(&mut older, &change);
+        sim.put(Kind::VirtualMachineInstance, older);
+        sim.later(1);
+        let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
+        let plan = crate::decide(&sim.world, &younger, sim.now);
+        assert_eq!(creates_pod(&plan), starts, "{change}: {plan:?}");
+        assert_eq!(says_in_use(&plan), !starts, "{change}: {plan:?}");
+    }
+}
+
+/// The pod of the younger one was created, and its phase is not written yet.
+#[test]
+fn an_older_vmi_waits_for_a_younger_one_that_has_its_pod() {
+    let mut sim = with_disk();
+    let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
+    sim.settle();
+    assert!(sim.pod_of(&younger).is_some());
+    let mut object = sim.get(&younger).clone();
+    object["status"] = json!({});
+    object["metadata"]["creationTimestamp"] = json!("2030-01-01T00:00:00Z");
+    sim.world.put(Kind::VirtualMachineInstance, object, sim.now);
+    let older = sim.put(Kind::VirtualMachineInstance, on("older", "disk"));
+    let plan = crate::decide(&sim.world, &older, sim.now);
+    assert!(says_in_use(&plan) && !creates_pod(&plan), "{plan:?}");
+}
+
+#[test]
+fn one_of_several_whose_pod_may_be_created_now_is_enough_to_wait_for() {
+    for busy in ["a", "b"] {
+        let mut sim = with_disk();
+        let oldest = sim.put(Kind::VirtualMachineInstance, on("oldest", "disk"));
+        sim.later(1);
+        for name in ["a", "b"] {
+            sim.put(Kind::VirtualMachineInstance, on(name, "disk"));
+        }
+        assert!(creates_pod(&crate::decide(&sim.world, &oldest, sim.now)));
+        sim.world.busy.insert(Key::new(Kind::VirtualMachineInstance, "n", busy));
+        let plan = crate::decide(&sim.world, &oldest, sim.now);
+        assert!(!creates_pod(&plan), "{busy}: {plan:?}");
+    }
 }
