@@ -40,8 +40,61 @@ pub(super) fn done(vm: &mut VirtualMachine, strategy: &RunStrategy, vmi: Option<
     }
     // The VMI that failed is deleted, and a note records that it is to run again.
     let failed = vmi.is_some_and(|vmi| super::super::vmi::phase(vmi) == Phase::Failed);
-    let stopped = requests.first().is_some_and(|first| first.action == StateChange::Stop);
-    if *strategy == RunStrategy::RerunOnFailure && failed && requests.is_empty() && !stopped {
+    if *strategy == RunStrategy::RerunOnFailure && failed && requests.is_empty() {
         requests.push(StateChangeRequest { action: StateChange::Start, ..StateChangeRequest::default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A request that is taken off too early is lost, and one that stays stops the VM again.
+    #[test]
+    fn a_request_stays_until_what_it_asks_for_is_seen() {
+        let (start, stop) = (json!({"action": "Start"}), json!({"action": "Stop", "uid": "a"}));
+        let none = Value::Null;
+        let phase = |phase: &str| json!({"uid": "a", "phase": phase});
+        let (runs, other) = (phase("Running"), json!({"uid": "b", "phase": "Running"}));
+        let going = json!({"uid": "a", "phase": "Running", "going": "2027-01-01T00:00:00Z"});
+        for (requests, strategy, vmi, left) in [
+            (json!([start]), "Manual", &none, "Start"),
+            (json!([start]), "RerunOnFailure", &none, "Start"),
+            (json!([start]), "Halted", &none, "Start"),
+            (json!([start]), "Always", &none, ""),
+            (json!([start]), "Once", &none, ""),
+            (json!([start]), "Manual", &runs, ""),
+            (json!([start]), "Manual", &going, "Start"),
+            (json!([start]), "Manual", &phase("Succeeded"), "Start"),
+            (json!([start]), "Manual", &phase("Failed"), "Start"),
+            (json!([stop]), "Manual", &none, ""),
+            (json!([stop]), "Manual", &runs, "Stop"),
+            (json!([stop]), "Manual", &other, ""),
+            (json!([{"action": "Stop"}]), "Manual", &other, "Stop"),
+            (json!([{"action": "Stop", "uid": ""}]), "Manual", &other, "Stop"),
+            (json!([{"action": "Jump"}, stop]), "Manual", &runs, "Stop"),
+            (json!([stop, start]), "Manual", &runs, "Stop Start"),
+            (json!([stop, start]), "Manual", &none, "Start"),
+            // The VMI that failed is deleted, and its VM is to run again.
+            (json!([]), "RerunOnFailure", &phase("Failed"), "Start"),
+            (json!([]), "RerunOnFailure", &phase("Succeeded"), ""),
+            (json!([]), "Always", &phase("Failed"), ""),
+            (json!([stop]), "RerunOnFailure", &phase("Failed"), "Stop"),
+        ] {
+            let status = json!({"stateChangeRequests": requests});
+            let mut vm = api::wire::read(json!({"metadata": {}, "status": status})).unwrap();
+            let meta = json!({"uid": vmi["uid"], "deletionTimestamp": vmi["going"]});
+            let object = json!({"metadata": meta, "status": {"phase": vmi["phase"]}});
+            let object = (!vmi.is_null()).then(|| api::wire::read(object).unwrap());
+            done(&mut vm, &RunStrategy::from(strategy), object.as_ref());
+            let is: Vec<String> = vm
+                .status
+                .iter()
+                .flat_map(|status| &status.state_change_requests)
+                .map(|request| request.action.to_string())
+                .collect();
+            assert_eq!(is.join(" "), left, "{requests} {strategy} {vmi}");
+        }
     }
 }

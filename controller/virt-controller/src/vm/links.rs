@@ -38,3 +38,51 @@ pub(super) fn follow(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &m
         plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn domain(name: &str, state: &Value) -> Value {
+        json!({"domain": {"devices": {"interfaces": [{"name": name, "bridge": {}, "state": state}]}}})
+    }
+
+    /// The state of the VMI's interface that is written; `None` if nothing is.
+    fn followed(wanted: (&str, &Value), has: &Value, phase: &str, is_going: bool) -> Option<Value> {
+        let template = json!({"spec": domain(wanted.0, wanted.1)});
+        let vm = api::wire::read(json!({"metadata": {}, "spec": {"template": template}})).unwrap();
+        let going = is_going.then_some("2027-01-01T00:00:00Z");
+        let meta = json!({"namespace": "n", "name": "web", "uid": "u", "deletionTimestamp": going});
+        let vmi = json!({"metadata": meta, "spec": domain("lan", has), "status": {"phase": phase}});
+        let mut plan = Plan::default();
+        follow(&vm, &api::wire::read(vmi).unwrap(), &mut plan);
+        let cluster_model::plan::Step::Patch { change, .. } = plan.steps.first()? else { return None };
+        Some(change["spec"]["domain"]["devices"]["interfaces"][0]["state"].clone())
+    }
+
+    /// A cable that is pulled, or put in, without a word.
+    #[test]
+    fn a_link_follows_its_vm_while_the_guest_runs() {
+        let (none, up, down, absent) = (Value::Null, json!("up"), json!("down"), json!("absent"));
+        for (wanted, has, written) in [
+            (&down, &none, Some(&down)),
+            (&down, &up, Some(&down)),
+            (&up, &down, Some(&up)),
+            (&none, &down, Some(&none)),
+            (&up, &none, None),
+            (&none, &up, None),
+            (&down, &down, None),
+            (&absent, &none, None),
+            (&absent, &down, None),
+            (&down, &absent, None),
+            (&up, &absent, None),
+        ] {
+            let is = followed(("lan", wanted), has, "Running", false);
+            assert_eq!(is.as_ref(), written, "{wanted} {has}");
+        }
+        assert_eq!(followed(("wan", &down), &none, "Running", false), None, "another interface");
+        assert_eq!(followed(("lan", &down), &none, "Failed", false), None, "it has ended");
+        assert_eq!(followed(("lan", &down), &none, "Running", true), None, "it ends");
+    }
+}
