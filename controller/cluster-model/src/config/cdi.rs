@@ -1,9 +1,20 @@
-//! Settings of the CDI object for worker pods and clones, read live. (Its `config` becomes the spec of the
-//! CDIConfig.)
+//! Settings of the CDI object and of the CDIConfig, for imports, uploads, clones and their worker pods.
 
 use crate::objects::{Plain, World};
-use api::cdi::CloneStrategy;
+use api::cdi::{CDIConfigSpec, CONFIG, CloneStrategy};
+use api::wire;
 use serde_json::{Map, Value};
+
+/// Settings for the filling of disks. [`World`] parses them when one of both objects changes.
+#[derive(Clone, Debug, Default)]
+pub struct DiskSettings {
+    /// Spec of the CDIConfig. A part that cannot be read counts as unset.
+    pub imports: CDIConfigSpec,
+    /// Settings of the CDI object for worker pods.
+    pub workers: Workers,
+    /// Clone strategy that overrides the one of the StorageClass; `None` if unset or unknown.
+    pub clones: Option<CloneStrategy>,
+}
 
 /// Placement of worker pods and the pull policy of their image.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,30 +35,50 @@ pub fn installed(world: &World) -> Option<&Plain> {
     stays.min_by_key(|object| (object.meta.creation_timestamp.clone(), object.meta.name.clone()))
 }
 
-/// Settings of the effective CDI object for worker pods.
-pub fn workers(world: &World) -> Workers {
-    let Some(object) = installed(world) else { return Workers::default() };
-    let spec = &object.object["spec"];
-    let place = &spec["workload"];
-    Workers {
-        pull_policy: spec["imagePullPolicy"].as_str().filter(|text| !text.is_empty()).map(str::to_owned),
-        node_selector: place["nodeSelector"].as_object().cloned().unwrap_or_default(),
-        affinity: Some(&place["affinity"]).filter(|said| said.is_object()).cloned(),
-        tolerations: place["tolerations"].as_array().cloned().unwrap_or_default(),
+impl DiskSettings {
+    /// The settings in the objects of the World.
+    pub(crate) fn of(world: &World) -> DiskSettings {
+        let config = world.cdi_configs.get("", CONFIG);
+        let imports = config.and_then(|object| object.object.get("spec")).cloned();
+        let imports = imports.and_then(|spec| wire::read_in_part(spec, &mut Vec::new()));
+        let installed = installed(world).map(|object| &object.object["spec"]);
+        DiskSettings {
+            imports: imports.unwrap_or_default(),
+            workers: installed.map(Workers::of).unwrap_or_default(),
+            clones: installed.and_then(clone_strategy),
+        }
+    }
+
+    /// Overhead of a file system, in thousandths of its capacity: the value of the StorageClass, or the global
+    /// one.
+    pub fn overhead(&self, class: Option<&str>) -> Option<u32> {
+        let said = self.imports.filesystem_overhead.as_ref()?;
+        let of_class = class.and_then(|class| said.storage_class.get(class));
+        of_class.or(said.global.as_ref()).map(|share| share.thousandths())
     }
 }
 
-/// Clone strategy that overrides the one of the StorageClass; `None` if unset or unknown.
-pub fn clones(world: &World) -> Option<CloneStrategy> {
-    let said = installed(world)?.object["spec"]["cloneStrategyOverride"].as_str()?;
-    let said = CloneStrategy::from(said);
+impl Workers {
+    fn of(spec: &Value) -> Workers {
+        let place = &spec["workload"];
+        Workers {
+            pull_policy: spec["imagePullPolicy"].as_str().filter(|text| !text.is_empty()).map(str::to_owned),
+            node_selector: place["nodeSelector"].as_object().cloned().unwrap_or_default(),
+            affinity: Some(&place["affinity"]).filter(|said| said.is_object()).cloned(),
+            tolerations: place["tolerations"].as_array().cloned().unwrap_or_default(),
+        }
+    }
+}
+
+fn clone_strategy(spec: &Value) -> Option<CloneStrategy> {
+    let said = CloneStrategy::from(spec["cloneStrategyOverride"].as_str()?);
     (!matches!(said, CloneStrategy::Other(_))).then_some(said)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::Kind;
+    use crate::objects::{Key, Kind};
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -66,12 +97,31 @@ mod tests {
             });
             world.put(Kind::CDI, json!({"metadata": meta, "spec": spec}), Timestamp::UNIX_EPOCH);
         }
-        let workers = workers(&world);
+        let DiskSettings { workers, clones, .. } = world.disk_settings();
         assert_eq!(
             (&workers.node_selector["of"], workers.pull_policy.as_deref()),
             (&json!("b"), Some("Always"))
         );
-        assert_eq!((workers.tolerations, workers.affinity), (vec![json!({"key": "b"})], None));
-        assert_eq!(clones(&world), Some(CloneStrategy::Copy));
+        assert_eq!((&workers.tolerations, &workers.affinity), (&vec![json!({"key": "b"})], &None));
+        assert_eq!(*clones, Some(CloneStrategy::Copy));
+        for (gone, next) in [("b", Some("a")), ("a", None)] {
+            world.remove(&Key::new(Kind::CDI, "", gone));
+            let workers = &world.disk_settings().workers;
+            assert_eq!(workers.node_selector.get("of").and_then(Value::as_str), next);
+        }
+    }
+
+    #[test]
+    fn a_class_has_its_own_overhead_and_others_that_of_all() {
+        let mut world = World::default();
+        let overhead = |world: &World, class| world.disk_settings().overhead(class);
+        assert_eq!(overhead(&world, Some("fast")), None);
+        let said = json!({"global": "0.1", "storageClass": {"fast": "0.02"}});
+        let object = json!({"metadata": {"name": "config"}, "spec": {"filesystemOverhead": said}});
+        world.put(Kind::CDIConfig, object, Timestamp::UNIX_EPOCH);
+        assert_eq!(overhead(&world, Some("fast")), Some(20));
+        assert_eq!((overhead(&world, Some("slow")), overhead(&world, None)), (Some(100), Some(100)));
+        world.remove(&Key::new(Kind::CDIConfig, "", "config"));
+        assert_eq!(overhead(&world, Some("fast")), None);
     }
 }

@@ -1,7 +1,6 @@
 //! Settings of the cluster: the fields of the KubeVirt object and of the CDI objects, with their defaults.
 
 pub mod cdi;
-pub mod imports;
 pub mod node;
 pub mod overhead;
 pub mod program;

@@ -5,7 +5,6 @@
 //!  pvc.resources (the PVC)       ──disk_in────►  the largest disk in it
 //! ```
 
-use super::imports;
 use crate::objects::World;
 
 const MIB: u64 = 1 << 20;
@@ -28,7 +27,7 @@ impl Overhead {
 
     /// The overhead for a StorageClass in the settings of the cluster; `self` if they have none.
     pub fn or_that_of(self, world: &World, class: Option<&str>) -> Overhead {
-        let said = imports::overhead(world, class);
+        let said = world.disk_settings().overhead(class);
         said.map_or(self, |said| Overhead(u64::from(said)))
     }
 

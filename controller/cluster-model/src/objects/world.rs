@@ -16,6 +16,7 @@ use super::{
     Component, IndexKey, Key, Kind, LauncherPods, METADATA_ALONE, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, ResourceQuota, Revision, Secret, StorageClass, Store, owner,
 };
+use crate::config::cdi::DiskSettings;
 use crate::kubevirt_config::Config;
 use crate::polls::Polled;
 use api::cdi::{
@@ -115,6 +116,7 @@ pub struct World {
     /// Facts about the cluster other than its objects.
     pub facts: ClusterFacts,
     settings: InstallationSettings,
+    disk_settings: DiskSettings,
     pub(super) marks: Index,
 }
 
@@ -242,6 +244,16 @@ impl World {
         let object = self.kubevirts.within(&self.facts.namespace).next().map(|object| &object.object);
         self.settings =
             InstallationSettings { config: Config::of(object), permitted: object.map(Settings::of_cluster) };
+    }
+
+    /// Settings for imports, uploads, clones and their worker pods; the defaults without a CDI object.
+    pub fn disk_settings(&self) -> &DiskSettings {
+        &self.disk_settings
+    }
+
+    /// Parses the settings, after a CDI object or a CDIConfig was put or removed.
+    pub(super) fn read_disk_settings(&mut self) {
+        self.disk_settings = DiskSettings::of(self);
     }
 
     /// The keys of all objects of a kind.

@@ -128,7 +128,7 @@ fn a_second_one_is_in_error_and_the_first_counts() {
     assert_eq!(sim.get(&second)["status"]["phase"], "Error");
     assert_eq!(is(&sim, &second, "Degraded"), both("True", "UnwantedCDI"));
     assert_eq!(sim.get(&key())["status"]["phase"], "Deployed");
-    assert_eq!(cluster_model::config::cdi::clones(&sim.world), None);
+    assert_eq!(sim.world.disk_settings().clones, None);
     // It goes without taking anything along.
     sim.delete(&second);
     sim.settle();

@@ -25,7 +25,6 @@ use crate::data_volume::worker::{attempt, why};
 use api::cdi::DataImportCron;
 use api::data_volume::DataVolume;
 use api::job::{self, Files, Import, Poll, References, Refusal, Report, Stage, Target};
-use cluster_model::config::imports;
 use cluster_model::objects::{IndexKey, Key, Kind, Pod, World, names, owner};
 use cluster_model::polls::{CONTAINER, NoAnswer, Polled, WORK, is_poller};
 use jiff::Timestamp;
@@ -49,7 +48,8 @@ pub(super) fn is_wanted(world: &World, source: &Source<'_>) -> bool {
 
 fn has_proxy(world: &World) -> bool {
     let said = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-    imports::read(world).import_proxy.is_some_and(|proxy| said(&proxy.http_proxy) || said(&proxy.https_proxy))
+    let proxy = world.disk_settings().imports.import_proxy.as_ref();
+    proxy.is_some_and(|proxy| said(&proxy.http_proxy) || said(&proxy.https_proxy))
 }
 
 /// True if there are settings for this registry. Settings that cannot be read are reported when the pod is

@@ -1,7 +1,6 @@
 //! The common part of all pods of cdi-worker: no rights, no token, no access to the node, and the settings of the cluster.
 
 use super::settings;
-use cluster_model::config::{cdi, imports};
 use cluster_model::launcher::USER;
 use cluster_model::objects::World;
 use cluster_model::worker::{APP, ATTEMPT, PORT, WORK, WORKER};
@@ -51,8 +50,8 @@ pub(crate) fn container(world: &World, name: &str, verb: &str, mut env: Vec<Valu
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
     });
-    if let Some(policy) = cdi::workers(world).pull_policy.or_else(|| world.config().image_pull_policy.clone())
-    {
+    let policy = world.disk_settings().workers.pull_policy.as_ref();
+    if let Some(policy) = policy.or(world.config().image_pull_policy.as_ref()) {
         container["imagePullPolicy"] = json!(policy);
     }
     container
@@ -83,8 +82,8 @@ pub(crate) fn pod(parts: BasePod<'_>) -> Value {
     if !secrets.is_empty() {
         spec["imagePullSecrets"] = json!(secrets);
     }
-    settings::apply(&mut spec, fetches, &imports::read(world));
-    settings::place(&mut spec, cdi::workers(world));
+    settings::apply(&mut spec, fetches, &world.disk_settings().imports);
+    settings::place(&mut spec, &world.disk_settings().workers);
     for (label, value) in [
         WORKER,
         APP,

@@ -21,7 +21,7 @@ use api::job::{self, Files, Import, References, Refusal, Source, Target};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use cluster_model::conditions::stamp;
-use cluster_model::config::{Config, imports};
+use cluster_model::config::Config;
 use cluster_model::objects::{Kind, PersistentVolumeClaim, Work, World, names, owner};
 use cluster_model::uploads::{CLIENT_NAME, TLS_FOLDER};
 use cluster_model::worker::{CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PORT, SECRETS};
@@ -77,7 +77,7 @@ pub(super) fn pod(
         },
         None => imported(volume, wanted, target, &mut mounted)?,
     };
-    job.preallocate = settings::preallocates(volume, &imports::read(around.world));
+    job.preallocate = settings::preallocates(volume, &around.world.disk_settings().imports);
     if let Source::Registry(registry) = &mut job.source {
         around.told.say(registry);
     }

@@ -17,7 +17,6 @@
 use api::cdi::served::PROXY_AUTHORITIES;
 use api::data_volume::DataVolume;
 use api::job::{self, Registry};
-use cluster_model::config::imports;
 use cluster_model::objects::{Pod, World, names};
 use cluster_model::worker::{AUTHORITIES, REGISTRIES, TOLD, TRUST};
 use serde_json::{Value, json};
@@ -112,8 +111,9 @@ impl RegistrySettings {
 
 /// The certificates by which the proxy of imports is known; nothing where the settings name none that is read.
 fn authorities(world: &World) -> Result<Option<String>, String> {
-    let named = imports::read(world).import_proxy.and_then(|proxy| proxy.trusted_ca_proxy);
-    if named.as_deref() != Some(PROXY_AUTHORITIES) {
+    let named = world.disk_settings().imports.import_proxy.as_ref();
+    let named = named.and_then(|proxy| proxy.trusted_ca_proxy.as_deref());
+    if named != Some(PROXY_AUTHORITIES) {
         return Ok(None);
     }
     let namespace = &world.facts.namespace;
@@ -140,7 +140,7 @@ fn authorities(world: &World) -> Result<Option<String>, String> {
 
 /// True where a registry may be used without TLS, or with an untrusted certificate: `HOST[:PORT]` as in the list.
 fn is_insecure(world: &World, host: &str) -> bool {
-    let listed = imports::read(world).insecure_registries;
+    let listed = &world.disk_settings().imports.insecure_registries;
     listed.iter().any(|one| one.trim().eq_ignore_ascii_case(host))
 }
 

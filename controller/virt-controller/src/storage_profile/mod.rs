@@ -81,7 +81,7 @@ pub(crate) fn smallest(class: &StorageClass) -> u64 {
 
 /// Clone strategy of a class: that of the CDI object, or else of its profile and the table.
 pub(crate) fn clones(world: &World, class: &StorageClass) -> CloneStrategy {
-    let over = cluster_model::config::cdi::clones(world);
+    let over = world.disk_settings().clones.clone();
     over.unwrap_or_else(|| clone_strategy(class, &spec(world, class)))
 }
 
@@ -135,7 +135,7 @@ fn status(
     status.provisioner = Some(class.provisioner.clone());
     status.claim_property_sets = resolved.sets;
     status.snapshot_class = snapshot_class(spec).map(str::to_owned);
-    let over = cluster_model::config::cdi::clones(world);
+    let over = world.disk_settings().clones.clone();
     status.clone_strategy = Some(over.unwrap_or_else(|| clone_strategy(class, spec)));
     status.data_import_cron_source_format = Some(source_format(class, spec));
     conditions::set(

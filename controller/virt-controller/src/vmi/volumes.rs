@@ -3,7 +3,6 @@
 use super::VmiReconcile;
 use super::outcome::{Change, Outcome};
 use api::vmi::{ClaimInfo, VolumeStatus};
-use cluster_model::config::imports;
 use cluster_model::objects::{PersistentVolumeClaim, World, claim_of};
 
 /// The state of the PVCs of a VMI. Other entries of its volumes stay.
@@ -50,7 +49,7 @@ fn overhead(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
     if claim.spec.volume_mode.as_deref() == Some("Block") {
         return None;
     }
-    let thousandths = imports::overhead(world, claim.spec.storage_class_name.as_deref())?;
+    let thousandths = world.disk_settings().overhead(claim.spec.storage_class_name.as_deref())?;
     Some((f64::from(thousandths) / 1000.0).to_string())
 }
 

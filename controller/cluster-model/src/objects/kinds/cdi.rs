@@ -16,6 +16,8 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "get", "patch"])],
         ..Use::NONE
     },
+    put: |world, _, _| world.read_disk_settings(),
+    removed: |world, _| world.read_disk_settings(),
     // Its settings become those of the CDIConfig, its placement that of worker pods, and without it no disk
     // is filled. It rarely changes.
     touches: |world, _| {

@@ -17,6 +17,8 @@ pub(crate) const ABOUT: About = About {
     },
     // Contains whether PVCs get defaults, and the overhead of file systems.
     api: Use { follows: &[Selector::ALL], names: &[CONFIG], ..Use::NONE },
+    put: |world, _, _| world.read_disk_settings(),
+    removed: |world, _| world.read_disk_settings(),
     // Contains the CA of cdi-uploadproxy's certificate and the registries that may be contacted without TLS.
     touches: |world, _| {
         let more = super::cdi::all(world).into_iter().chain(super::data_volume::from_registries(world));

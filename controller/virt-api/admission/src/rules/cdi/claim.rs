@@ -20,7 +20,6 @@ use api::fault::Fault;
 use api::job::export;
 use api::quantity::Quantity;
 use api::wire::{self, Wire};
-use cluster_model::config::imports;
 use cluster_model::config::overhead::Overhead;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,8 +28,8 @@ use std::collections::BTreeMap;
 pub(crate) fn complete(request: &Request, context: &RequestContext) -> AdmissionResponse {
     let (object, world) = (&request.object, &*context.storage);
     let wants = object["metadata"]["labels"][APPLY_PROFILE] == "true";
-    let rendering = imports::read(world).webhook_pvc_rendering;
-    let is_off = rendering == Some(WebhookPvcRendering::Disabled);
+    let rendering = &world.disk_settings().imports.webhook_pvc_rendering;
+    let is_off = *rendering == Some(WebhookPvcRendering::Disabled);
     // The API server reports a spec that cannot be read.
     let spec = wire::read::<ClaimSpec>(object["spec"].clone()).ok();
     let Some(mut spec) = spec.filter(|_| wants && !is_off && request.operation == Operation::Create) else {
