@@ -16,7 +16,7 @@ use api::wire::Wire;
 use cluster_model::claimed::{self, Allocated, ClaimedDevice, Search, TellDevices};
 use cluster_model::issue::{ForPod, Issue, IssueKey, KeyChange};
 use cluster_model::networks;
-use cluster_model::objects::{Attempt, FOUND_BY, Key, Kind, object_labels, owner};
+use cluster_model::objects::{Attempt, FOUND_BY, Key, Kind, LauncherPods, object_labels, owner};
 use cluster_model::plan::{EventRecord, Mounts, OnNetwork, Plan, Step};
 use cluster_model::worker::WORK;
 use jiff::Timestamp;
@@ -109,6 +109,7 @@ impl<S: Server> Work<'_, S> {
                     ));
                 }
             },
+            Step::NoPodOf { namespace, vmis } => self.no_pod_of(&namespace, &vmis).await?,
             Step::Present { key, uid } => self.present(key, uid).await?,
             Step::Unused { claim, by } => {
                 if let Some(pod) = self.server.mounter(&claim, by).await? {
@@ -291,6 +292,19 @@ impl<S: Server> Work<'_, S> {
         Ok(())
     }
 
+    /// Requires that none of these launcher pods exists.
+    async fn no_pod_of(&mut self, namespace: &str, vmis: &[LauncherPods]) -> Result<()> {
+        let found = self.server.launcher_of(namespace, vmis).await?;
+        let Some(pod) = found else { return Ok(()) };
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let error = Error::new(
+            ErrorKind::Conflict,
+            format!("launcher pod {namespace}/{name} exists; the cache was outdated"),
+        );
+        self.done.answers.push((Kind::Pod, pod));
+        Err(error)
+    }
+
     /// Requires that an object still exists and is not being deleted. Its present state is recorded in the
     /// result.
     async fn present(&mut self, key: Key, uid: String) -> Result<()> {
@@ -448,6 +462,6 @@ fn check_is_own(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     Err(Error::new(ErrorKind::Refused, what))
 }
 
-fn meta(object: &Value) -> ObjectMeta {
+pub(crate) fn meta(object: &Value) -> ObjectMeta {
     api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new()).unwrap_or_default()
 }

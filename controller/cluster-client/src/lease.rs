@@ -10,9 +10,11 @@
 //! since the next leader would have the same decision to make.
 //!
 //! The times of two computers are never compared: a holder is silent if *this* replica has seen no change for
-//! so long. A leader that wakes up late does no harm: its writes are guarded by versions, uids and names.
+//! so long. A leader that wakes up late changes nothing more: its [`Writer`] looks at the [`Tenure`] before each change. A
+//! request that is on its way meanwhile is guarded by versions, uids and names, and by a second look before a guest begins.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::tenure::{LATE, SinceBoot, Tenure};
 use crate::{Server as _, Writer};
 use cluster_model::objects::{Key, Kind};
 use jiff::Timestamp;
@@ -24,8 +26,6 @@ use std::time::{Duration, Instant};
 const HELD: Duration = Duration::from_secs(15);
 /// Interval of renewals and of attempts to acquire it.
 const RENEW: Duration = Duration::from_secs(3);
-/// Time without renewal after which the holder stops acting.
-const LATE: Duration = Duration::from_secs(10);
 /// Time without a sign of life after which the acting task counts as stuck.
 const STUCK: Duration = Duration::from_secs(60);
 
@@ -52,6 +52,7 @@ pub struct Lease {
     identity: String,
     /// The last state seen, and the time since which it has not changed, by our clock.
     seen: Option<(Value, Instant)>,
+    tenure: Tenure,
 }
 
 /// State of a Lease from this candidate's view.
@@ -65,7 +66,18 @@ enum State {
 impl Lease {
     /// A candidate. `identity` must be unique among the replicas.
     pub fn new(writer: Writer, namespace: &str, name: &str, identity: String) -> Lease {
-        Lease { writer, key: Key::new(Kind::Lease, namespace, name), identity, seen: None }
+        Lease {
+            writer,
+            key: Key::new(Kind::Lease, namespace, name),
+            identity,
+            seen: None,
+            tenure: Tenure::default(),
+        }
+    }
+
+    /// The time in which this candidate may act.
+    pub fn tenure(&self) -> Tenure {
+        self.tenure.clone()
     }
 
     /// Waits until the Lease is acquired.
@@ -82,7 +94,7 @@ impl Lease {
 
     /// Renews the Lease while the task with this pulse is alive. Returns when it is lost.
     pub async fn keep(&mut self, pulse: &Pulse) -> Error {
-        let mut renewed = Instant::now();
+        let mut renewed = SinceBoot::now();
         loop {
             tokio::time::sleep(RENEW).await;
             if pulse.silent() >= STUCK {
@@ -95,7 +107,7 @@ impl Lease {
             }
             let attempt = tokio::time::timeout(LATE.saturating_sub(renewed.elapsed()), self.attempt()).await;
             match attempt {
-                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(true)) => renewed = SinceBoot::now(),
                 Ok(Ok(false)) => {
                     return Error::new(
                         ErrorKind::Conflict,
@@ -128,6 +140,15 @@ impl Lease {
 
     /// Acquires or renews the Lease if possible. Returns true if this candidate holds it.
     async fn attempt(&mut self) -> Result<bool> {
+        let asked = SinceBoot::now();
+        let is_ours = self.ask().await?;
+        if is_ours {
+            self.tenure.renew(asked);
+        }
+        Ok(is_ours)
+    }
+
+    async fn ask(&mut self) -> Result<bool> {
         let now = micro(Timestamp::now());
         let lease = match self.writer.get(&self.key).await {
             Ok(lease) => lease,

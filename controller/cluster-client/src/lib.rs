@@ -29,6 +29,7 @@ pub mod metrics;
 mod request;
 mod server;
 pub mod signing_key;
+pub mod tenure;
 pub mod union;
 pub mod usage;
 pub mod watch;

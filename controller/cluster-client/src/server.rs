@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::signing_key::{self, Pair};
-use cluster_model::objects::Key;
+use cluster_model::objects::{Key, LauncherPods};
 use cluster_model::plan::Mounts;
 use serde_json::Value;
 
@@ -41,6 +41,13 @@ pub trait Server: Sync {
 
     /// The name of a running pod that mounts a PVC, of any owner ([`crate::usage`]).
     fn mounter(&self, claim: &Key, by: Mounts) -> impl Future<Output = Result<Option<String>>> + Send;
+
+    /// A launcher pod of one of these VMIs, of all pods in the namespace.
+    fn launcher_of(
+        &self,
+        namespace: &str,
+        vmis: &[LauncherPods],
+    ) -> impl Future<Output = Result<Option<Value>>> + Send;
 
     /// A page of the ResourceSlices of a driver on a node. `more` is the continue token of the previous page.
     fn slices(

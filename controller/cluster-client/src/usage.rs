@@ -1,7 +1,20 @@
-//! Pods that mount a PVC, from a list of the pods in its namespace.
+//! Pods that use the disks of a namespace, from a list of its pods.
 
+use super::carry_out::meta;
+use cluster_model::objects::LauncherPods;
 use cluster_model::plan::Mounts;
 use serde_json::Value;
+
+/// A launcher pod of one of these VMIs.
+pub fn launcher_of<'a>(
+    pods: impl IntoIterator<Item = &'a Value>,
+    vmis: &[LauncherPods],
+) -> Option<&'a Value> {
+    pods.into_iter().find(|pod| {
+        let meta = meta(pod);
+        vmis.iter().any(|vmi| vmi.has(&meta))
+    })
+}
 
 /// The name of a running pod that mounts the PVC in this way.
 pub fn mounter<'a>(pods: impl IntoIterator<Item = &'a Value>, claim: &str, by: Mounts) -> Option<String> {

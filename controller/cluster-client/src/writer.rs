@@ -6,7 +6,8 @@ use super::request::{JSON, send};
 use super::server::{Server, not_of};
 use super::usage;
 use crate::error::{Error, ErrorKind, Result};
-use cluster_model::objects::{Key, Kind, escaped};
+use crate::tenure::Tenure;
+use cluster_model::objects::{Key, Kind, LauncherPods, escaped};
 use cluster_model::plan::{Mounts, Plan};
 use http::Request;
 use http::request::Builder;
@@ -32,23 +33,31 @@ pub struct Writer {
     host: Option<String>,
     /// The API server checks changes without making them.
     is_dry: bool,
+    /// Time in which the program may change anything; `None` without a Lease.
+    tenure: Option<Tenure>,
 }
 
 impl Writer {
     /// A writer in the name of one program.
     pub fn new(client: kube::Client, component: &'static str) -> Writer {
-        Writer { client, component, host: None, is_dry: false }
+        Writer { client, component, host: None, is_dry: false, tenure: None }
     }
 
     /// A writer in the name of a program that runs on each node.
     pub fn on_node(client: kube::Client, component: &'static str, node: &str) -> Writer {
-        Writer { client, component, host: Some(node.to_owned()), is_dry: false }
+        Writer { client, component, host: Some(node.to_owned()), is_dry: false, tenure: None }
     }
 
     /// The same writer with `dryRun=All`: the API server checks changes without making them.
     #[must_use]
     pub fn dry(self) -> Writer {
         Writer { is_dry: true, ..self }
+    }
+
+    /// The same writer for the holder of a Lease: it changes nothing when its time is over.
+    #[must_use]
+    pub fn within(self, tenure: Tenure) -> Writer {
+        Writer { tenure: Some(tenure), ..self }
     }
 
     /// Carries out a plan in order, up to the first failed step.
@@ -69,27 +78,20 @@ impl Writer {
         format!("fieldManager={}{dry}", self.component)
     }
 
-    async fn send(
+    /// The first result from the pods of a namespace, page by page.
+    async fn find_in_pods<T>(
         &self,
-        doing: &str,
-        key: &Key,
-        request: Builder,
-        body: Option<(&str, &Value)>,
-    ) -> Result<Value> {
-        send(&self.client, doing, key, request, body, PATIENCE).await
-    }
-}
-
-impl Server for Writer {
-    async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
-        let all = Key::new(Kind::Pod, &*claim.namespace, "(all)");
+        namespace: &str,
+        found: impl Fn(&[Value]) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let all = Key::new(Kind::Pod, namespace, "(all)");
         let mut more = String::new();
         for _ in 0..PAGES {
-            let path = format!("{}?limit={PAGE}{more}", Kind::Pod.collection(&claim.namespace));
+            let path = format!("{}?limit={PAGE}{more}", Kind::Pod.collection(namespace));
             let list = self.send("list", &all, Request::get(path), None).await?;
-            let pods = list["items"].as_array().into_iter().flatten();
-            if let Some(name) = usage::mounter(pods, &claim.name, by) {
-                return Ok(Some(name));
+            let pods = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+            if let Some(found) = found(pods) {
+                return Ok(Some(found));
             }
             match list["metadata"]["continue"].as_str().filter(|next| !next.is_empty()) {
                 Some(next) => more = format!("&continue={}", escaped(next)),
@@ -97,10 +99,35 @@ impl Server for Writer {
             }
         }
         let what = format!(
-            "cannot determine the pods that mount {claim}: its namespace has more than {} pods",
+            "cannot determine which pods use a PVC: the namespace {namespace} has more than {} pods",
             PAGE * PAGES
         );
         Err(Error::new(ErrorKind::Refused, what))
+    }
+
+    async fn send(
+        &self,
+        doing: &str,
+        key: &Key,
+        request: Builder,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Value> {
+        // Only a read has no body.
+        if body.is_some() && self.tenure.as_ref().is_some_and(|tenure| !tenure.holds()) {
+            let what = format!("cannot {doing} {key}: this replica may not hold its Lease any more");
+            return Err(Error::new(ErrorKind::Unreachable, what));
+        }
+        send(&self.client, doing, key, request, body, PATIENCE).await
+    }
+}
+
+impl Server for Writer {
+    async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
+        self.find_in_pods(&claim.namespace, |pods| usage::mounter(pods, &claim.name, by)).await
+    }
+
+    async fn launcher_of(&self, namespace: &str, vmis: &[LauncherPods]) -> Result<Option<Value>> {
+        self.find_in_pods(namespace, |pods| usage::launcher_of(pods, vmis).cloned()).await
     }
 
     async fn slices(&self, driver: &str, node: &str, more: Option<&str>) -> Result<Value> {

@@ -79,6 +79,12 @@ pub enum Step {
         /// count.
         of: Option<LauncherPods>,
     },
+    /// Precondition: none of these launcher pods exists. Asked of the API server, since the cache may lag behind.
+    NoPodOf {
+        namespace: String,
+        /// Launcher pods of several VMIs of the namespace.
+        vmis: Vec<LauncherPods>,
+    },
     /// Precondition: the object exists and is not being deleted. Asked of the API server, since the cache may
     /// lag behind.
     Present {

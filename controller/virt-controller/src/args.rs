@@ -83,6 +83,7 @@ impl Controller {
             () = lease.acquire() => {}
             _ = ends.recv() => return Ok(()),
         }
+        let writer = writer.within(lease.tenure());
         let pulse = Pulse::default();
         let (mut keeper, heard) = (lease.clone(), pulse.clone());
         let mut keeping = tokio::spawn(async move { keeper.keep(&heard).await });

@@ -35,6 +35,7 @@ fn touched(step: &Step) -> Vec<Key> {
             [&telling.key].into_iter().chain(telling.devices.iter().map(|one| &one.claim)).cloned().collect()
         }
         Step::Unused { claim, .. } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
+        Step::NoPodOf { namespace, .. } => vec![Key::new(Kind::Pod, namespace, "")],
         Step::IssueKey(issue) => vec![issue.key.clone()],
         Step::Tell(_) => Vec::new(),
     }
@@ -69,7 +70,7 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             .chain(all(Kind::ResourceSlice, &["list"]))
             .chain(all(telling.key.kind, &["patch"]))
             .collect(),
-        Step::Unused { .. } => all(Kind::Pod, &["list"]),
+        Step::Unused { .. } | Step::NoPodOf { .. } => all(Kind::Pod, &["list"]),
         // The Secret of the signing authority is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {
             (None, _) => all(issue.key.kind, &["create", "get"]),

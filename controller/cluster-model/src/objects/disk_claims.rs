@@ -12,7 +12,7 @@
 //! its own; and some network file systems keep no locks between nodes. So virt-controller judges before a
 //! launcher pod is created.
 
-use super::{IndexKey, Kind, World, claim_of, key};
+use super::{IndexKey, Key, Kind, World, claim_of, key};
 use api::vmi::{VirtualMachineInstance, Volume};
 
 /// Use of a PVC by the disks of one VMI.
@@ -29,8 +29,17 @@ pub struct DiskConflict<'a> {
     pub other: &'a VirtualMachineInstance,
     /// Name of the PVC on which both have a disk.
     pub claim: &'a str,
-    /// True if the other VMI writes to the PVC.
-    pub other_writes: bool,
+    pub cause: ConflictCause,
+}
+
+/// Cause of a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConflictCause {
+    OtherWrites,
+    /// The other VMI reads the PVC, to which the given one writes.
+    OtherReads,
+    /// The spec of the other VMI is unknown ([`World::is_unread`]): it may have any PVC of its namespace.
+    OtherUnread,
 }
 
 impl World {
@@ -43,15 +52,30 @@ impl World {
         let mut found = Vec::new();
         for claim in claims {
             let Some(own) = use_of(vmi, claim) else { continue };
+            if found.is_empty() {
+                let unread = self.unread_vmis(&own_key);
+                let cause = ConflictCause::OtherUnread;
+                found.extend(unread.map(|other| DiskConflict { other, claim, cause }));
+            }
             let mark = IndexKey::PersistentVolumeClaim(own_key.namespace.clone(), claim.to_owned());
             let others = self.marked(&mark).filter(|other| other.kind == own_key.kind && **other != own_key);
             let others = others.filter_map(|other| self.vmis.get(&other.namespace, &other.name));
             found.extend(others.filter_map(|other| {
                 let its = use_of(other, claim)?;
-                own.excludes(its).then_some(DiskConflict { other, claim, other_writes: its.writes })
+                let cause = if its.writes { ConflictCause::OtherWrites } else { ConflictCause::OtherReads };
+                own.excludes(its).then_some(DiskConflict { other, claim, cause })
             }));
         }
         found
+    }
+
+    /// Other VMIs of the namespace that were never read whole.
+    fn unread_vmis(&self, own: &Key) -> impl Iterator<Item = &VirtualMachineInstance> {
+        let others = self.in_part.iter().filter(|key| key.kind == own.kind && key.namespace == own.namespace);
+        let others = others.filter(move |key| *key != own);
+        let others = others.filter_map(|key| self.vmis.get(&key.namespace, &key.name));
+        // The volumes of a VMI do not change once they are known.
+        others.filter(|other| other.spec.volumes.is_empty())
     }
 }
 

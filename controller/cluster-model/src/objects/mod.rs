@@ -39,7 +39,7 @@ mod world;
 
 pub use about::{About, ClusterObject, Home, Program, Selector, Use, WritableByPrefix};
 pub use certificate::Certificate;
-pub use disk_claims::DiskConflict;
+pub use disk_claims::{ConflictCause, DiskConflict};
 pub use index::IndexKey;
 pub use kind::{Key, Kind, followed_by, key, subresources};
 pub use kinds::*;

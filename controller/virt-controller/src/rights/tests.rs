@@ -16,7 +16,7 @@ use cluster_client::watch;
 use cluster_model::claimed::{ClaimedDevice, PCI, TellDevices};
 use cluster_model::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use cluster_model::objects::rights::{follow, names};
-use cluster_model::objects::{API_CERTIFICATE, Attempt, Home, LEASE, followed_by};
+use cluster_model::objects::{API_CERTIFICATE, Attempt, Home, LEASE, LauncherPods, followed_by};
 use cluster_model::plan::{EventRecord, Mounts, OnNetwork, Plan};
 use cluster_model::uploads::{BUNDLE, SIGNING_KEY};
 use jiff::Timestamp;
@@ -406,6 +406,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         Step::DeleteOf { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
         Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
         Step::Present { key: pod.clone(), uid: "1".into() },
+        Step::NoPodOf { namespace: "n".into(), vmis: vec![LauncherPods::default()] },
         Step::Unused { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk"), by: Mounts::Any },
         Step::Issue(issue("authority", None, None)),
         Step::Issue(issue("authority", Some("1"), None)),

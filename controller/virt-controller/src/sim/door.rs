@@ -6,7 +6,7 @@ use cluster_client::error::{Error, ErrorKind, Result};
 use cluster_client::signing_key::Pair;
 use cluster_client::{self, Done, Server, Source};
 use cluster_model::objects::FINALIZER;
-use cluster_model::objects::{Key, Kind, public_keys};
+use cluster_model::objects::{Key, Kind, LauncherPods, public_keys};
 use cluster_model::plan::{Mounts, Plan, merge};
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
@@ -87,6 +87,17 @@ impl Server for Door<'_> {
             Ok(json!(cluster_client::usage::mounter(pods.map(|(_, pod)| pod), &claim.name, by)))
         })?;
         Ok(name.as_str().map(str::to_owned))
+    }
+
+    async fn launcher_of(&self, namespace: &str, vmis: &[LauncherPods]) -> Result<Option<Value>> {
+        let found = self.ask(|sim| {
+            let pods =
+                sim.objects.iter().filter(|(key, _)| key.kind == Kind::Pod && key.namespace == namespace);
+            Ok(cluster_client::usage::launcher_of(pods.map(|(_, pod)| pod), vmis)
+                .cloned()
+                .unwrap_or_default())
+        })?;
+        Ok(Some(found).filter(|found| !found.is_null()))
     }
 
     async fn slices(&self, driver: &str, node: &str, _: Option<&str>) -> Result<Value> {

@@ -15,19 +15,31 @@
 //! cycle. An older VMI that waits for something else (a PVC, a quota, another spec) does not block any. A VMI
 //! whose pod is being created is not overtaken: the answer is awaited first. The phase of a VMI says nothing
 //! about QEMU, which may run until the kubelet says that its container ended.
-//! **Caveats.** A pod that a virt-controller creates after another one has taken over its Lease is not seen
-//! by that one in time. On one node, the locks of QEMU decide then (see `virt_handler::volumes`).
+//! **A second look** is taken when the launcher pod runs, before the VMI is handed over to its node
+//! ([`at_hand_over`]): a virt-controller may have created the pod late, after another one had taken over its Lease.
 
 use super::needs::{self, Needs};
 use super::outcome::Outcome;
 use super::waiting::wait;
-use super::{VmiReconcile, key_of, phase};
+use super::{VmiReconcile, key_of, phase, pod_state};
 use api::vmi::{ConditionType, VirtualMachineInstance};
 use cluster_model::conditions;
-use cluster_model::objects::{DiskConflict, LauncherPods, World, is_waiting};
+use cluster_model::objects::{
+    ConflictCause, DiskConflict, LauncherPods, Pod, World, is_waiting, was_handed_over,
+};
 
 /// The reason of the condition `Synchronized`, and of the event.
-const REASON: &str = "PvcInUse";
+pub(super) const REASON: &str = "PvcInUse";
+
+/// Result of the second look, when the launcher pod runs.
+pub(super) enum HandOver {
+    /// The guest may begin if none of these launcher pods exists.
+    Free(Vec<LauncherPods>),
+    /// The launcher pod of a VMI that has to give way still exists.
+    HeldUp { message: String },
+    /// Another VMI has the PVC.
+    Lost { message: String },
+}
 
 /// Launcher pods of other VMIs that must not exist when this VMI gets its own, since they would have one of its PVCs; an outcome if
 /// the VMI must wait.
@@ -47,6 +59,53 @@ pub(super) fn rivals_for_disks(input: &VmiReconcile<'_>) -> Result<Vec<LauncherP
         }
     }
     if is_unknown { Err(Outcome::default()) } else { Ok(rivals) }
+}
+
+/// The second look. A launcher pod may have been created late, by a virt-controller that another one had replaced
+/// meanwhile, so the pods of two VMIs may exist. Each exists before its VMI is handed over: at least one of two looks
+/// sees the other pod, and the younger VMI gives way.
+pub(super) fn at_hand_over(input: &VmiReconcile<'_>, pod: &Pod) -> HandOver {
+    let VmiReconcile { world, vmi, .. } = *input;
+    let mut rivals = Vec::new();
+    let mut held_up = None;
+    for conflict in world.disk_conflicts(vmi) {
+        let other = conflict.other;
+        match world.active_pod(other) {
+            // The guest of a VMI that has ended is on its way out.
+            _ if phase(other).is_final() => {
+                held_up = held_up.or_else(|| may_run(world, other).then(|| message(vmi, conflict)));
+            }
+            _ if was_handed_over(other) => return HandOver::Lost { message: message(vmi, conflict) },
+            Some(its) if made(pod) < made(its) => held_up = Some(message(vmi, conflict)),
+            Some(_) => return HandOver::Lost { message: message(vmi, conflict) },
+            None => rivals.extend(LauncherPods::of(other)),
+        }
+    }
+    held_up.map_or(HandOver::Free(rivals), |message| HandOver::HeldUp { message })
+}
+
+/// Reason and message of a VMI whose launcher pod runs and waits for the end of another one.
+pub(super) fn held_up(input: &VmiReconcile<'_>, pod: &Pod) -> Option<(String, String)> {
+    if !pod_state::is_up(pod) {
+        return None;
+    }
+    match at_hand_over(input, pod) {
+        HandOver::HeldUp { message } => Some((REASON.to_owned(), message)),
+        HandOver::Free(_) | HandOver::Lost { .. } => None,
+    }
+}
+
+/// The end of a VMI that has given way before its guest began.
+pub(super) fn lost(message: &str) -> Outcome {
+    Outcome::default()
+        .condition(ConditionType::Synchronized, "False", REASON, message)
+        .event(true, REASON, message)
+        .fails(REASON)
+}
+
+/// Time at which a pod was created, in seconds: of two in one second, neither is the older one.
+fn made(pod: &Pod) -> &str {
+    pod.meta.creation_timestamp.as_deref().unwrap_or_default()
 }
 
 /// True if QEMU of the VMI may run now, or will without a further decision. A VMI that has ended counts with all pods of it.
@@ -74,12 +133,18 @@ fn age(vmi: &VirtualMachineInstance) -> (&str, &str) {
 }
 
 fn message(vmi: &VirtualMachineInstance, conflict: DiskConflict<'_>) -> String {
-    let DiskConflict { other, claim, other_writes } = conflict;
+    let DiskConflict { other, claim, cause } = conflict;
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let name = other.metadata.name.as_deref().unwrap_or_default();
-    let why = match other_writes {
-        true => "which may write to it",
-        false => "which would read what this VMI writes",
+    let why = match cause {
+        ConflictCause::OtherWrites => "which may write to it",
+        ConflictCause::OtherReads => "which would read what this VMI writes",
+        ConflictCause::OtherUnread => {
+            return format!(
+                "VMI {name} is too large to be read, so PVC {namespace}/{claim} may be a disk of it: this VMI starts when VMI \
+                 {name} and its launcher pod have ended"
+            );
+        }
     };
     format!(
         "PVC {namespace}/{claim} is a disk of VMI {name}, {why}: this VMI starts when VMI {name} and its launcher pod have ended; \
@@ -231,7 +296,7 @@ mod tests {
         assert!(!creates_pod(&plan), "what comes of the other is not known yet: {plan:?}");
         sim.world.busy.clear();
         let plan = crate::decide(&sim.world, &younger, sim.now);
-        let asks = |step: &Step| matches!(step, Step::Absent { of: Some(_), .. });
+        let asks = |step: &Step| matches!(step, Step::NoPodOf { .. });
         assert!(creates_pod(&plan) && asks(&plan.steps[0]), "the server is asked first: {plan:?}");
     }
 
@@ -294,7 +359,7 @@ mod tests {
                 false => control.done(of, Done::default(), now),
             }
         }
-        let asks = |step: &Step| matches!(step, Step::Absent { of: Some(_), .. });
+        let asks = |step: &Step| matches!(step, Step::NoPodOf { .. });
         assert!(asks(&plan.unwrap().steps[0]), "the server is asked first");
         control.done(older.clone(), Done::default(), now);
         // It was created: the older one waits.
@@ -302,6 +367,123 @@ mod tests {
         let plans: Vec<(Key, Plan)> = std::iter::from_fn(|| control.next(now)).collect();
         let of_older = plans.iter().find(|(of, _)| *of == older).expect("it says why it waits");
         assert!(!creates_pod(&of_older.1), "{of_older:?}");
+    }
+
+    /// Two VMIs on one PVC, each with a launcher pod: that of `late` was created by a virt-controller that was
+    /// suspended within its plan, after another one had given the PVC away.
+    fn two_pods(first_has_guest: bool) -> (Sim, Key, Key) {
+        let mut sim = begin();
+        let mut object = on("first", "disk");
+        let more = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+        object["spec"]["volumes"].as_array_mut().unwrap().push(more);
+        let first = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        sim.later(1);
+        let late = sim.put(Kind::VirtualMachineInstance, on("late", "disk"));
+        let mut plan = crate::decide(&sim.world, &late, sim.now);
+        plan.steps.retain(|step| matches!(step, Step::Create { .. }));
+        assert!(creates_pod(&plan), "{plan:?}");
+        sim.put(Kind::PersistentVolumeClaim, claim("more"));
+        sim.settle();
+        assert!(sim.pod_of(&first).is_some() && sim.pod_of(&late).is_none());
+        if first_has_guest {
+            runs(&mut sim, &first, "node1");
+        }
+        sim.later(1);
+        sim.apply(plan);
+        assert!(sim.pod_of(&late).is_some());
+        (sim, first, late)
+    }
+
+    fn runs(sim: &mut Sim, vmi: &Key, node: &str) {
+        let pod = sim.pod_of(vmi).unwrap();
+        sim.pod_runs(&pod, node);
+        sim.settle();
+    }
+
+    fn phase_of<'a>(sim: &'a Sim, vmi: &Key) -> &'a str {
+        sim.get(vmi)["status"]["phase"].as_str().unwrap_or_default()
+    }
+
+    fn has_failed(sim: &Sim, vmi: &Key) -> bool {
+        let (status, reason, message) = sim.condition(vmi, "Synchronized").unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("False", "PvcInUse"), "{message}");
+        assert_eq!(sim.get(vmi)["status"]["reason"], "PvcInUse");
+        phase_of(sim, vmi) == "Failed" && sim.get(vmi)["status"]["nodeName"].is_null()
+    }
+
+    #[test]
+    fn a_launcher_pod_that_comes_late_gets_no_guest_while_another_vmi_has_the_pvc() {
+        let (mut sim, first, late) = two_pods(true);
+        runs(&mut sim, &late, "node2");
+        assert!(has_failed(&sim, &late));
+        assert_eq!(phase_of(&sim, &first), "Scheduled");
+    }
+
+    /// Neither has a guest yet: the younger one gives way whoever is ready first, and the older one waits for the end of its pod.
+    #[test]
+    fn of_two_launcher_pods_on_one_pvc_the_older_one_gets_the_guest() {
+        let (mut sim, first, late) = two_pods(false);
+        runs(&mut sim, &late, "node2");
+        assert!(has_failed(&sim, &late));
+        runs(&mut sim, &first, "node1");
+        let (_, reason, _) = sim.condition(&first, "Synchronized").unwrap();
+        assert_eq!((phase_of(&sim, &first), reason.as_str()), ("Scheduling", "PvcInUse"));
+        let writes = sim.writes;
+        sim.settle();
+        assert_eq!(sim.writes, writes, "it waits without a write");
+        let pod = sim.pod_of(&late).unwrap();
+        sim.vanish(&pod);
+        assert!(sim.world.touched(&pod).contains(&first), "that it is gone is looked at for the other");
+        sim.settle();
+        assert_eq!((phase_of(&sim, &first), sim.condition(&first, "Synchronized")), ("Scheduled", None));
+    }
+
+    /// The World lags behind: the server is asked, and what it says is decided on.
+    #[test]
+    fn a_guest_begins_when_the_server_knows_no_launcher_pod_on_its_pvc() {
+        let (mut sim, first, late) = two_pods(false);
+        let unseen = sim.pod_of(&late).unwrap();
+        sim.world.remove(&unseen);
+        let pod = sim.pod_of(&first).unwrap();
+        sim.pod_runs(&pod, "node1");
+        let plan = crate::decide(&sim.world, &first, sim.now);
+        assert!(matches!(plan.steps[0], Step::NoPodOf { .. }), "{plan:?}");
+        let failed = crate::sim::door::carry_out(&mut sim, plan.clone());
+        let (_, error) = failed.failed.expect("the pod of the other is there");
+        assert!(error.to_string().ends_with("exists; the cache was outdated"), "{error}");
+        assert_eq!(failed.answers[0].1["metadata"]["name"], unseen.name);
+        assert_eq!(phase_of(&sim, &first), "Scheduling");
+        sim.vanish(&unseen);
+        let done = crate::sim::door::carry_out(&mut sim, plan);
+        assert!(done.failed.is_none() && phase_of(&sim, &first) == "Scheduled", "{:?}", done.failed);
+    }
+
+    /// It may have any PVC of its namespace.
+    #[test]
+    fn a_vmi_that_cannot_be_read_holds_every_pvc_while_its_launcher_pod_runs() {
+        let mut sim = begin();
+        let large = sim.put(Kind::VirtualMachineInstance, on("large", "disk"));
+        sim.boot(&large);
+        let meta = sim.get(&large)["metadata"].clone();
+        let mut unread = json!({"metadata": meta});
+        unread[cluster_model::objects::METADATA_ALONE] = json!(true);
+        // A new leader has never read more of it.
+        sim.world.remove(&large);
+        sim.world.put(Kind::VirtualMachineInstance, unread, sim.now);
+        let other = sim.put(Kind::VirtualMachineInstance, on("other", "disk"));
+        let decide = |sim: &Sim| crate::decide(&sim.world, &other, sim.now);
+        let plan = decide(&sim);
+        sim.apply(plan);
+        let plan = decide(&sim);
+        assert!(!creates_pod(&plan), "{plan:?}");
+        sim.apply(plan);
+        let (_, reason, message) = sim.condition(&other, "Synchronized").unwrap();
+        assert_eq!(reason, "PvcInUse");
+        assert!(message.starts_with("VMI large is too large to be read"), "{message}");
+        let pod = sim.pod_of(&large).unwrap();
+        sim.world.remove(&pod);
+        assert!(creates_pod(&decide(&sim)));
     }
 
     fn key(name: &str) -> Key {

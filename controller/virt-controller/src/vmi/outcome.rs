@@ -112,6 +112,14 @@ impl Outcome {
         self
     }
 
+    /// Requires the same of the launcher pods of several VMIs.
+    pub(super) fn require_no_pod_of(self, namespace: &str, vmis: Vec<LauncherPods>) -> Outcome {
+        match vmis.is_empty() {
+            true => self,
+            false => self.first(Step::NoPodOf { namespace: namespace.to_owned(), vmis }),
+        }
+    }
+
     /// Requires the same of the pod that runs the guest. The target of a migration that has not arrived has no guest.
     pub(super) fn require_guest_absent(self, pods: &LauncherPods) -> Outcome {
         self.first(Step::Absent { key: pods.guest_key(), of: Some(pods.clone()) })

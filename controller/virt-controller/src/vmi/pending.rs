@@ -94,7 +94,7 @@ fn make_pod(input: &VmiReconcile<'_>, claims: &BTreeMap<String, PersistentVolume
         networks if networks.is_empty() => Step::Create { key, object },
         networks => Step::CreateOnNetworks { key, object, networks },
     };
-    let outcome = rivals.iter().fold(forget_waiting(), Outcome::require_absent);
+    let outcome = forget_waiting().require_no_pod_of(&machine.namespace, rivals);
     make_state
         .into_iter()
         .chain([create])

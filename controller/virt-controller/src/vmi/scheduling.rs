@@ -1,6 +1,7 @@
 //! A VMI whose pod is made: the pod is followed until it runs, and the VMI is handed over to virt-handler on the pod's node.
 
 use super::claimed::{tell_devices, unallocated};
+use super::disk_conflict::{self, HandOver};
 use super::end::{delete_pod, forget_trouble};
 use super::needs::{self, Needs};
 use super::networks::{interfaces, unattached};
@@ -27,8 +28,16 @@ pub(super) fn scheduling(input: &VmiReconcile<'_>) -> Outcome {
     }
     match &pod.node {
         Some(node) if pod_state::is_up(pod) && lacks_cpus(input, pod).is_none() => {
-            let next = tell_devices(input, pod, node).unwrap_or_else(|| hand_over(input, pod, node));
-            outcome.and(next)
+            let namespace = pod.meta.namespace.as_deref().unwrap_or_default();
+            match disk_conflict::at_hand_over(input, pod) {
+                HandOver::Free(rivals) => {
+                    let next = tell_devices(input, pod, node).unwrap_or_else(|| hand_over(input, pod, node));
+                    outcome.and(next.require_no_pod_of(namespace, rivals))
+                }
+                // `repeated` has the reason.
+                HandOver::HeldUp { .. } => outcome,
+                HandOver::Lost { message } => outcome.and(disk_conflict::lost(&message)),
+            }
         }
         _ => outcome,
     }
@@ -116,10 +125,12 @@ pub(super) fn repeated(input: &VmiReconcile<'_>, pod: &Pod) -> Outcome {
     let lacks = || Some((NOT_GUARANTEED.to_owned(), lacks_cpus(input, pod)?));
     let trouble = pod_state::trouble(pod).or_else(warned).or_else(lacks);
     let trouble = trouble.or_else(|| unallocated(input, pod)).or_else(|| unattached(input, pod));
+    let trouble = trouble.or_else(|| disk_conflict::held_up(input, pod));
     let Some((reason, message)) = trouble else { return outcome.and(forget_trouble(input)) };
     let outcome = outcome.condition(ConditionType::Synchronized, "False", &reason, &message);
     match input.is_news(&ConditionType::Synchronized) {
         true if reason == NOT_GUARANTEED => outcome.event(true, NOT_GUARANTEED, message),
+        true if reason == disk_conflict::REASON => outcome.event(true, disk_conflict::REASON, message),
         true => outcome.event(true, "FailedStart", format!("{reason}: {message}")),
         false => outcome,
     }

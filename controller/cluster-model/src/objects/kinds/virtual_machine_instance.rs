@@ -91,7 +91,13 @@ pub fn claims_of(vmi: &VirtualMachineInstance) -> Vec<String> {
     of_volumes.chain(hook::claims(&vmi.metadata)).collect()
 }
 
-/// True if the VMI has not been handed over to a node yet.
+/// True if the VMI has been handed over to a node, or has ended.
+pub fn was_handed_over(vmi: &VirtualMachineInstance) -> bool {
+    let phase = vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+    !matches!(phase.as_str(), "" | "Pending" | "Scheduling")
+}
+
+/// True if the VMI waits for its launcher pod to be created.
 pub fn is_waiting(vmi: &VirtualMachineInstance) -> bool {
     let phase = vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
     matches!(phase.as_str(), "" | "Pending")
@@ -130,11 +136,11 @@ pub(super) fn uses<'a>(
     names.map(move |name| IndexKey::PersistentVolumeClaim(namespace.clone(), name.to_owned()))
 }
 
-/// VMIs without a launcher pod that cannot run at the same time as this one.
+/// VMIs without a guest that cannot run at the same time as this one.
 pub fn waiting_for_disks(world: &World, found: &Key) -> Vec<Key> {
     let vmi = world.vmis.get(&found.namespace, &found.name);
     let conflicts = vmi.map(|vmi| world.disk_conflicts(vmi)).unwrap_or_default();
-    let others = conflicts.into_iter().map(|conflict| conflict.other).filter(|other| is_waiting(other));
+    let others = conflicts.into_iter().map(|conflict| conflict.other).filter(|other| !was_handed_over(other));
     others.map(|other| key(Kind::VirtualMachineInstance, &other.metadata)).collect()
 }
 
