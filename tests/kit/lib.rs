@@ -14,6 +14,7 @@ pub mod measure;
 pub mod nginx;
 pub mod place;
 mod port;
+pub mod processes;
 pub mod prometheus;
 pub mod registry;
 pub mod seeds;

@@ -12,6 +12,7 @@
 #[allow(dead_code, reason = "the rest is what `coracle test` uses")]
 mod transcript;
 
+use crate::processes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
@@ -193,7 +194,9 @@ impl Serial {
     fn until<T>(&self, what: &str, is: impl FnMut(&mut Said) -> Option<T>) -> T {
         match self.line.wait(PATIENCE, is) {
             Ok(found) => found,
-            Err(why) => panic!("{why}, and {what:?} is not in: {}", self.text()),
+            Err(why) => {
+                panic!("{why}, and {what:?} is not in: {}\n{}", self.text(), processes::of_vms())
+            }
         }
     }
 }
