@@ -118,3 +118,61 @@ pub(super) fn percent(report: &Report) -> String {
     let percent = u128::from(report.done) * 100 / u128::from(total);
     format!("{}%", percent.min(99))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The next decision reads from the PVC what this one wrote: an answer that is lost is another export.
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let others = BTreeMap::from([("mine".to_owned(), "a".to_owned())]);
+        let text = str::to_owned;
+        for (phase, word) in WORDS {
+            for restarts in [0, 2] {
+                let answer = Answer {
+                    request: text("1"),
+                    phase,
+                    progress: text("2%"),
+                    reason: text("Reason"),
+                    message: text("m"),
+                    digest: text("sha256:0a"),
+                    restarts,
+                    since: text("2027-01-01T00:00:00Z"),
+                };
+                let written = answer.written(&others);
+                assert_eq!(written.get(EXPORT_PHASE).map(String::as_str), Some(word));
+                assert_eq!(written.get("mine").map(String::as_str), Some("a"));
+                assert_eq!(written.contains_key(EXPORT_RESTARTS), restarts > 0);
+                assert_eq!(Answer::of(&written), Some(answer));
+                let empty = Answer { request: text("1"), phase, ..Answer::default() };
+                assert_eq!(empty.written(&written).len(), 3, "what was answered before goes");
+            }
+        }
+        for (phase, restarts, expected) in
+            [("Running", "-3", Some(0)), ("Running", "x", Some(0)), ("", "2", None)]
+        {
+            let said = [(EXPORT_PHASE, phase), (EXPORT_RESTARTS, restarts)];
+            let said = said.into_iter().map(|(name, value)| (text(name), text(value))).collect();
+            assert_eq!(Answer::of(&said).map(|answer| answer.restarts), expected, "{phase} {restarts}");
+        }
+    }
+
+    #[test]
+    fn an_export_that_works_is_never_said_to_be_done() {
+        for (done, total, expected) in [
+            (0, None, ""),
+            (5, Some(0), ""),
+            (0, Some(3), "0%"),
+            (1, Some(3), "33%"),
+            (3, Some(3), "99%"),
+            (9, Some(3), "99%"),
+            (u64::MAX, Some(u64::MAX), "99%"),
+        ] {
+            assert_eq!(percent(&Report { done, total, ..Report::default() }), expected, "{done} {total:?}");
+        }
+        let mut answer = Answer::default();
+        answer.say(Phase::Failed, &"R".repeat(64), &"m\n".repeat(1001));
+        assert_eq!((answer.reason.len(), answer.message.as_str()), (63, "m".repeat(1000).as_str()));
+    }
+}

@@ -29,6 +29,8 @@
 //! its log can be read; it is deleted with the next request, and with the PVC.
 
 mod answer;
+#[cfg(test)]
+mod events_tests;
 mod pod;
 #[cfg(test)]
 mod tests;
