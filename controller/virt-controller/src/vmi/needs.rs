@@ -303,6 +303,7 @@ mod tests {
             "{reason}: {message}"
         );
         assert!(sim.get(&key)["status"]["nodeName"].is_null(), "virt-handler never has it");
+        assert_eq!(sim.warnings, ["DisksChanged"]);
     }
 
     /// `kubectl delete dv --cascade=orphan` in the middle of an import: no pod, no DataVolume, and half a disk.

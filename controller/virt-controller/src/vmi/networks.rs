@@ -105,9 +105,10 @@ fn secondary(vmi: &VirtualMachineInstance) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::sim::door::carry_out;
     use crate::sim::{Sim, vmi};
-    use cluster_model::objects::{Attempt, Key, Kind};
+    use cluster_model::objects::{Attempt, Key, Kind, StoredObject as _};
     use cluster_model::plan::Step;
     use serde_json::{Value, json};
 
@@ -281,5 +282,55 @@ mod tests {
         attach(&mut sim, &pod, &["eth0", "k6t-eth0", "podb1f51a511f1"]);
         sim.settle();
         assert_eq!(told(&sim, &key), ["red podb1f51a511f1 multus-status"]);
+    }
+
+    /// The cards of these networks that a pod lacks, and the interfaces that its VMI gets by what Multus wrote.
+    fn seen(networks: &Value, cards: Option<&[&str]>, is_up: bool) -> (Option<String>, Vec<String>) {
+        let sim = Sim::new();
+        let mut object = vmi("web");
+        object["spec"]["networks"] = networks.clone();
+        let vmi = api::wire::read(object).unwrap();
+        let list = cards.map(|cards| cards.iter().map(|card| json!({"interface": card})).collect::<Value>());
+        let notes = list.map(|list| json!({ATTACHED: list.to_string()}));
+        let compute = json!([{"name": "compute", "state": {"running": {}}}]);
+        let phase = if is_up { "Running" } else { "Pending" };
+        let pod = Pod::take(json!({
+            "metadata": {"namespace": "n", "name": "p", "annotations": notes},
+            "status": {"phase": phase, "containerStatuses": compute},
+        }));
+        let (pod, input) = (pod.unwrap(), VmiReconcile::new(&sim.world, &vmi, sim.now));
+        let told = interfaces(&input, &pod).apply(&input).status.unwrap_or_default().interfaces;
+        let told = told.into_iter().filter_map(|one| one.name).collect();
+        let lacking = unattached(&input, &pod).map(|(_, message)| message);
+        (lacking.map(|text| text.split(": its annotation").next().unwrap_or_default().to_owned()), told)
+    }
+
+    /// A guest that begins without its network says nothing of it.
+    #[test]
+    fn each_network_of_multus_has_its_card_and_the_default_one_its_report() {
+        let lan = |name: &str| json!({"name": name, "multus": {"networkName": "lan"}});
+        let first = json!({"name": "first", "multus": {"networkName": "lan", "default": true}});
+        let of_pod = json!({"name": "default", "pod": {}});
+        let many: Value = (0..6).map(|n| lan(&format!("n{n}"))).collect();
+        let (blue, of_first) = (CARDS[0], card("first"));
+        for (networks, cards, is_up, lacking, told) in [
+            (json!([of_pod]), None, true, None, vec![]),
+            (json!([of_pod, lan("blue")]), Some(&[blue][..]), true, None, vec!["blue"]),
+            (json!([lan("blue")]), Some(&[][..]), true, Some("without blue (…)"), vec![]),
+            (json!([lan("blue")]), Some(&[][..]), false, None, vec![]),
+            (json!([first]), None, true, Some("without first (…)"), vec![]),
+            (json!([first]), Some(&[][..]), true, None, vec![]),
+            (json!([first]), Some(&[of_first.as_str()][..]), true, None, vec![]),
+            (many, None, true, Some("without n0 (…), n1 (…), n2 (…), n3 (…), n4 (…) and 1 more"), vec![]),
+        ] {
+            let (is_lacking, is_told) = seen(&networks, cards, is_up);
+            let short = is_lacking.map(|text| text.replace("NetworkAttachmentDefinition n/lan", "…"));
+            let short = short.map(|text| text.replace("the launcher pod runs on  ", ""));
+            assert_eq!(
+                (short.as_deref(), is_told),
+                (lacking, told.into_iter().map(str::to_owned).collect()),
+                "{networks}"
+            );
+        }
     }
 }

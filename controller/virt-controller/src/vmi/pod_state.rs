@@ -123,6 +123,7 @@ mod tests {
             let status =
                 json!({"phase": phase, "initContainerStatuses": init, "containerStatuses": containers});
             assert_eq!(is_up(&pod(&status, false)), expected, "{status}");
+            assert!(lost(&pod(&status, false)).is_none(), "{status}");
         }
     }
 

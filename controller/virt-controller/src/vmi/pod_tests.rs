@@ -59,3 +59,47 @@ fn a_vmi_that_no_node_can_hold_has_a_pod_that_asks_for_all_of_it() {
         assert!(asked.nanos() >= i128::from(least) * 1_000_000_000, "{resource}: {asked}");
     }
 }
+
+/// A guest would begin in a pod whose files are not there.
+#[test]
+fn a_pod_that_has_a_node_and_does_not_run_yet_is_not_handed_over() {
+    let mut sim = Sim::new();
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    let waiting = json!([{"name": "compute", "state": {"waiting": {"reason": "ContainerCreating"}}}]);
+    let status = json!({"phase": "Pending", "containerStatuses": waiting});
+    sim.change(&pod, json!({"spec": {"nodeName": "node1"}, "status": status}));
+    sim.change(&key, json!({"metadata": {"finalizers": []}}));
+    sim.settle();
+    let object = sim.get(&key);
+    assert_eq!(
+        (&object["status"]["phase"], &object["status"]["nodeName"]),
+        (&json!("Scheduling"), &json!(null))
+    );
+    assert_eq!(object["metadata"]["finalizers"], json!([cluster_model::objects::FINALIZER]), "it is held");
+}
+
+#[test]
+fn what_keeps_a_pod_from_running_is_a_warning() {
+    let mut sim = Sim::new();
+    let mut object = vmi("web");
+    object["spec"]["domain"]["cpu"] = json!({"dedicatedCpuPlacement": true});
+    let key = sim.put(Kind::VirtualMachineInstance, object);
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    sim.pod_says(
+        &pod,
+        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}),
+    );
+    let waiting =
+        json!([{"name": "compute", "state": {"waiting": {"reason": "ErrImagePull", "message": "404"}}}]);
+    sim.change(&pod, json!({"status": {"containerStatuses": waiting}}));
+    sim.settle();
+    assert_eq!(sim.warnings, ["FailedScheduling", "FailedStart"]);
+    sim.change(&pod, json!({"status": {"containerStatuses": []}}));
+    sim.settle();
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(sim.warnings, ["FailedScheduling", "FailedStart", "FailedGuaranteeResources"]);
+}

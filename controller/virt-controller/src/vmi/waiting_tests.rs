@@ -1,7 +1,9 @@
 //! What a VMI waits for, as stories.
 
+mod state;
+
 use crate::sim::{Sim, vmi};
-use cluster_model::objects::{Key, Kind};
+use cluster_model::objects::{Attempt, Failure, Key, Kind};
 use cluster_model::plan::{Plan, Step};
 use cluster_model::uploads::POD_PHASE;
 use serde_json::{Value, json};
@@ -47,6 +49,98 @@ fn a_claim_that_has_come_and_is_filled_is_not_missed_any_more() {
     sim.settle();
     assert_eq!(sim.get(&key)["status"]["phase"], "Scheduling");
     assert!(!conditions(&sim, &key).contains(&"DataVolumesReady".to_owned()), "{:?}", conditions(&sim, &key));
+}
+
+/// An event for each repetition would hide all others; none where the cause changes, hides that.
+#[test]
+fn a_wait_is_told_where_it_begins_or_its_cause_changes() {
+    let (reason, message) = ("FailedPvcNotFound", "PVC n/data does not exist, waiting for it to appear");
+    for (was, is_told) in [
+        (None, true),
+        (Some((reason, message)), false),
+        (Some((reason, "another message")), true),
+        (Some(("AnotherReason", message)), true),
+    ] {
+        let (mut sim, key) = begin();
+        sim.told.clear();
+        sim.warnings.clear();
+        let began = "2026-01-01T00:00:00Z";
+        let was = was.map(|(reason, message)| {
+            let kind = "Synchronized";
+            json!([{"type": kind, "status": "False", "reason": reason, "message": message, "lastTransitionTime": began}])
+        });
+        sim.change(&key, json!({"status": {"conditions": was.clone().unwrap_or_else(|| json!([]))}}));
+        sim.settle();
+        assert_eq!(sim.warnings, if is_told { vec![reason] } else { vec![] }, "{was:?}");
+        let said = sim.get(&key)["status"]["conditions"].as_array().unwrap();
+        let said = said.iter().find(|said| said["type"] == "Synchronized").unwrap();
+        assert_eq!((&said["reason"], &said["message"]), (&json!(reason), &json!(message)));
+        assert_eq!(said["lastTransitionTime"] == began, was.is_some(), "it has waited since then");
+    }
+}
+
+/// Why a pod could not be made is written before the next try: of one that fails at once, nothing would be seen.
+#[test]
+fn a_refused_pod_is_said_first_and_tried_again_at_its_time() {
+    let mut sim = Sim::new();
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    let retry = sim.now;
+    let (about, message) = (Attempt::Make(Kind::Pod), "exceeded quota: small".to_owned());
+    sim.world.failures.insert(key.clone(), Failure { about, message: message.clone(), times: 1, retry });
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    assert_eq!((creates_pod(&plan), plan.again), (false, Some(retry)), "{plan:?}");
+    sim.apply(plan);
+    assert_eq!(
+        sim.condition(&key, "Synchronized").unwrap(),
+        ("False".into(), "FailedCreate".into(), message)
+    );
+    let earlier = retry - jiff::SignedDuration::from_secs(1);
+    let plan = crate::decide(&sim.world, &key, earlier);
+    assert_eq!((plan.steps.is_empty(), plan.again), (true, Some(retry)), "{plan:?}");
+    assert!(creates_pod(&crate::decide(&sim.world, &key, retry)));
+}
+
+/// virt-handler makes disks by it, each by the entry of its own PVC.
+#[test]
+fn each_pvc_has_its_entry_in_the_status() {
+    let mut sim = Sim::new();
+    for name in ["one", "two"] {
+        let notes = json!({"cdi.kubevirt.io/storage.preallocation": (name == "one").to_string()});
+        let meta = json!({"namespace": "n", "name": name, "annotations": notes});
+        sim.put(
+            Kind::PersistentVolumeClaim,
+            json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}}),
+        );
+    }
+    let mut object = vmi("web");
+    object["spec"]["domain"]["devices"]["disks"] = json!([]);
+    let volume =
+        |name: &str, claim: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}});
+    object["spec"]["volumes"] = json!([volume("b", "two"), volume("a", "one")]);
+    let key = sim.put(Kind::VirtualMachineInstance, object);
+    sim.settle();
+    let list = sim.get(&key)["status"]["volumeStatus"].as_array().unwrap();
+    let told = |one: &Value| {
+        let info = &one["persistentVolumeClaimInfo"];
+        (one["name"].clone(), info["claimName"].clone(), info["preallocated"].clone())
+    };
+    let told: Vec<_> = list.iter().map(told).collect();
+    assert_eq!(told, [(json!("a"), json!("one"), json!(true)), (json!("b"), json!("two"), Value::Null)]);
+}
+
+#[test]
+fn a_vmi_that_waits_is_pending_and_not_ready_or_unready() {
+    for is_filled in [false, true] {
+        let mut sim = Sim::new();
+        if is_filled {
+            let meta = json!({"namespace": "n", "name": "data", "annotations": {POD_PHASE: "Running"}});
+            sim.put(Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": {}}));
+        }
+        let key = sim.put(Kind::VirtualMachineInstance, on("web", "data"));
+        sim.settle();
+        assert_eq!(sim.get(&key)["status"]["phase"], "Pending", "{is_filled}");
+        assert_eq!(sim.condition(&key, "Ready"), None);
+    }
 }
 
 // ── One PVC of several VMIs ───────────────────────────────────────────────────────────────────────────────────────
