@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_guest_does_not_begin_on_a_disk_that_was_replaced_while_its_pod_waited() {
         let mut sim = Sim::new();
-        let claim = |annotations: serde_json::Value| {
+        let claim = |annotations: Value| {
             let meta = json!({"namespace": "n", "name": "disk", "annotations": annotations});
             json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}})
         };
