@@ -161,4 +161,88 @@ mod tests {
         assert_eq!(progress(&report), UNKNOWN);
         assert_eq!(progress(&Report { done: 5, total: Some(4), ..Report::default() }), "100.00%");
     }
+
+    #[test]
+    fn numbers_are_said_in_the_unit_that_people_would_take() {
+        for (count, expected) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            ((1 << 20) - 1, "1023.9 KiB"),
+            (1 << 20, "1.0 MiB"),
+            (1 << 40, "1.0 TiB"),
+            (1 << 60, "1048576.0 TiB"),
+        ] {
+            assert_eq!(bytes(count), expected);
+        }
+        for (seconds, expected) in [
+            (59, "59 s"),
+            (60, "1 min"),
+            (61, "2 min"),
+            (3599, "60 min"),
+            (3600, "1 h 0 min"),
+            (7380, "2 h 3 min"),
+        ] {
+            assert_eq!(time(seconds), expected);
+        }
+        for (done, total, expected) in
+            [(1, Some(3), "33.33%"), (5, Some(100), "5.00%"), (3, Some(3), "100.00%"), (0, Some(0), UNKNOWN)]
+        {
+            assert_eq!(progress(&Report { done, total, ..Report::default() }), expected);
+        }
+    }
+
+    #[test]
+    fn each_stage_of_a_transfer_has_a_word_and_says_what_is_known() {
+        let message = "m".to_owned();
+        let with = |stage| Report { stage, done: 1, message: message.clone(), ..Report::default() };
+        for (report, word, said) in [
+            (with(Stage::Preparing), "Preparing", "1 bytes, m"),
+            (with(Stage::Moving), "Moving", "1 bytes, 0 bytes a second"),
+            (with(Stage::Waiting), "Waiting", "1 bytes, m"),
+            (with(Stage::Finishing), "Finishing", "1 bytes, m"),
+            (with(Stage::Done), "Finishing", "1 bytes, m"),
+            (with(Stage::Failed), "Failed", "1 bytes, m"),
+            (Report { message: String::new(), ..with(Stage::Done) }, "Finishing", "1 bytes"),
+            (
+                Report { resumed: 2, ..with(Stage::Done) },
+                "Finishing",
+                "1 bytes, 2 bytes of an earlier run, m",
+            ),
+        ] {
+            assert_eq!(transfer(&report), (word, said.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_cut_says_so() {
+        assert_eq!(sentence(&"x".repeat(1024)), "x".repeat(1024));
+        assert_eq!(sentence(&"x".repeat(1025)), format!("{}…", "x".repeat(1024)));
+        assert_eq!(word("Pod is-running_1.0, é"), "Pod is-running_1.0 ");
+    }
+
+    /// The condition of a worker that has been silent for hours began hours ago.
+    #[test]
+    fn a_silence_keeps_its_time_while_it_is_the_same() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let transfers = |message: &str| {
+            let mut status = Status::default();
+            say(&mut status, ConditionType::Running, "True", "Running", "other", at(10));
+            say(&mut status, ConditionType::Transferring, "True", "Moving", message, at(10));
+            status
+        };
+        let mut silent = transfers("1 bytes");
+        say_silent(&mut silent, &Status::default(), at(20), at(30));
+        let said = silent.conditions[1].clone();
+        assert_eq!((said.status.as_str(), said.reason.as_deref()), ("Unknown", Some("Silent")));
+        let message = "the worker has not answered since 1970-01-01T00:00:20Z; its last report: 1 bytes";
+        assert_eq!(said.message.as_deref(), Some(message));
+        for (last, since, is_kept) in [("1 bytes", 20, true), ("2 bytes", 20, false), ("1 bytes", 21, false)]
+        {
+            let mut later = transfers(last);
+            say_silent(&mut later, &silent, at(since), at(90));
+            assert_eq!(later.conditions[1] == said, is_kept, "{last} {since}");
+        }
+    }
 }

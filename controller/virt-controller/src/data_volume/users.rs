@@ -47,3 +47,64 @@ fn vmis<'a>(
     let vmis = world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance);
     vmis.filter_map(move |key| world.vmis.get(&key.namespace, &key.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Sim;
+    use cluster_model::uploads::POD_PHASE;
+    use serde_json::json;
+
+    /// A worker that begins under a guest writes over its disk; one that waits for a VMI that waits for it never begins.
+    #[test]
+    fn a_vmi_uses_a_disk_or_waits_for_it_by_its_phase_and_its_launcher_pod() {
+        const NONE: Option<&str> = None;
+        const LIVES: Option<&str> = Some("Running");
+        const OVER: Option<&str> = Some("Succeeded");
+        for (phase, pod, is_busy, more, (waits, uses)) in [
+            ("", NONE, false, "", (true, false)),
+            ("Pending", NONE, false, "", (true, false)),
+            ("Pending", NONE, true, "", (true, true)),
+            ("Pending", NONE, true, "half", (true, false)),
+            ("Pending", LIVES, false, "", (false, true)),
+            ("Pending", OVER, false, "", (true, false)),
+            ("Pending", NONE, false, "going", (false, false)),
+            ("Scheduling", NONE, false, "", (false, true)),
+            ("Running", LIVES, false, "", (false, true)),
+            ("Running", OVER, false, "", (false, true)),
+            ("Failed", LIVES, false, "", (false, true)),
+            ("Failed", OVER, false, "", (false, false)),
+            ("Succeeded", NONE, false, "", (false, false)),
+            ("Succeeded", NONE, true, "", (false, false)),
+        ] {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "disk"});
+            let claim = json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}});
+            let claim = sim.put(Kind::PersistentVolumeClaim, claim);
+            let mut object = crate::sim::vmi("web");
+            object["spec"]["volumes"] =
+                json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+            let vmi = sim.put(Kind::VirtualMachineInstance, object);
+            if let Some(phase) = pod {
+                sim.settle();
+                let pod = sim.pod_of(&vmi).unwrap();
+                sim.change(&pod, json!({"status": {"phase": phase}}));
+            }
+            match more {
+                "half" => sim.change(&claim, json!({"metadata": {"annotations": {POD_PHASE: "Running"}}})),
+                "going" => sim.delete(&vmi),
+                _ => {}
+            }
+            if is_busy {
+                sim.world.busy.insert(vmi.clone());
+            }
+            // In the picture alone: not every phase may follow the one before.
+            let mut object = sim.get(&vmi).clone();
+            object["status"] = json!({"phase": phase});
+            sim.world.put(Kind::VirtualMachineInstance, object, sim.now);
+            let claim = sim.world.pvcs.get("n", "disk").unwrap();
+            let is = (consumer(&sim.world, claim).is_some(), user(&sim.world, claim).is_some());
+            assert_eq!(is, (waits, uses), "{phase} {pod:?} {is_busy} {more}");
+        }
+    }
+}
