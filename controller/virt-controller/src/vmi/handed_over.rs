@@ -207,23 +207,53 @@ mod tests {
         }
     }
 
+    /// A VMI with VSOCK, which has this CID already.
+    fn with_cid(sim: &mut Sim, name: &str, cid: &Value) -> Key {
+        let open = json!({"configuration": {"developerConfiguration": {"featureGates": ["VSOCK"]}}});
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open});
+        sim.world.put(Kind::KubeVirt, settings, sim.now);
+        let mut object = vmi(name);
+        object["spec"]["domain"]["devices"]["autoattachVSOCK"] = json!(true);
+        object["status"] = json!({"VSOCKCID": cid});
+        sim.put(Kind::VirtualMachineInstance, object)
+    }
+
+    /// Hands the VMI over, and gives its CID.
+    fn cid_of(sim: &mut Sim, key: &Key) -> u64 {
+        sim.settle();
+        let pod = sim.pod_of(key).unwrap();
+        sim.pod_runs(&pod, "node1");
+        sim.settle();
+        sim.get(key)["status"]["VSOCKCID"].as_u64().unwrap()
+    }
+
     /// Another VMI may have the CID by the time at which virt-handler begins.
     #[test]
     fn a_cid_that_was_taken_from_a_vmi_is_given_again_before_virt_handler_begins() {
         let mut sim = Sim::new();
-        let open = json!({"configuration": {"developerConfiguration": {"featureGates": ["VSOCK"]}}});
-        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open});
-        sim.world.put(Kind::KubeVirt, settings, sim.now);
-        let mut object = vmi("web");
-        object["spec"]["domain"]["devices"]["autoattachVSOCK"] = json!(true);
-        let key = sim.put(Kind::VirtualMachineInstance, object);
-        sim.settle();
-        let pod = sim.pod_of(&key).unwrap();
-        sim.pod_runs(&pod, "node1");
-        sim.settle();
-        let cid = sim.get(&key)["status"]["VSOCKCID"].clone();
+        let key = with_cid(&mut sim, "web", &Value::Null);
+        let cid = cid_of(&mut sim, &key);
         sim.change(&key, json!({"status": {"VSOCKCID": null}}));
         sim.settle();
-        assert!(cid.is_u64() && sim.get(&key)["status"]["VSOCKCID"] == cid, "{cid}");
+        assert_eq!(sim.get(&key)["status"]["VSOCKCID"], cid);
+    }
+
+    /// The kernel of a node refuses a CID that another guest has.
+    #[test]
+    fn a_cid_is_kept_where_it_is_in_range_and_no_other_guest_has_it() {
+        for (cid, other, is_kept) in
+            [(77, None, true), (77, Some("Running"), false), (77, Some("Failed"), true), (2, None, false)]
+        {
+            let mut sim = Sim::new();
+            if let Some(phase) = other {
+                let key = with_cid(&mut sim, "other", &json!(77));
+                let mut object = sim.get(&key).clone();
+                object["status"]["phase"] = json!(phase);
+                sim.world.put(Kind::VirtualMachineInstance, object, sim.now);
+                sim.objects.remove(&key);
+            }
+            let key = with_cid(&mut sim, "web", &json!(cid));
+            assert_eq!(cid_of(&mut sim, &key) == cid, is_kept, "{cid} {other:?}");
+        }
     }
 }

@@ -83,7 +83,9 @@ fn a_wait_is_told_where_it_begins_or_its_cause_changes() {
 #[test]
 fn a_refused_pod_is_said_first_and_tried_again_at_its_time() {
     let mut sim = Sim::new();
-    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    let mut object = vmi("web");
+    object["status"] = json!({"phase": "Pending", "runtimeUser": 107});
+    let key = sim.put(Kind::VirtualMachineInstance, object);
     let retry = sim.now;
     let (about, message) = (Attempt::Make(Kind::Pod), "exceeded quota: small".to_owned());
     sim.world.failures.insert(key.clone(), Failure { about, message: message.clone(), times: 1, retry });
@@ -98,6 +100,24 @@ fn a_refused_pod_is_said_first_and_tried_again_at_its_time() {
     let plan = crate::decide(&sim.world, &key, earlier);
     assert_eq!((plan.steps.is_empty(), plan.again), (true, Some(retry)), "{plan:?}");
     assert!(creates_pod(&crate::decide(&sim.world, &key, retry)));
+}
+
+/// Its disk will never be there: a VM that waited for it would start for ever.
+#[test]
+fn a_vmi_whose_data_volume_has_failed_fails_with_its_words() {
+    let mut sim = Sim::new();
+    let failed = json!([{"type": "Running", "status": "False", "message": "404"}]);
+    let meta = json!({"namespace": "n", "name": "data"});
+    let status = json!({"phase": "Failed", "conditions": failed});
+    sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": {}, "status": status}));
+    let key = sim.put(Kind::VirtualMachineInstance, on("web", "data"));
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    sim.apply(plan);
+    let status = &sim.get(&key)["status"];
+    assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!("FailedDataVolumeImport")));
+    let (is, reason, message) = sim.condition(&key, "DataVolumesReady").unwrap();
+    assert_eq!((is.as_str(), reason.as_str(), message.as_str()), ("False", "NotAllDVsReady", "404"));
+    assert_eq!(sim.warnings, ["FailedDataVolumeImport"]);
 }
 
 /// virt-handler makes disks by it, each by the entry of its own PVC.
