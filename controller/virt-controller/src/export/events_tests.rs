@@ -222,3 +222,33 @@ fn the_worker_is_told_which_registry_needs_no_tls() {
         assert_eq!(job.target.insecure, expected, "{host}");
     }
 }
+
+/// A pod that fills the PVC writes while it is read.
+#[test]
+fn a_pvc_is_exported_when_the_pod_that_fills_it_has_ended() {
+    let mut sim = asked(&json!({}));
+    let owner = cluster_model::objects::owner::reference(
+        Kind::PersistentVolumeClaim,
+        &sim.world.pvcs.get("n", "disk").unwrap().meta,
+    );
+    let labels = json!({"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "importer"});
+    let meta =
+        json!({"namespace": "n", "name": "importer-disk", "labels": labels, "ownerReferences": [owner]});
+    let importer = sim.put(Kind::Pod, json!({"metadata": meta, "status": {"phase": "Running"}}));
+    apply(&mut sim);
+    assert_eq!((note(&sim, "reason").as_str(), sim.objects.contains_key(&pod())), ("NotFilled", false));
+    sim.change(&importer, json!({"status": {"phase": "Succeeded"}}));
+    apply(&mut sim);
+    assert!(sim.objects.contains_key(&pod()));
+}
+
+#[test]
+fn settings_of_registries_that_are_not_valid_are_looked_at_again() {
+    let mut sim = asked(&json!({}));
+    let meta = json!({"namespace": "kubevirt", "name": cluster_model::worker::REGISTRIES});
+    sim.put(Kind::ConfigMap, json!({"metadata": meta, "data": {"registries.toml": "x".repeat(1 << 20)}}));
+    let waits = plan(&sim);
+    assert!(waits.again.is_some_and(|again| again > sim.now) && !creates(&waits), "{waits:?}");
+    sim.apply(waits);
+    assert_eq!(note(&sim, "reason"), "RegistriesNotValid");
+}
