@@ -140,3 +140,141 @@ pub(crate) fn write(claim: &PersistentVolumeClaim, annotations: &BTreeMap<String
     plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
     plan
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster_model::objects::StoredObject as _;
+    use cluster_model::plan::Step;
+    use serde_json::Value;
+
+    /// cdi-uploadproxy and upstream's clients go by this annotation, and a VMI does not start on a disk without `Succeeded`.
+    #[test]
+    fn the_phase_of_the_pod_is_told_in_the_words_of_upstream() {
+        let pod = |name: &str, state: &str| {
+            let container = json!({"name": name, "state": {state: {}}});
+            Pod::take(json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [container]}}))
+                .unwrap()
+        };
+        let (import, upload) = (Work::Import, Work::Upload);
+        let (runs, waits) = (pod(import.container(), "running"), pod(import.container(), "waiting"));
+        let other = pod(upload.container(), "running");
+        for (is, pod, work, expected) in [
+            (Phase::Succeeded, None, import, Some("Succeeded")),
+            (Phase::Failed, None, import, Some("Failed")),
+            (Phase::Failed, None, upload, None),
+            (Phase::UploadReady, None, upload, Some("Running")),
+            (Phase::ImportInProgress, None, import, Some("Running")),
+            (Phase::CloneInProgress, None, import, Some("Running")),
+            (Phase::ImportScheduled, None, import, Some("Pending")),
+            (Phase::ImportScheduled, Some(&waits), import, Some("Pending")),
+            (Phase::ImportScheduled, Some(&other), import, Some("Pending")),
+            (Phase::ImportScheduled, Some(&runs), import, Some("Running")),
+            (Phase::CloneScheduled, Some(&runs), import, Some("Running")),
+            (Phase::UploadScheduled, Some(&other), upload, Some("Running")),
+            (Phase::Pending, Some(&runs), import, None),
+            (Phase::WaitForFirstConsumer, None, import, None),
+        ] {
+            let status = Status { phase: Some(is.clone()), ..Status::default() };
+            assert_eq!(phase(&status, pod, work), expected, "{is} {work:?}");
+        }
+    }
+
+    /// The annotations of a PVC that has one phase, when its request has another.
+    fn written(claim: &Value, is: Phase, which: (Work, bool)) -> Value {
+        let meta = json!({"namespace": "n", "name": "disk", "uid": "u", "annotations": claim});
+        let claim = PersistentVolumeClaim::take(json!({"metadata": meta, "spec": {}})).unwrap();
+        let status = Status { phase: Some(is), restart_count: Some(2), ..Status::default() };
+        match of_status(&claim, &status, None, which).steps.first() {
+            Some(Step::Patch { change, .. }) => change["metadata"]["annotations"].clone(),
+            _ => Value::Null,
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_whole_stays_so_and_is_marked_for_a_backup() {
+        let (import, upload) = ((Work::Import, false), (Work::Upload, false));
+        let done = written(&json!({}), Phase::Succeeded, upload);
+        assert_eq!((&done[POD_PHASE], &done[RESTARTS]), (&json!("Succeeded"), &json!("2")));
+        assert_eq!((&done[POPULATED_FOR], &done[POD_NAME]), (&json!("disk"), &json!("cdi-upload-disk")));
+        assert_eq!(done[POD_READY], "false");
+        assert_eq!(written(&json!({}), Phase::Succeeded, (Work::Upload, true))[POPULATED_FOR], Value::Null);
+        assert_eq!(written(&json!({}), Phase::ImportInProgress, import)[POPULATED_FOR], Value::Null);
+        assert_eq!(written(&json!({}), Phase::ImportInProgress, import)[POD_NAME], Value::Null);
+        assert_eq!(written(&json!({}), Phase::UploadReady, upload)[POD_READY], "true");
+        let ready = |phase: &str| json!({POD_PHASE: phase, POD_READY: "false"});
+        assert_eq!(written(&ready("Succeeded"), Phase::Pending, import), Value::Null, "nothing is written");
+        let earlier = written(&ready("Running"), Phase::Pending, import);
+        assert!(earlier.get(POD_PHASE).is_some_and(Value::is_null), "that of an earlier pod goes: {earlier}");
+    }
+
+    /// A client that waits for an import reads these, and a VM its defaults.
+    #[test]
+    fn an_import_is_noted_with_its_restarts_and_the_defaults_of_its_image() {
+        const SIZE: &str = "instancetype.kubevirt.io/default-instancetype";
+        let labels = BTreeMap::from([
+            (SIZE.to_owned(), "u1".to_owned()),
+            ("kubevirt.io/a".to_owned(), "b".to_owned()),
+        ]);
+        for (phase, has, is_marked, size) in [
+            ("Running", json!({}), false, json!("u1")),
+            ("Succeeded", json!({}), true, json!("u1")),
+            ("Succeeded", json!({SIZE: "own"}), true, Value::Null),
+        ] {
+            let meta = json!({"namespace": "n", "name": "disk", "uid": "u", "labels": has});
+            let claim = PersistentVolumeClaim::take(json!({"metadata": meta, "spec": {}})).unwrap();
+            let plan = of_import(&claim, &ImportState { phase, restarts: Some(2), labels: &labels });
+            let [Step::Patch { change, .. }] = &plan.steps[..] else { panic!("{plan:?}") };
+            let notes = &change["metadata"]["annotations"];
+            assert_eq!((&notes[POD_PHASE], &notes[RESTARTS]), (&json!(phase), &json!("2")));
+            assert_eq!(notes[POPULATED_FOR] == "disk", is_marked, "{phase}");
+            let labels = &change["metadata"]["labels"];
+            assert_eq!((&labels[SIZE], &labels["kubevirt.io/a"]), (&size, &Value::Null), "{phase}");
+        }
+    }
+
+    #[test]
+    fn the_condition_of_an_upload_is_told_as_upstream_tells_it() {
+        for (is, is_standalone) in [("True", true), ("False", false)] {
+            let said = |kind, status: &str| Condition {
+                r#type: kind,
+                status: status.to_owned(),
+                reason: Some("Reason".to_owned()),
+                message: Some("m".to_owned()),
+                last_check_time: Some("2027-01-01T00:00:00Z".to_owned()),
+                ..Condition::default()
+            };
+            let conditions = vec![said(ConditionType::Bound, "Unknown"), said(ConditionType::Running, is)];
+            let status = Status { conditions, ..Status::default() };
+            let meta = json!({"namespace": "n", "name": "disk", "uid": "u"});
+            let claim = PersistentVolumeClaim::take(json!({"metadata": meta, "spec": {}})).unwrap();
+            let plan = of_status(&claim, &status, None, (Work::Upload, is_standalone));
+            let [Step::Patch { change, .. }] = &plan.steps[..] else { panic!("{plan:?}") };
+            let notes = &change["metadata"]["annotations"];
+            assert_eq!(notes[RUNNING], if is == "True" { "true" } else { "false" });
+            assert_eq!((&notes[REASON], &notes[MESSAGE]), (&json!("Reason"), &json!("m")));
+            assert_eq!(notes[SINCE].is_string(), is_standalone, "{is}");
+        }
+    }
+
+    /// The author of an image chooses the labels.
+    #[test]
+    fn only_labels_that_name_a_default_come_from_an_image() {
+        let long = "x".repeat(63);
+        for (name, value, expected) in [
+            ("instancetype.kubevirt.io/default-instancetype", "u1.small", true),
+            ("instancetype.kubevirt.io/default-instancetype-kind", "VirtualMachineInstancetype", true),
+            ("instancetype.kubevirt.io/default-preference", "a", true),
+            ("instancetype.kubevirt.io/default-preference-kind", &long, true),
+            ("instancetype.kubevirt.io/default-preference", &format!("{long}x"), false),
+            ("instancetype.kubevirt.io/default-preference", "", false),
+            ("instancetype.kubevirt.io/default-preference", "-a", false),
+            ("instancetype.kubevirt.io/default-preference", "a.", false),
+            ("instancetype.kubevirt.io/default-preference", "a/b", false),
+            ("instancetype.kubevirt.io/default-other", "a", false),
+            ("kubevirt.io/nodeName", "a", false),
+        ] {
+            assert_eq!(names_a_default(name, value), expected, "{name} {value}");
+        }
+    }
+}

@@ -128,4 +128,48 @@ mod tests {
             assert!(plan.is_empty(), "{plan:?}");
         }
     }
+
+    /// A disk that is whole and is not read as such is written again.
+    #[test]
+    fn the_phase_is_that_of_the_annotations() {
+        for (pod, ready, reason, running, expected) in [
+            ("Succeeded", "false", "Completed", "false", Phase::Succeeded),
+            ("Failed", "false", "Error", "false", Phase::Failed),
+            ("", "false", NOT_SERVED, "false", Phase::Failed),
+            ("Running", "true", "Pod is running", "true", Phase::UploadReady),
+            ("Running", "false", "Error", "false", Phase::UploadScheduled),
+            ("Pending", "false", "Pending", "false", Phase::UploadScheduled),
+            ("", "false", WAITS, "false", Phase::WaitForFirstConsumer),
+            ("", "false", "Pending", "false", Phase::Pending),
+            ("", "", "", "", Phase::default()),
+        ] {
+            let mut claim = PersistentVolumeClaim::default();
+            let notes = [(POD_PHASE, pod), (POD_READY, ready), (REASON, reason), (RUNNING, running)];
+            for (name, value) in notes.into_iter().filter(|(_, value)| !value.is_empty()) {
+                claim.meta.annotations.insert(name.to_owned(), value.to_owned());
+            }
+            let status = uploaded(&claim).status.unwrap();
+            assert_eq!(status.phase, Some(expected), "{pod} {reason}");
+            let is = status.conditions.first().map(|said| said.status.as_str());
+            assert_eq!(is, (!running.is_empty()).then_some(if running == "true" { "True" } else { "False" }));
+        }
+    }
+
+    #[test]
+    fn what_the_annotations_ask_for_is_asked_for() {
+        let mut claim = PersistentVolumeClaim::default();
+        let plain = uploaded(&claim);
+        assert_eq!((plain.spec.content_type, plain.spec.preallocation), (None, None));
+        claim.meta.name = Some("disk".to_owned());
+        for (name, value) in [(CONTENT_TYPE, "archive"), (PREALLOCATION, "true"), (RESTARTS, "3")] {
+            claim.meta.annotations.insert(name.to_owned(), value.to_owned());
+        }
+        let volume = uploaded(&claim);
+        assert_eq!(volume.metadata.name.as_deref(), Some("disk"));
+        assert!(volume.spec.source.is_some_and(|source| source.upload.is_some() && source.pvc.is_none()));
+        assert_eq!(volume.spec.content_type, Some(ContentType::Archive));
+        assert_eq!((volume.spec.preallocation, volume.status.unwrap().restart_count), (Some(true), Some(3)));
+        claim.meta.annotations.insert(PREALLOCATION.to_owned(), "no".to_owned());
+        assert_eq!(uploaded(&claim).spec.preallocation, Some(false));
+    }
 }
