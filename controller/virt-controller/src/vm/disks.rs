@@ -285,4 +285,86 @@ mod tests {
             plan.steps.iter().filter(|step| step.attempt() == Some(Attempt::Make(Kind::DataVolume))).count();
         assert_eq!(made, AT_ONCE);
     }
+
+    fn with_template(meta: &Value) -> Value {
+        let mut object = vm("web", "Manual");
+        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+        let mut meta = meta.clone();
+        meta["name"] = json!("data");
+        object["spec"]["dataVolumeTemplates"] =
+            json!([{"metadata": meta, "spec": {"source": {"blank": {}}, "storage": storage}}]);
+        object
+    }
+
+    fn owned(kind: &str, name: &str, uid: &str) -> Value {
+        let owner = json!({"apiVersion": "a/v1", "kind": kind, "name": name, "uid": uid, "controller": true});
+        json!({"ownerReferences": [owner]})
+    }
+
+    /// Two VMs that write to one disk destroy it.
+    #[test]
+    fn a_disk_of_the_name_is_used_where_it_is_nobody_elses() {
+        let going = json!({"deletionTimestamp": "2027-01-01T00:00:00Z", "finalizers": ["a/b"]});
+        let (volume, claim) = (Kind::DataVolume, Kind::PersistentVolumeClaim);
+        for (kind, meta, expected) in [
+            (volume, json!({}), None),
+            (volume, owned("DataImportCron", "a", "a"), None),
+            (volume, owned("VirtualMachine", "other", "uid-of-other"), Some("belongs to the VM other")),
+            (volume, owned("VirtualMachine", "other", "gone"), Some("still exists from a VM that is gone")),
+            (volume, going.clone(), Some("DataVolume data is being deleted")),
+            (claim, json!({}), None),
+            (claim, owned("DataVolume", "data", "gone"), Some("still exists from a DataVolume that is gone")),
+            (claim, going, Some("PVC data is being deleted")),
+            (Kind::Secret, json!({}), Some("DataVolume data does not exist yet")),
+        ] {
+            let mut sim = Sim::new();
+            let mut other = vm("other", "Halted");
+            other["metadata"]["uid"] = json!("uid-of-other");
+            sim.world.put(Kind::VirtualMachine, other, sim.now);
+            sim.put(Kind::VirtualMachine, with_template(&json!({})));
+            let mut object = json!({"metadata": {"namespace": "n", "name": "data"}, "spec": {}});
+            cluster_model::plan::merge(&mut object["metadata"], &meta);
+            if kind != Kind::Secret {
+                sim.put(kind, object);
+            }
+            let disks = look(&sim.world, sim.world.vms.get("n", "web").unwrap());
+            let is = disks.blocks();
+            assert!(
+                is.zip(expected).is_none_or(|(is, expected)| is.contains(expected)),
+                "{is:?} {expected:?}"
+            );
+            assert_eq!(is.is_some(), expected.is_some(), "{meta}: {is:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_data_volume_is_made_at_its_time_and_no_other_refusal_holds_it_up() {
+        let label = json!({"labels": {"kubevirt.io/nodeName": "a"}});
+        let volume = Attempt::Make(Kind::DataVolume);
+        for (about, seconds, meta, told) in [
+            (volume, 60, json!({}), vec![]),
+            (volume, 0, json!({}), vec!["SuccessfulDataVolumeCreate"]),
+            (Attempt::Make(Kind::VirtualMachineInstance), 60, json!({}), vec!["SuccessfulDataVolumeCreate"]),
+            (volume, 0, label, vec!["SuccessfulDataVolumeCreate", "NotPassedOn"]),
+        ] {
+            let mut sim = Sim::new();
+            let key = sim.put(Kind::VirtualMachine, with_template(&meta));
+            let retry = sim.now + jiff::SignedDuration::from_secs(seconds);
+            let failure = Failure { about, message: "m".to_owned(), times: 1, retry };
+            sim.world.failures.insert(key.clone(), failure);
+            let plan = crate::decide(&sim.world, &key, sim.now);
+            assert_eq!(plan.again, told.is_empty().then_some(retry), "{about:?}");
+            sim.apply(plan);
+            let is_made = sim.objects.contains_key(&Key::new(Kind::DataVolume, "n", "data"));
+            assert_eq!(is_made, !told.is_empty(), "{about:?} {seconds}");
+            let is: Vec<_> = sim.told.iter().map(|(reason, _)| reason.as_str()).collect();
+            let is: Vec<_> = is.into_iter().filter(|reason| !reason.starts_with("Failed")).collect();
+            assert_eq!(is, told, "{about:?} {seconds}");
+            assert!(
+                !told.iter().any(|told| sim.warnings.contains(&(*told).to_owned())),
+                "{:?}",
+                sim.warnings
+            );
+        }
+    }
 }

@@ -104,5 +104,8 @@ mod tests {
             }
         }
         assert_eq!(delay(i64::MAX, "a"), LONGEST);
+        // A node that comes back starts its VMs one after the other.
+        let delays: std::collections::BTreeSet<i64> = (0..40).map(|n| delay(2, &n.to_string())).collect();
+        assert!(delays.len() > 8, "{delays:?}");
     }
 }

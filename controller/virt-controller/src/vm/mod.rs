@@ -25,6 +25,8 @@ mod printable;
 #[cfg(test)]
 mod rename_tests;
 pub(crate) mod revision;
+#[cfg(test)]
+mod run_end_tests;
 pub(crate) mod sizes;
 #[cfg(test)]
 mod sizes_tests;

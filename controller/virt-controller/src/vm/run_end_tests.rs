@@ -2,8 +2,8 @@
 
 use super::{FINALIZER, ORPHAN, revision};
 use crate::sim::{Sim, vm, vmi};
-use cluster_model::objects::{Key, Kind, OF_VM, owner};
-use cluster_model::plan::merge;
+use cluster_model::objects::{Attempt, Failure, Key, Kind, OF_VM, owner};
+use cluster_model::plan::{Step, merge};
 use serde_json::{Value, json};
 
 const HELD: &str = "example.org/x";
@@ -118,4 +118,210 @@ fn a_name_is_of_a_revision_of_its_own_vm_alone() {
         let vm = api::wire::read(json!({"metadata": {"uid": uid}})).unwrap();
         assert_eq!(revision::is_of(&vm, name), expected, "{uid} {name}");
     }
+}
+
+/// The VMI of another owner is neither stopped with the VM of its name, nor replaced.
+#[test]
+fn a_vmi_of_another_owner_is_let_be() {
+    let owner = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceReplicaSet",
+        "name": "web", "uid": "s", "controller": true}]);
+    for strategy in ["Halted", "Always"] {
+        let change = json!({"metadata": {"ownerReferences": owner}, "status": {"phase": "Running"}});
+        let (mut sim, of, key) = begin(strategy, false, &change);
+        let before = sim.get(&key).clone();
+        let plan = crate::decide(&sim.world, &of, sim.now);
+        let makes = |step: &Step| matches!(step, Step::Create { .. });
+        assert!(!plan.steps.iter().any(makes), "{strategy}: {plan:?}");
+        sim.apply(plan);
+        assert_eq!(*sim.get(&key), before, "{strategy}");
+    }
+}
+
+#[test]
+fn a_vm_that_goes_tells_of_a_failed_deletion_and_of_nothing_older() {
+    for (about, is_told) in [
+        (Attempt::Delete(Kind::VirtualMachineInstance), true),
+        (Attempt::Make(Kind::VirtualMachineInstance), false),
+    ] {
+        let (mut sim, of, _) = begin("Manual", true, &json!({"status": {"phase": "Running"}}));
+        let retry = sim.now;
+        let failure = Failure { about, message: "m".to_owned(), times: 1, retry };
+        sim.world.failures.insert(of.clone(), failure);
+        sim.delete(&of);
+        decide(&mut sim, &of);
+        assert_eq!(sim.condition(&of, "Failure").is_some(), is_told, "{about:?}");
+    }
+}
+
+/// A guest that nobody asked to pause would stand still, and be said to run.
+#[test]
+fn a_vm_starts_its_vmi_paused_only_where_it_is_asked_to() {
+    for (data, expected) in [
+        (json!({}), Value::Null),
+        (json!({"paused": "false"}), Value::Null),
+        (json!({"paused": "true"}), json!("Paused")),
+    ] {
+        let mut sim = Sim::new();
+        let of = sim.put(Kind::VirtualMachine, vm("web", "Manual"));
+        sim.change(&of, json!({"status": {"stateChangeRequests": [{"action": "Start", "data": data}]}}));
+        decide(&mut sim, &of);
+        let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+        assert_eq!(sim.get(&key)["spec"]["startStrategy"], expected, "{data}");
+    }
+}
+
+/// `kubectl get dv` before the next start shows what a restart would need.
+#[test]
+fn a_disk_that_is_missing_under_a_vmi_is_made_though_it_waits_for_a_start() {
+    for is_running in [false, true] {
+        let (mut sim, of, key) = begin("Manual", true, &json!({"status": {"phase": "Running"}}));
+        if !is_running {
+            sim.change(&key, json!({"metadata": {"finalizers": []}}));
+            sim.vanish(&key);
+        }
+        let template = json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
+        let notes = json!({"kubevirt.io/immediate-data-volume-creation": "false"});
+        sim.change(
+            &of,
+            json!({"metadata": {"annotations": notes}, "spec": {"dataVolumeTemplates": template}}),
+        );
+        decide(&mut sim, &of);
+        assert_eq!(sim.keys(Kind::DataVolume).len(), usize::from(is_running));
+    }
+}
+
+#[test]
+fn a_vmi_that_could_not_be_deleted_is_deleted_when_its_time_has_come() {
+    let delete = Attempt::Delete(Kind::VirtualMachineInstance);
+    for (about, seconds, is_deleted) in
+        [(delete, 60, false), (delete, 0, true), (Attempt::Make(Kind::VirtualMachineInstance), 60, true)]
+    {
+        let (mut sim, of, key) = begin("Halted", true, &json!({"status": {"phase": "Running"}}));
+        let retry = sim.now + jiff::SignedDuration::from_secs(seconds);
+        let failure = Failure { about, message: "m".to_owned(), times: 1, retry };
+        sim.world.failures.insert(of.clone(), failure);
+        let plan = crate::decide(&sim.world, &of, sim.now);
+        assert_eq!(plan.again, (!is_deleted).then_some(retry), "{about:?}");
+        sim.apply(plan);
+        assert_eq!(
+            sim.get(&key)["metadata"]["deletionTimestamp"].is_string(),
+            is_deleted,
+            "{about:?} {seconds}"
+        );
+        assert_eq!(sim.reasons().contains(&"SuccessfulDelete".to_owned()), is_deleted, "{:?}", sim.told);
+    }
+}
+
+#[test]
+fn a_vmi_that_is_held_by_others_alone_takes_no_revision_along() {
+    let meta = json!({"deletionTimestamp": "2027-01-01T00:00:00Z", "finalizers": [HELD]});
+    let (mut sim, of, key) =
+        begin("Manual", true, &json!({"metadata": meta, "status": {"phase": "Succeeded"}}));
+    let uid = sim.get(&of)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let name = format!("revision-start-vm-{uid}-1");
+    sim.change(&key, json!({"status": {"virtualMachineRevisionName": name}}));
+    let plan = crate::decide(&sim.world, &of, sim.now);
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Delete { .. })), "{plan:?}");
+}
+
+/// A guest whose uuid changes under it is another machine to its licences.
+#[test]
+fn another_uuid_needs_a_restart_and_that_of_the_name_is_the_default() {
+    let sum = |firmware: Value| {
+        let mut object = vm("web", "Always");
+        object["spec"]["template"]["spec"]["domain"]["firmware"] = firmware;
+        revision::of_template(&api::wire::read(object).unwrap())
+    };
+    let uuid = |uuid: &str| sum(json!({"uuid": uuid}));
+    assert_eq!(sum(json!(null)), uuid(&api::uuid::of_vm("web")));
+    assert_ne!(sum(json!(null)), uuid("5d307ca9-b3ef-428c-8861-06e72d69f223"));
+}
+
+#[test]
+fn a_vm_that_starts_says_so_and_its_vmi_has_the_labels_of_its_template() {
+    let mut sim = Sim::new();
+    let of = sim.put(Kind::VirtualMachine, vm("web", "Always"));
+    decide(&mut sim, &of);
+    assert_eq!(sim.get(&of)["status"]["printableStatus"], "Starting");
+    assert_eq!(sim.reasons(), ["SuccessfulCreate"]);
+    let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+    assert_eq!(sim.get(&key)["metadata"]["labels"]["app"], "web");
+}
+
+/// `Once` and `RerunOnFailure` start a VM once, and remember it by the VMI that they saw.
+#[test]
+fn a_first_start_that_was_refused_is_not_the_first_and_one_that_was_seen_is() {
+    for strategy in ["Once", "RerunOnFailure"] {
+        let mut sim = Sim::new();
+        let of = sim.put(Kind::VirtualMachine, vm("web", strategy));
+        let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+        let retry = sim.now + jiff::SignedDuration::from_secs(60);
+        let about = Attempt::Make(Kind::VirtualMachineInstance);
+        sim.world.failures.insert(of.clone(), Failure { about, message: "m".to_owned(), times: 1, retry });
+        sim.settle();
+        assert!(!sim.objects.contains_key(&key), "{strategy}");
+        sim.now = retry;
+        sim.settle();
+        assert!(sim.objects.contains_key(&key), "{strategy}: it was never started");
+        // It was deleted while virt-controller was away.
+        sim.change(&key, json!({"metadata": {"finalizers": []}}));
+        sim.vanish(&key);
+        sim.world.failures.clear();
+        sim.settle();
+        assert!(!sim.objects.contains_key(&key), "{strategy}: it was started");
+    }
+}
+
+#[test]
+fn the_status_says_of_which_generation_the_guest_is() {
+    let (mut sim, of, key) = begin("Manual", true, &json!({"status": {"phase": "Running"}}));
+    let generations = |sim: &Sim| {
+        let status = &sim.get(&of)["status"];
+        (status["desiredGeneration"].clone(), status["observedGeneration"].clone())
+    };
+    decide(&mut sim, &of);
+    let now = sim.get(&of)["metadata"]["generation"].as_i64().unwrap();
+    assert_eq!(generations(&sim).1, generations(&sim).0, "a VMI that does not say it");
+    sim.change(
+        &key,
+        json!({"metadata": {"annotations": {"kubevirt.io/vm-generation": (now - 1).to_string()}}}),
+    );
+    decide(&mut sim, &of);
+    let now = sim.get(&of)["metadata"]["generation"].as_i64().unwrap();
+    let (desired, observed) = generations(&sim);
+    assert!(desired == json!(now) && observed.as_i64().unwrap() < now, "{desired} {observed}");
+}
+
+/// Switched off and on again, it is a first start.
+#[test]
+fn a_vm_that_was_halted_in_between_starts_once_more() {
+    let mut sim = Sim::new();
+    let of = sim.put(Kind::VirtualMachine, vm("web", "Once"));
+    let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+    sim.settle();
+    sim.change(&key, json!({"metadata": {"finalizers": []}}));
+    sim.vanish(&key);
+    for (strategy, is_there) in [("Once", false), ("Halted", false), ("Once", true)] {
+        sim.change(&of, json!({"spec": {"runStrategy": strategy}}));
+        sim.settle();
+        assert_eq!(sim.objects.contains_key(&key), is_there, "{strategy}");
+    }
+}
+
+/// What has ended is not restarted: the next start has the template of then.
+#[test]
+fn a_vmi_that_has_ended_needs_no_restart() {
+    let mut sim = Sim::new();
+    let of = sim.put(Kind::VirtualMachine, vm("web", "Manual"));
+    sim.change(&of, json!({"status": {"stateChangeRequests": [{"action": "Start"}]}}));
+    sim.settle();
+    let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+    sim.boot(&key);
+    sim.change(&of, json!({"spec": {"template": {"spec": {"domain": {"memory": {"guest": "256Mi"}}}}}}));
+    sim.settle();
+    assert_eq!(sim.condition(&of, "RestartRequired").unwrap().0, "True");
+    sim.agent_says(&key, "Succeeded");
+    sim.settle();
+    assert!(sim.objects.contains_key(&key));
+    assert_eq!(sim.condition(&of, "RestartRequired"), None);
 }
