@@ -83,7 +83,7 @@ impl DiskArgs {
         flags.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()
     }
 
-    /// Options that all verbs share; further ones belong to convert.
+    /// Conversion options from the flags that verify, build and convert share. Each command adds its own.
     pub(crate) fn wishes(&self, from: &SourceArgs) -> ConvertOptions {
         ConvertOptions {
             checksum: self.checksum,

@@ -55,9 +55,9 @@ pub(crate) struct Work {
     pub(crate) decided: u64,
     /// Number of plans that failed.
     pub(crate) failed: u64,
-    /// Age in seconds of the oldest plan that is being carried out, …
+    /// Age in seconds of the oldest plan that is being carried out.
     pub(crate) longest: f64,
-    /// … and of all of them together.
+    /// Sum of the ages in seconds of all plans that are being carried out.
     pub(crate) unfinished: f64,
 }
 

@@ -48,7 +48,7 @@ const SELDOM: Duration = Duration::from_secs(5);
 const OF_SOURCES: Duration = Duration::from_secs(15);
 /// The largest report. A worker's own is a few hundred bytes.
 const LARGEST: usize = 8 << 10;
-/// The most that is read ahead of a connection.
+/// Bytes that a connection buffers: the limit of an answer's head, and of each piece of its body.
 const AHEAD: usize = 16 << 10;
 /// The longest pause after errors.
 const LONGEST: Duration = Duration::from_secs(30);

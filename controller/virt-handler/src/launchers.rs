@@ -51,7 +51,7 @@ pub(crate) struct Entry {
     pub(crate) growing: Option<GrowingDisks>,
 }
 
-/// Device names of the spec by other names of the same devices.
+/// Names of disks or interfaces in the VMI's spec, by their target names in the guest or their tap names.
 pub(crate) type Names = BTreeMap<String, String>;
 
 impl Entry {

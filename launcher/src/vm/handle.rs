@@ -63,8 +63,8 @@ impl Handle {
         told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Ending, ENDING).into()))
     }
 
-    /// Sends a request to the VM. Media are inspected before that, not by the loop: unreachable storage does
-    /// not answer.
+    /// Sends a request to the event loop of the VM. A medium to insert is inspected before that, on
+    /// another thread: unreachable storage would block the loop.
     pub async fn request(&self, request: Request) -> Result<Answer, Refusal> {
         if let Request::Insert { path, format, .. } = &request {
             let (path, format) = (path.clone(), *format);

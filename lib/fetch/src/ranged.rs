@@ -50,8 +50,8 @@ pub enum Expect {
 
 /// A receiver of bytes as they come.
 pub trait PartSink: Send + Sync {
-    /// True if a reader waits from the first moment. A transfer ahead of its reader waits for its turn
-    /// without cost.
+    /// True if a reader is blocked while the transfer waits for its permit: that time counts for the
+    /// concurrency limit. False for a transfer that reads ahead.
     const READER_WAITS: bool;
 
     /// Takes the next bytes. It may wait for room, and then gives the permit up: a transfer whose reader has

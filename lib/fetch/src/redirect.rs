@@ -26,8 +26,8 @@ pub struct Policy {
     pub may_name_users: bool,
 }
 
-/// The servers that a redirected request has passed: credentials that went to one of them count at every
-/// later one.
+/// Servers of a redirect chain. If one of them got credentials, the rule for requests with credentials
+/// applies to all later redirects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trail {
     /// Some server on the way got credentials.

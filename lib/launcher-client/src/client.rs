@@ -41,7 +41,7 @@ const FREEZE: Duration = Duration::from_secs(30);
 pub struct Timeouts {
     /// Limit of an ordinary answer, the connection included.
     pub answer: Duration,
-    /// Limit of the answer to a new VM.
+    /// Time limit of the answer to [`Client::sync`], which gives the launcher a new or a changed VM.
     pub sync: Duration,
     /// Limit of a state, from its first byte to its last, and of a screenshot once it has room.
     pub state: Duration,

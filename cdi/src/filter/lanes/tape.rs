@@ -117,7 +117,8 @@ impl Tape {
         Ok(())
     }
 
-    /// Ends the unit. The codec gets `after` behind its bytes.
+    /// Ends the open unit. The codec gets its bytes and then `after`: an end of the stream that the unit itself does not have,
+    /// such as the index and the footer of xz.
     pub(in super::super) fn end(&mut self, after: Vec<u8>) -> Result<(), Stop> {
         self.flush()?;
         self.unit = None;

@@ -60,7 +60,7 @@ pub const OF_PODS: [&str; 7] = [
     "tolerations",
     "topologySpreadConstraints",
 ];
-/// The lists of containers, and the fields of each.
+/// The fields of a pod's spec that list containers.
 pub const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 /// The fields of a container. Of the arguments those of the manifests stay ([`api::kubevirt::flags`]).
 pub const OF_CONTAINERS: [&str; 2] = ["args", "resources"];

@@ -57,8 +57,8 @@ impl LabelValues {
         self.counts.clear();
     }
 
-    /// True if an address, an interface or a disk is exported: neither its object nor its namespace has too
-    /// many.
+    /// Counts an address, an interface or a disk on the metrics page. False if it is not exported,
+    /// because its VM or VMI, or its namespace, has too many of them.
     pub(super) fn counts(
         &mut self,
         meta: &ObjectMeta,

@@ -136,7 +136,7 @@ pub(super) fn uses<'a>(
     names.map(move |name| IndexKey::PersistentVolumeClaim(namespace.clone(), name.to_owned()))
 }
 
-/// VMIs without a guest that cannot run at the same time as this one.
+/// VMIs that conflict with this one over a PVC ([`World::disk_conflicts`]) and were not handed over to a node yet.
 pub fn waiting_for_disks(world: &World, found: &Key) -> Vec<Key> {
     let vmi = world.vmis.get(&found.namespace, &found.name);
     let conflicts = vmi.map(|vmi| world.disk_conflicts(vmi)).unwrap_or_default();
