@@ -166,8 +166,9 @@ impl ReadAt for Spooled<'_> {
         let end = offset.checked_add(buf.len() as u64).filter(|&end| end <= self.size);
         let end = end.ok_or(io::ErrorKind::UnexpectedEof)?;
         if !self.spool.kept().holds(offset, end) {
-            let what =
-                format!("bytes {offset} to {end} of the stream were needed again and had not been kept");
+            let what = format!(
+                "the reader of the image needs bytes {offset} to {end} of the stream again, which are not kept"
+            );
             return Err(Error::failed(what).into());
         }
         self.spool.file.read_exact_at(buf, offset)

@@ -120,7 +120,7 @@ fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Optio
 fn changed(component: &Component) -> String {
     let names = component.meta.annotations.get(PLACED).map_or("", String::as_str);
     let names: String = names.chars().take(200).collect();
-    if names.is_empty() { names } else { format!("; the KubeVirt object changes {names}") }
+    if names.is_empty() { names } else { format!("; fields of it that the KubeVirt object sets: {names}") }
 }
 
 /// Condition that names the fields without an effect, if any.

@@ -175,8 +175,9 @@ impl File {
             return Err(self.remote_file.failed(what).into());
         }
         if !agrees {
-            let what = "nothing shows that the rest is of the same file";
-            return Err(self.remote_file.failed(format!("{broke}, and {what}: {WEAK}; start again")).into());
+            let what =
+                format!("{broke}, and nothing shows that the rest is of the same file: {WEAK}; start again");
+            return Err(self.remote_file.failed(what).into());
         }
         Ok(Begun { head: Bytes::new(), response, size: self.size.or(size) })
     }
