@@ -67,6 +67,7 @@ mod run;
 #[cfg(test)]
 mod sim;
 mod storage_profile;
+mod sum_rule;
 mod tsc;
 mod vm;
 mod vmi;

@@ -1,6 +1,7 @@
 //! The template of a pool, and the VMs that are created from it.
 
 use super::metadata::{self, SUMS};
+use crate::sum_rule::SumRule;
 use api::meta::{LocalReference, ObjectMeta};
 use api::pool::{FAILING_SINCE, NameGeneration, REVISION};
 use api::vm::{Spec, VirtualMachine};
@@ -12,6 +13,9 @@ use cluster_model::objects::{Key, Kind, owner};
 use cluster_model::plan::Plan;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The rule of the checksums.
+const RULE: SumRule = SumRule(1);
 
 /// The template of a pool.
 pub(super) struct Template {
@@ -33,14 +37,15 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Checksums in the annotation of a VM.
+    /// Checksums in the annotation of a VM, if they are of today's rule.
     pub(super) fn of(vm: &VirtualMachine) -> Option<Sums> {
-        let mut parts = vm.metadata.annotations.get(SUMS)?.split('.').map(str::to_owned);
+        let noted = RULE.read(vm.metadata.annotations.get(SUMS)?)?;
+        let mut parts = noted.split('.').map(str::to_owned);
         Some(Sums { all: parts.next()?, vmi: parts.next()?, disks: parts.next()? })
     }
 
     fn text(&self) -> String {
-        format!("{}.{}.{}", self.all, self.vmi, self.disks)
+        RULE.note(&format!("{}.{}.{}", self.all, self.vmi, self.disks))
     }
 }
 
@@ -147,6 +152,13 @@ impl Template {
             metadata.labels.insert(REVISION.to_owned(), revision.to_owned());
         }
         vm
+    }
+
+    /// A VM whose state of the template is not known, noted as one of this template.
+    pub(super) fn noted(&self, vm: &VirtualMachine) -> VirtualMachine {
+        let mut next = vm.clone();
+        next.metadata.annotations.insert(SUMS.to_owned(), self.sums.text());
+        next
     }
 
     /// Desired state of a VM. Fields that the template has not changed keep the values that were completed

@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod kept;
+mod sums;
 
 use super::metadata::{KEYS, SUMS};
 use super::template::Template;

@@ -7,6 +7,8 @@
 //! VMI older    left         left             restarted, within maxUnavailable; its label alone, where only that is older
 //! ```
 //!
+//! A VM or a VMI without sums, or with sums of another rule, counts as one of the present template, and gets its sums.
+//!
 //! A VMI is restarted as `virtctl restart` does it, by requests to its VM. One that would not be started again is left.
 
 use super::template::{Sums, revisions};
@@ -43,7 +45,7 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
     };
     let mut done = Done { plan, changed: 0, left: revisions(ours) };
     let current = pool.template.revision(ours);
-    let outdated = |vm: &VirtualMachine| Sums::of(vm).is_none_or(|sums| sums.all != pool.template.sums.all);
+    let outdated = |vm: &VirtualMachine| Sums::of(vm).is_some_and(|sums| sums.all != pool.template.sums.all);
     if alive.iter().any(|vm| outdated(vm)) {
         pool.template.keep(&current, &pool.object.object, done.plan);
     }
@@ -52,6 +54,12 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
             break;
         }
         let Some(number) = pool.template.number(vm) else { continue };
+        if Sums::of(vm).is_none() {
+            let next = pool.template.noted(vm);
+            done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
+            done.changed += 1;
+            continue;
+        }
         let vmi = run_of(world, vm).filter(|vmi| vmi.metadata.deletion_timestamp.is_none());
         let keeps_disks = Sums::of(vm).is_none_or(|sums| sums.disks == pool.template.sums.disks);
         if let Some(vmi) = vmi.filter(|_| is_proactive && deletes && !keeps_disks) {
@@ -72,7 +80,7 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
         if phase(vmi).is_final() || !restarts(vm) {
             continue;
         }
-        if vmi.metadata.annotations.get(revision::TEMPLATE) != Some(&revision::of_template(vm)) {
+        if revision::is_outdated(vm, vmi) {
             if may(vmi) {
                 restart(vm, vmi, done.plan);
                 done.tell(pool, "SuccessfulDelete", format!("Restarted VM {} to update its VMI", name(vm)));

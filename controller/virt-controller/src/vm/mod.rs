@@ -132,6 +132,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan.steps.extend(last);
     if let Some(vmi) = vmi {
         links::follow(vm, vmi, &mut plan);
+        revision::note(vm, vmi, &mut plan);
         let_go(vm, vmi, &mut plan);
     }
     plan

@@ -1,16 +1,21 @@
 //! The spec of a VM when a VMI of it was started.
 
 use super::links;
+use crate::sum_rule::SumRule;
 use api::vm::VirtualMachine;
+use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
 use cluster_model::objects::names::fnv;
 use cluster_model::objects::{Kind, REVISION, owner};
+use cluster_model::plan::{Plan, Step};
 use serde_json::{Value, json};
 
 /// The VM's generation at the start, on the VMI.
 pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
 /// A sum of the template at the start, on the VMI: a generation also rises when only the run strategy changes.
 pub(crate) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
+/// The rule of that sum.
+const RULE: SumRule = SumRule(1);
 
 /// The name of a revision.
 pub(super) fn name(uid: &str, generation: i64) -> String {
@@ -41,7 +46,34 @@ pub(crate) fn of_template(vm: &VirtualMachine) -> String {
         interface.state = interface.state.take().filter(|state| !links::is_live(state));
     }
     let named = super::sizes::named(vm);
-    format!("{:016x}", fnv(&format!("{}{named}", template.write())))
+    RULE.note(&format!("{:016x}", fnv(&format!("{}{named}", template.write()))))
+}
+
+/// The sum of a VMI, if it is of the rule of today.
+fn noted(vmi: &VirtualMachineInstance) -> Option<&String> {
+    vmi.metadata.annotations.get(TEMPLATE).filter(|noted| RULE.read(noted).is_some())
+}
+
+/// True if a VMI is known to be of another template than its VM has.
+pub(crate) fn is_outdated(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
+    noted(vmi).is_some_and(|noted| *noted != of_template(vm))
+}
+
+/// Notes the sum on a VMI that has none, or one of another rule.
+pub(super) fn note(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
+    let has_ended = crate::vmi::phase(vmi).is_final() || vmi.metadata.deletion_timestamp.is_some();
+    let is_deleted =
+        |step: &Step| matches!(step, Step::Delete { key, .. } if key.kind == Kind::VirtualMachineInstance);
+    if has_ended
+        || plan.steps.iter().any(is_deleted)
+        || vm.metadata.deletion_timestamp.is_some()
+        || noted(vmi).is_some()
+    {
+        return;
+    }
+    let mut next = vmi.clone();
+    next.metadata.annotations.insert(TEMPLATE.to_owned(), of_template(vm));
+    plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
 }
 
 /// The revision as an object.

@@ -34,7 +34,8 @@ pub(super) fn say(
             && !matches!(act, Act::Wait { .. });
     let seen = PrintableInput { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
     let word = word(&seen);
-    let sum = revision::of_template(vm);
+    let runs = vmi.filter(|vmi| !crate::vmi::phase(vmi).is_final());
+    let is_outdated = runs.is_some_and(|vmi| revision::is_outdated(vm, vmi));
     let generation = vm.metadata.generation;
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(word);
@@ -50,8 +51,7 @@ pub(super) fn say(
     }
     copy_conditions(&mut status.conditions, vmi, now);
     failure(&mut status.conditions, trouble, now);
-    let old = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
-    if vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
+    if is_outdated {
         let message = "a non-live-updatable field was changed in the template spec";
         set(
             &mut status.conditions,
