@@ -6,6 +6,7 @@
 //! ```
 
 use super::certificate;
+use super::deletion::Deletion;
 use super::event::{Source, event};
 use super::server::{Server, is_of};
 use super::signing_key;
@@ -34,6 +35,8 @@ pub struct Done {
     /// Objects to delete that are already gone, by uid. A watch that does not follow them would never report
     /// it.
     pub gone: Vec<(Key, String)>,
+    /// Deletions that the API server accepted.
+    pub deletions: Vec<Deletion>,
     /// Number of requests that changed something.
     pub writes: usize,
     /// Error that ended the plan early, and the operation that failed.
@@ -83,13 +86,7 @@ impl<S: Server> Work<'_, S> {
             }
             Step::TellDevices(telling) => self.tell_devices(telling).await?,
             Step::Patch { key, version, change, part } => self.patch(key, version, change, part).await?,
-            Step::Delete { key, uid } => match self.server.delete(&key, &uid).await {
-                Err(error) if error.kind() == ErrorKind::Gone => self.done.gone.push((key, uid)),
-                other => {
-                    self.done.writes += 1;
-                    other?;
-                }
-            },
+            Step::Delete { key, uid } => self.delete(key, uid).await?,
             Step::Evict { key, uid } => match self.server.evict(&key, &uid).await {
                 Ok(_) => self.done.writes += 1,
                 // A disruption budget, the VMI's eviction strategy, or a replaced pod. The eviction is
@@ -174,6 +171,21 @@ impl<S: Server> Work<'_, S> {
             self.versions.insert(key.clone(), version.to_owned());
         }
         self.done.answers.push((key.kind, answer));
+        Ok(())
+    }
+
+    async fn delete(&mut self, key: Key, uid: String) -> Result<()> {
+        let answer = match self.server.delete(&key, &uid).await {
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                self.done.gone.push((key, uid));
+                return Ok(());
+            }
+            other => {
+                self.done.writes += 1;
+                other?
+            }
+        };
+        self.done.deletions.extend(Deletion::read(key, uid, answer));
         Ok(())
     }
 

@@ -20,6 +20,7 @@
 mod ask;
 mod carry_out;
 pub mod certificate;
+mod deletion;
 pub mod error;
 mod event;
 mod events;
@@ -37,6 +38,7 @@ mod writer;
 
 pub use ask::{has_any, review, some};
 pub use carry_out::{Done, carry_out};
+pub use deletion::Deletion;
 pub use event::Source;
 pub use server::Server;
 pub use writer::Writer;

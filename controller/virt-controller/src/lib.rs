@@ -58,6 +58,7 @@ mod outages;
 mod pod;
 mod polls;
 mod pool;
+mod removed;
 mod replica_set;
 mod replicas;
 mod reports;
@@ -69,6 +70,7 @@ mod sim;
 mod storage_profile;
 mod sum_rule;
 mod tsc;
+mod unanswered;
 mod vm;
 mod vmi;
 

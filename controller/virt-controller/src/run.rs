@@ -16,12 +16,14 @@ use crate::delay_queue::DelayQueue;
 use crate::fair_queue::FairQueue;
 use crate::measures::{Renderer, Snapshot, Times, Work};
 use crate::polls::{self, Polls};
+use crate::removed::RemovedUids;
 use crate::reports::{PodReport, Reports, WorkerState};
+use crate::unanswered::UnansweredDeletions;
 use cluster_client::error::{Error, ErrorKind};
 use cluster_client::history::History;
 use cluster_client::lease::Pulse;
 use cluster_client::watch::{self, WatchMessage};
-use cluster_client::{Done, Writer};
+use cluster_client::{Deletion, Done, Writer};
 use cluster_model::objects::{
     Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, VALUES, World, followed_by, waiting_for_disks,
 };
@@ -30,7 +32,7 @@ use cluster_model::polls::Polled;
 use jiff::{SignedDuration, Timestamp};
 use serve::health::Health;
 use serve::settings::Dials;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc;
@@ -48,8 +50,6 @@ const AT_ONCE: usize = 16;
 const WAITING: usize = 1024;
 /// Pauses after failures, in milliseconds: the first and the longest.
 const PAUSE: (i64, i64) = (200, 30_000);
-/// Uids that are kept of objects that went: far more than go while one request is answered.
-const REMOVED: usize = 4096;
 
 /// State of the loop beside the World. It has no clock and no client: histories drive it as the loop does.
 #[derive(Default)]
@@ -62,7 +62,12 @@ pub(crate) struct ControlLoop {
     failed: BTreeMap<Key, u32>,
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
-    removed: VecDeque<String>,
+    removed: RemovedUids,
+    /// The uids of objects that the API server said to have deleted. Watches may still tell of them as they were before.
+    deleted: RemovedUids,
+    /// The uids of objects that the API server did not find, until a list has them: it may not have known their kind.
+    missing: RemovedUids,
+    unanswered: UnansweredDeletions,
     /// Questions about the images of DataImportCrons: by key, the uid and the question.
     pub(crate) questions: BTreeMap<Key, (String, Question)>,
     /// Objects that were reported as unreadable.
@@ -205,6 +210,7 @@ impl ControlLoop {
                 for object in objects {
                     if let Some(key) = key_of(kind, &object) {
                         lost.remove(&key);
+                        self.missing.remove(uid_of(&object));
                         self.take(&key, object, now);
                     }
                 }
@@ -215,7 +221,10 @@ impl ControlLoop {
             }
             WatchMessage::Only(key, found) => {
                 match found {
-                    Some(object) => self.take(&key, object, now),
+                    Some(object) => {
+                        self.missing.remove(uid_of(&object));
+                        self.take(&key, object, now);
+                    }
                     None => self.lost(&key),
                 }
                 self.has_listed(key.kind, Some(key.name));
@@ -230,7 +239,7 @@ impl ControlLoop {
                 if self.world.uid(&key).is_none_or(|known| known == uid) {
                     self.gone(&key);
                 }
-                self.bury(uid);
+                self.removed.insert(uid);
             }
         }
     }
@@ -271,6 +280,10 @@ impl ControlLoop {
 
     /// Records the present state of an object.
     fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
+        let uid = uid_of(&object);
+        if self.deleted.contains(uid) || self.missing.contains(uid) {
+            return;
+        }
         let vmi = |world: &World| match key.kind {
             Kind::VirtualMachineInstance => world.vmis.get(&key.namespace, &key.name).cloned(),
             _ => None,
@@ -293,7 +306,7 @@ impl ControlLoop {
 
     /// An object that a list did not tell of is gone.
     fn lost(&mut self, key: &Key) {
-        self.world.uid(key).into_iter().for_each(|uid| self.bury(uid));
+        self.world.uid(key).into_iter().for_each(|uid| self.removed.insert(uid));
         self.gone(key);
     }
 
@@ -306,13 +319,6 @@ impl ControlLoop {
         Work { waiting, decided: self.decided, failed: self.broken, ..Work::default() }
     }
 
-    fn bury(&mut self, uid: String) {
-        if self.removed.len() >= REMOVED {
-            self.removed.pop_front();
-        }
-        self.removed.push_back(uid);
-    }
-
     fn gone(&mut self, key: &Key) {
         // The owner of the object is known only before it is removed.
         self.touch(key);
@@ -321,6 +327,7 @@ impl ControlLoop {
         self.world.failures.remove(key);
         self.failed.remove(key);
         self.unread.remove(key);
+        self.unanswered.forget(key);
     }
 
     fn touch(&mut self, key: &Key) {
@@ -358,6 +365,10 @@ impl ControlLoop {
         self.times.waited(waited.as_secs_f64());
         // Each decision sets the time of the next one anew, so a deleted object leaves none behind.
         self.delayed.remove(&key);
+        if let Some(plan) = self.unanswered.question(&key, &self.world) {
+            self.world.busy.insert(key.clone());
+            return Turn::Plan(key, plan);
+        }
         let plan = crate::decide(&self.world, &key, now).and(self.unread(&key));
         self.decided += 1;
         if key.kind == Kind::DataImportCron
@@ -387,6 +398,7 @@ impl ControlLoop {
             }
         }
         if !plan.is_empty() {
+            self.unanswered.begin(&key, &plan);
             self.world.busy.insert(key.clone());
             return Turn::Plan(key, plan);
         }
@@ -418,6 +430,27 @@ impl ControlLoop {
         plan
     }
 
+    /// Records an object in an answer, unless a watch has told that it is gone.
+    fn answered(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
+        if !self.removed.contains(uid_of(&object)) {
+            self.take(key, object, now);
+        }
+    }
+
+    /// Records the answer to a deletion.
+    fn was_deleted(&mut self, deletion: Deletion, now: Timestamp) {
+        let Deletion { key, uid, object, is_gone } = deletion;
+        if let Some(object) = object.filter(|_| is_gone || is_followed(key.kind)) {
+            self.answered(&key, object, now);
+        }
+        if is_gone {
+            if self.world.uid(&key).is_some_and(|known| known == uid) {
+                self.lost(&key);
+            }
+            self.deleted.insert(uid);
+        }
+    }
+
     pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
         self.world.busy.remove(&key);
         // Whether it has a launcher pod was not known until now.
@@ -425,18 +458,23 @@ impl ControlLoop {
             self.dirty.extend(waiting_for_disks(&self.world, &key));
         }
         for (kind, object) in done.answers {
-            let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-            if let Some(key) = key_of(kind, &object)
-                && !self.removed.iter().any(|grave| grave == uid)
-            {
-                self.take(&key, object, now);
+            if let Some(key) = key_of(kind, &object) {
+                self.answered(&key, object, now);
             }
+        }
+        for deletion in done.deletions {
+            self.was_deleted(deletion, now);
         }
         for (key, uid) in done.gone {
             // Another of that name may have come meanwhile.
             if self.world.uid(&key).is_some_and(|known| known == uid) {
                 self.lost(&key);
             }
+            self.missing.insert(uid);
+        }
+        let failed = done.failed.as_ref().map(|(_, error)| error.kind());
+        if self.unanswered.end(&key, failed, &self.world) {
+            self.dirty.insert(key.clone());
         }
         let Some((about, error)) = done.failed else {
             self.failed.remove(&key);
@@ -468,6 +506,16 @@ impl ControlLoop {
         }
         self.delayed.insert(key, retry);
     }
+}
+
+/// True if a watch tells of all objects of a kind, and so of the end of each.
+fn is_followed(kind: Kind) -> bool {
+    let follows = kind.about().controller.follows;
+    follows.iter().any(|selector| selector.labels.is_none() && selector.fields.is_none() && !selector.is_home)
+}
+
+fn uid_of(object: &serde_json::Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
 fn key_of(kind: Kind, object: &serde_json::Value) -> Option<Key> {

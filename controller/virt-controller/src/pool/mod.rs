@@ -11,7 +11,8 @@
 //! of an older template are updated. What fails to start is replaced (`autohealing`).
 //! **Guarantees.** A VM is named after a free number: with an old picture the same name is made again, and the server says that
 //! it is there. A VM that is being deleted keeps its place until it is gone. `maxUnavailable` counts VMIs as they are, so that a
-//! VMI that was just deleted counts. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
+//! VMI that was just deleted counts. The answer to a deletion is in the World before the next decision, and the server is asked about
+//! a deletion whose answer was lost, so that no other VM is chosen in its place. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
 //! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does
 //! nothing. A ControllerRevision is deleted only where it is the pool's own.
 //! **Assumptions.** Its VMs are those that it owns; one that merely has the labels is left alone.

@@ -3,6 +3,7 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod counted;
 mod kept;
 mod sums;
 

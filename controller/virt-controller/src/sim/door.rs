@@ -187,7 +187,8 @@ impl Server for Door<'_> {
             }
             Some(_) => {
                 sim.delete(key);
-                Ok(Value::Null)
+                let left = sim.objects.get(key).cloned();
+                Ok(left.unwrap_or_else(|| json!({"kind": "Status", "status": "Success"})))
             }
         })
     }
