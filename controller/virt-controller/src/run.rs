@@ -111,6 +111,7 @@ pub(crate) async fn run(
     let mut began: HashMap<task::Id, (Key, Instant)> = HashMap::new();
     // There is more to decide.
     let mut goes_on = false;
+    let started = Instant::now();
     loop {
         pulse.beat();
         let hurries = std::mem::take(&mut goes_on);
@@ -164,6 +165,7 @@ pub(crate) async fn run(
         health.is_ready();
         reports.follow(&control.world, Timestamp::now());
         let deciding = Instant::now();
+        control.world.uptime = deciding.duration_since(started);
         while tasks.len() < AT_ONCE && !goes_on {
             match control.turn(Timestamp::now()) {
                 Turn::Idle => break,
@@ -368,6 +370,10 @@ impl ControlLoop {
         if let Some(plan) = self.unanswered.question(&key, &self.world) {
             self.world.busy.insert(key.clone());
             return Turn::Plan(key, plan);
+        }
+        if key.kind == Kind::VirtualMachine {
+            let pool = crate::pool::observe(&mut self.world, &key.namespace, &key.name, now);
+            self.dirty.extend(pool);
         }
         let plan = crate::decide(&self.world, &key, now).and(self.unread(&key));
         self.decided += 1;

@@ -37,6 +37,7 @@ use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Cache of the cluster.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +106,11 @@ pub struct World {
     pub endings: BTreeMap<(String, String), BTreeMap<String, Ending>>,
     /// The last heartbeat of each node's virt-handler, and the time at which it was first seen.
     pub heard: BTreeMap<String, (String, Timestamp)>,
+    /// Time since the start of the program, by a clock that does not jump.
+    pub uptime: Duration,
+    /// Uptime at which VMs of pools were first seen to fail to start, by namespace and name: the uid, and the
+    /// uptime.
+    pub failing: BTreeMap<(String, String), (String, Duration)>,
     /// The last failure for an object, until the operation succeeds.
     pub failures: BTreeMap<Key, Failure>,
     /// Objects whose present state is known as metadata only ([`METADATA_ALONE`]). The kept part is of an

@@ -1,37 +1,69 @@
 //! VMs of a pool that fail to start.
 //!
-//! The duration of a failure is counted from the time at which virt-controller first saw it. That time is an
-//! annotation of the VM, which is removed with the failure. The conditions of a VM cannot tell it: a VM that
-//! was stopped for a day is not ready since yesterday.
+//! ```text
+//!  each decision on a VM ─► observe: World::failing, by the uptime of this process ─┐ the later one
+//!  the annotation FAILING_SINCE, by the wall clock of any leader ───────────────────┴─► replaced
+//! ```
+//!
+//! What a VM does is taken from its VMI, its pods and its disks as they are now: its written status may be of
+//! before an outage. The conditions of a VM cannot tell how long it fails: a VM that was stopped for a day is not
+//! ready since yesterday. Only the time in which this process has seen the failure counts. The annotation makes
+//! the wait longer, never shorter: a wall clock may jump, and no controller may have run since it was written.
 //!
 //! A VM that finds no node does not count as failing: its node is full or gone, another VM would find none
 //! either, and its disks would be lost. If many fail, the VMs are seldom the cause. So a replacement has to
 //! be ready, or to have had its time, before the next VM is replaced.
 
 use super::AT_ONCE;
+use crate::vm::observed;
 use api::pool::{Autohealing, FAILING, FAILING_SINCE, FAILURES};
 use api::vm::{PrintableStatus, VirtualMachine};
 use api::wire::Wire;
-use cluster_model::objects::Kind;
+use cluster_model::objects::{Key, Kind, World, owner};
 use cluster_model::plan::Plan;
 use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+/// Records whether a VM of a pool fails to start now, and since when this process has seen it. Returns the pool, if
+/// that has changed.
+#[must_use]
+pub(crate) fn observe(world: &mut World, namespace: &str, name: &str, now: Timestamp) -> Option<Key> {
+    let vm = world.vms.get(namespace, name)?;
+    let pool =
+        owner::controller(&vm.metadata).filter(|owner| owner.kind == Kind::VirtualMachinePool.name())?;
+    let pool = Key::new(Kind::VirtualMachinePool, namespace, &*pool.name);
+    let failing = Some(vm).filter(|vm| is_failing(&observed(world, vm, now)));
+    let uid = failing.and_then(|vm| vm.metadata.uid.clone());
+    let at = (namespace.to_owned(), name.to_owned());
+    let known = world.failing.get(&at).map(|(of, _)| of);
+    if known == uid.as_ref() {
+        return None;
+    }
+    match uid {
+        Some(uid) => drop(world.failing.insert(at, (uid, world.uptime))),
+        None => drop(world.failing.remove(&at)),
+    }
+    Some(pool)
+}
 
 /// VMs to replace now. The plan looks again at the time when the next one is due.
 pub(super) fn ill<'a>(
+    world: &World,
     alive: &[&'a VirtualMachine],
     healing: &Autohealing,
     now: Timestamp,
     plan: &mut Plan,
 ) -> Vec<&'a VirtualMachine> {
     let mut ill = Vec::new();
-    for vm in alive {
+    for vm in alive.iter().filter(|vm| is_suspect(world, vm)) {
         let said = vm.metadata.annotations.get(FAILING_SINCE);
         let since: Option<Timestamp> = said.and_then(|said| said.parse().ok());
-        if has_failed(vm, healing) {
+        let seen = observed(world, vm, now);
+        if has_failed(&seen, healing) {
             ill.push(*vm);
             continue;
         }
-        if !is_failing(vm) {
+        if !is_failing(&seen) {
             if said.is_some() {
                 stamp(vm, None, plan);
             }
@@ -41,7 +73,8 @@ pub(super) fn ill<'a>(
             stamp(vm, Some(now), plan);
             now
         });
-        match until(began, healing) {
+        let left = left(world, vm, healing).and_then(|left| now.checked_add(left).ok());
+        match until(began, healing).zip(left).map(|(noted, seen)| noted.max(seen)) {
             Some(time) if time <= now => ill.push(*vm),
             Some(time) => plan.look_again(time),
             None => {}
@@ -51,7 +84,7 @@ pub(super) fn ill<'a>(
 }
 
 /// VMs of the failing ones that are replaced now, the oldest first. `most`: VMs that may be on their way at a
-/// time; `going`: number of VMs that are being deleted.
+/// time; `going`: number of VMs that are being deleted, or are to be made anew.
 pub(super) fn healed<'a>(
     mut ill: Vec<&'a VirtualMachine>,
     alive: &[&VirtualMachine],
@@ -77,6 +110,13 @@ pub(super) fn healed<'a>(
     ill
 }
 
+/// True if the VM may fail, or has a note that it did.
+fn is_suspect(world: &World, vm: &VirtualMachine) -> bool {
+    seen_since(world, vm).is_some()
+        || vm.metadata.annotations.contains_key(FAILING_SINCE)
+        || vm.status.as_ref().is_some_and(|status| status.start_failure.is_some())
+}
+
 /// True if its starts failed so often in succession that it is replaced at once.
 fn has_failed(vm: &VirtualMachine, healing: &Autohealing) -> bool {
     let most = healing.start_up_failure_threshold.unwrap_or(FAILURES);
@@ -100,8 +140,26 @@ fn is_failing(vm: &VirtualMachine) -> bool {
 
 /// Time at which a VM that fails since `began` is replaced.
 fn until(began: Timestamp, healing: &Autohealing) -> Option<Timestamp> {
+    began.checked_add(least(healing)).ok()
+}
+
+/// Time that this process has to see a VM fail yet. `None` if that is longer than any time.
+fn left(world: &World, vm: &VirtualMachine, healing: &Autohealing) -> Option<SignedDuration> {
+    let seen = seen_since(world, vm).map_or(Duration::ZERO, |since| world.uptime.saturating_sub(since));
+    let left = least(healing).checked_sub(SignedDuration::try_from(seen).ok()?)?;
+    Some(left.max(SignedDuration::ZERO))
+}
+
+/// Uptime since which this process has seen a VM fail.
+fn seen_since(world: &World, vm: &VirtualMachine) -> Option<Duration> {
+    let at = (vm.metadata.namespace.clone()?, vm.metadata.name.clone()?);
+    world.failing.get(&at).filter(|(of, _)| Some(of) == vm.metadata.uid.as_ref()).map(|(_, since)| *since)
+}
+
+/// Time that a VM has to fail before it is replaced.
+fn least(healing: &Autohealing) -> SignedDuration {
     let least = healing.min_failing_to_start_duration.as_ref().map_or(FAILING, |least| least.nanos());
-    began.checked_add(SignedDuration::from_nanos(least)).ok()
+    SignedDuration::from_nanos(least)
 }
 
 fn stamp(vm: &VirtualMachine, since: Option<Timestamp>, plan: &mut Plan) {

@@ -26,15 +26,18 @@ mod template;
 mod tests;
 mod update;
 
+pub(crate) use autohealing::observe;
+
 use super::replicas::{AT_ONCE, condition, put, text_of};
 use api::fault::Fault;
+use api::meta::ObjectMeta;
 use api::pool::{self, SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
 use cluster_model::objects::{Failure, Key, Kind, Plain, StoredObject as _, World, key};
-use cluster_model::plan::Plan;
+use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use template::Template;
 
@@ -117,13 +120,18 @@ impl<'a> Pool<'a> {
         let (alive, going): (Vec<&VirtualMachine>, Vec<_>) =
             ours.iter().copied().partition(|vm| vm.metadata.deletion_timestamp.is_none());
         if let Some(healing) = &self.spec.autohealing {
-            let ill = autohealing::ill(&alive, healing, now, plan);
+            let ill = autohealing::ill(world, &alive, healing, now, plan);
             // The default is one, because the disks of a VM are deleted with it.
             let said = self.spec.max_unavailable.as_ref();
             let most = said.and_then(|said| max_unavailable(Some(said), self.wanted)).unwrap_or(1);
-            let healed = autohealing::healed(ill, &alive, healing, (most, going.len()), now, plan);
+            // A VM that is gone and not made anew yet is on its way, too.
+            let on_way = going.len().max(self.wanted.saturating_sub(alive.len()));
+            let healed = autohealing::healed(ill, &alive, healing, (most, on_way), now, plan);
             if !healed.is_empty() {
-                healed.iter().for_each(|vm| self.delete(vm, plan));
+                for vm in healed {
+                    require_unchanged(world, vm, plan);
+                    self.delete(vm, plan);
+                }
                 return None;
             }
         }
@@ -194,6 +202,21 @@ impl<'a> Pool<'a> {
         plan.delete(at, &vm.metadata);
         plan.tell(Kind::VirtualMachinePool, self.object.meta(), false, "SuccessfulDelete", message);
     }
+}
+
+/// Requires that a VM and its VMI are still as they were seen, by changes that change nothing: what has begun to run
+/// meanwhile is not replaced.
+fn require_unchanged(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
+    let at = key(Kind::VirtualMachineInstance, &vm.metadata);
+    let unchanged = |key: Key, meta: &ObjectMeta| {
+        let version = meta.resource_version.clone().unwrap_or_default();
+        Step::Patch { key, version, change: json!({}), part: None }
+    };
+    plan.steps.push(unchanged(key(Kind::VirtualMachine, &vm.metadata), &vm.metadata));
+    plan.steps.push(match world.vmis.get(&at.namespace, &at.name) {
+        Some(vmi) => unchanged(at, &vmi.metadata),
+        None => Step::Absent { key: at, of: None },
+    });
 }
 
 /// A VM leaves the pool, and stays.

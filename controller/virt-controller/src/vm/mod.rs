@@ -21,6 +21,7 @@ mod change;
 mod disks;
 mod failure;
 mod links;
+mod observed;
 mod printable;
 #[cfg(test)]
 mod rename_tests;
@@ -37,6 +38,8 @@ mod tests;
 mod trouble;
 #[cfg(test)]
 mod trouble_tests;
+
+pub(crate) use observed::observed;
 
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;

@@ -121,6 +121,16 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     reconcile(&input).plan(&input)
 }
 
+/// The VMI as the decision on it makes it. Its written status may be older than its pods.
+pub(crate) fn observed(
+    world: &World,
+    vmi: &VirtualMachineInstance,
+    now: Timestamp,
+) -> VirtualMachineInstance {
+    let input = VmiReconcile::new(world, vmi, now);
+    reconcile(&input).apply(&input)
+}
+
 /// The steps for a VMI: the one of its phase, and those that follow from the phase that this leads to.
 fn reconcile(input: &VmiReconcile<'_>) -> Outcome {
     let outcome = match &input.phase {

@@ -27,6 +27,7 @@ pub(crate) const ABOUT: About = About {
     // Serves subresources of VMs, and checks that none is left before the installation is deleted. The
     // installation's admission policies restrict the fields that are written.
     api: Use { verbs: &[(None, &["get", "list", "patch"]), (Some("status"), &["patch"])], ..Use::NONE },
+    removed: |world, key| drop(world.failing.remove(&(key.namespace.clone(), key.name.clone()))),
     // A VMI waits for its VM to remove its finalizer, and a pool counts its VMs.
     touches: |world, key| {
         let both = [key.clone(), Key::new(Kind::VirtualMachineInstance, &key.namespace, &key.name)];

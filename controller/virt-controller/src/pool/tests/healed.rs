@@ -1,0 +1,106 @@
+//! VMs that autohealing keeps: one that it replaces loses its disks.
+
+use super::*;
+use crate::sim::door;
+
+const MINUTES: SignedDuration = SignedDuration::from_mins(10);
+
+fn begin_healing() -> (Sim, Key) {
+    begin(1, "Always", json!({"autohealing": {}}))
+}
+
+/// True if the pool replaces a VM now.
+fn deletes(sim: &Sim, pool: &Key) -> bool {
+    let plan = crate::decide(&sim.world, pool, sim.now);
+    plan.steps.iter().any(|step| matches!(step, Step::Delete { .. }))
+}
+
+/// No virt-controller ran for a while, and the guest came up meanwhile.
+#[test]
+fn a_vm_that_runs_is_kept_whatever_its_status_says() {
+    let failed = json!({"printableStatus": "Running", "startFailure": {"consecutiveFailCount": 3}});
+    for status in [json!({"printableStatus": "ImagePullBackOff"}), failed] {
+        let (mut sim, pool) = begin_healing();
+        boot(&mut sim, 1);
+        let since = sim.now.checked_sub(MINUTES).unwrap().to_string();
+        let notes = json!({"annotations": {api::pool::FAILING_SINCE: since}});
+        sim.change(&vm_key(0), json!({"metadata": notes, "status": status}));
+        for _ in 0..3 {
+            sees(&mut sim, 10 * 60);
+            assert!(!deletes(&sim, &pool), "{status}");
+            sim.later(10 * 60);
+        }
+        sim.settle();
+        assert!(!crate::sim::is_going(sim.get(&vm_key(0))), "{status}");
+        assert_eq!(sim.get(&vm_key(0))["status"]["printableStatus"], "Running");
+    }
+}
+
+/// The condition of the VMI is old, too: its pod has begun to run.
+#[test]
+fn a_vm_whose_pod_runs_is_kept_whatever_its_vmi_says() {
+    let (mut sim, pool) = begin_healing();
+    fails_to_start(&mut sim, 0, "ImagePullBackOff");
+    sim.settle();
+    assert_eq!(sim.get(&vm_key(0))["status"]["printableStatus"], "ImagePullBackOff");
+    let pod = sim.pod_of(&run_key(0)).unwrap();
+    sim.pod_runs(&pod, "node1");
+    sees(&mut sim, 10 * 60);
+    sees(&mut sim, 10 * 60);
+    sim.later(10 * 60);
+    assert!(!deletes(&sim, &pool));
+}
+
+#[test]
+fn a_vm_is_kept_where_a_clock_jumps() {
+    let (mut sim, pool) = begin_healing();
+    fails_to_start(&mut sim, 0, "ImagePullBackOff");
+    sim.settle();
+    sees(&mut sim, 60);
+    sim.settle();
+    assert!(sim.get(&vm_key(0))["metadata"]["annotations"][api::pool::FAILING_SINCE].is_string());
+    sim.later(10 * 60);
+    sees(&mut sim, 0);
+    sim.settle();
+    assert!(!deletes(&sim, &pool));
+    sees(&mut sim, 3 * 60);
+    assert!(!deletes(&sim, &pool));
+    sees(&mut sim, 60);
+    assert!(deletes(&sim, &pool), "it has failed for five minutes");
+}
+
+/// What comes and goes has not failed for long.
+#[test]
+fn a_failure_that_ended_does_not_count() {
+    let (mut sim, pool) = begin_healing();
+    for _ in 0..3 {
+        fails_to_start(&mut sim, 0, "ImagePullBackOff");
+        sim.settle();
+        sees(&mut sim, 4 * 60);
+        sim.settle();
+        sim.later(4 * 60);
+        assert!(!deletes(&sim, &pool));
+        let pod = sim.pod_of(&run_key(0)).unwrap();
+        sim.change(&pod, json!({"status": {"containerStatuses": []}}));
+        sees(&mut sim, 10);
+    }
+}
+
+/// The decision was right, and the guest comes up before it is carried out.
+#[test]
+fn a_vm_that_begins_to_run_meanwhile_is_kept() {
+    for begins in [false, true] {
+        let (mut sim, pool) = begin_healing();
+        fails_to_start(&mut sim, 0, "ImagePullBackOff");
+        sim.settle();
+        sees(&mut sim, 10 * 60);
+        sim.settle();
+        sim.later(10 * 60);
+        let plan = crate::decide(&sim.world, &pool, sim.now);
+        if begins {
+            sim.change(&run_key(0), json!({"status": {"conditions": []}}));
+        }
+        let done = door::carry_out(&mut sim, plan);
+        assert_eq!((done.failed.is_some(), crate::sim::is_going(sim.get(&vm_key(0)))), (begins, !begins));
+    }
+}

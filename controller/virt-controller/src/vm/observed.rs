@@ -1,0 +1,19 @@
+//! A VM as its objects are now. Its written status may be of an earlier leader, or of before an outage.
+
+use super::{change, disks, failure, is_of, status};
+use api::vm::VirtualMachine;
+use cluster_model::objects::World;
+use jiff::Timestamp;
+
+/// The VM with the status that follows from its VMI, its pods and its disks.
+pub(crate) fn observed(world: &World, vm: &VirtualMachine, now: Timestamp) -> VirtualMachine {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let found = world.vmis.get(&text(&vm.metadata.namespace), &text(&vm.metadata.name));
+    let vmi = found.filter(|vmi| is_of(vm, vmi)).map(|vmi| crate::vmi::observed(world, vmi, now));
+    let mut next = vm.clone();
+    let strategy = vm.run_strategy();
+    failure::count(&mut next, vmi.as_ref(), now);
+    change::done(&mut next, &strategy, vmi.as_ref());
+    status::say(&mut next, &strategy, vmi.as_ref(), &disks::look(world, vm), None, now);
+    next
+}
