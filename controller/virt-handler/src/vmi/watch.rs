@@ -228,9 +228,24 @@ impl NodeVmis {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Result;
     use crate::launchers::Launchers;
     use crate::pod::Pods;
+    use crate::vmi::decide::Event;
     use serde_json::json;
+    use std::time::Duration;
+
+    /// Client of keepers that passes on each change of a VMI.
+    struct Changes(mpsc::UnboundedSender<(Option<String>, Value)>);
+
+    impl Cluster for Changes {
+        async fn change(&self, vmi: &ObjectMeta, change: &Value) -> Result<Option<Value>> {
+            drop(self.0.send((vmi.uid.clone(), change.clone())));
+            Ok(None)
+        }
+
+        async fn tell(&self, _: &ObjectMeta, _: &Event) {}
+    }
 
     fn vmis() -> NodeVmis {
         NodeVmis::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
@@ -307,6 +322,50 @@ mod tests {
         ended.expect("it goes on with its old picture");
     }
 
+    #[tokio::test]
+    async fn health_settings_and_keepers_follow_the_watches() {
+        let (changed, mut changes) = mpsc::unbounded_channel();
+        let folder = tempfile::tempdir().unwrap();
+        let node = Arc::new(Node {
+            cluster: Changes(changed),
+            pods: Pods::played(folder.path()),
+            findings: folder.path().join("none"),
+            launchers: Launchers::default(),
+        });
+        let home = vmis().home;
+        let (nodes, mut settings) = watch::channel(None);
+        let itself = SettingsSenders { dials: Dials::new(Program::Handler, home.clone()), nodes };
+        let (tell, seen) = mpsc::channel(WAITING);
+        let health = Health::default();
+        let kept = tokio::spawn(keep(seen, home, node, health.clone(), itself));
+        let is_ready = || health.probed("/readyz").unwrap().status().is_success();
+        let settings_of = |label: &str| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt", "labels": {"a": label}}, "spec": {}});
+        let mut vmi = vmi("a", "p");
+        vmi["status"]["phase"] = json!("Scheduled");
+        let messages = [
+            (WatchMessage::Listed(Kind::KubeVirt, vec![settings_of("1")]), true),
+            (WatchMessage::Changed(Kind::KubeVirt, settings_of("2")), false),
+            (WatchMessage::Listed(Kind::Pod, vec![pod("p", "a")]), false),
+            (WatchMessage::Listed(Kind::VirtualMachineInstance, vec![vmi]), false),
+        ];
+        for (message, has_settings) in messages {
+            assert!(!is_ready(), "before {message:?}");
+            tell.send(message).await.unwrap();
+            while tell.capacity() < WAITING {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(settings.has_changed().unwrap(), has_settings);
+            assert!(settings.borrow_and_update().is_some());
+        }
+        assert!(is_ready(), "all kinds were listed");
+        let change = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+        let (uid, change) = change.expect("no keeper begins").unwrap();
+        assert_eq!(uid.as_deref(), Some("a"));
+        assert!(change.to_string().contains("is not a launcher pod"), "{change}");
+        drop(tell);
+        kept.await.unwrap();
+    }
+
     #[test]
     fn a_vmi_and_its_pod_come_together_in_any_order() {
         let mut vmis = vmis();
@@ -339,6 +398,19 @@ mod tests {
         // … and its deletion says nothing about that one.
         assert_eq!(vmis.see(gone(&twin)), ["a"]);
         assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+    }
+
+    /// The keeper of a VMI hears of the pods of both ends of its migration.
+    #[test]
+    fn a_vmi_in_migration_follows_both_of_its_pods() {
+        let mut vmis = vmis();
+        let mut moving = vmi("a", "p");
+        moving["status"]["migrationState"] = json!({"targetPod": "virt-launcher-web-target"});
+        vmis.see(changed(Kind::VirtualMachineInstance, moving));
+        let mut target = pod("t", "a");
+        target["metadata"]["name"] = json!("virt-launcher-web-target");
+        assert_eq!(vmis.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        assert_eq!(vmis.see(changed(Kind::Pod, target)), ["a"]);
     }
 
     #[test]
