@@ -41,43 +41,56 @@ const DEPTH: usize = 4;
 
 /// The digests of everything that a name refers to.
 fn mark(layout: &Layout) -> Result<BTreeSet<Digest>> {
-    let mut needed = BTreeSet::new();
+    let mut marks = Marks { layout, needed: BTreeSet::new(), walked: BTreeSet::new() };
     for entry in index::read(&layout.top)?.manifests {
         let name = entry.tag().unwrap_or(&entry.digest).to_owned();
-        walk(layout, entry.digest.parse()?, DEPTH, &mut needed).map_err(|e| {
+        marks.walk(entry.digest.parse()?, DEPTH).map_err(|e| {
             let what = format!("{name} cannot be read, so nothing is removed; remove that name first (rmi)");
             Error::new(e.kind(), what).because(e)
         })?;
     }
-    Ok(needed)
+    Ok(marks.needed)
 }
 
-fn walk(layout: &Layout, digest: Digest, depth: usize, needed: &mut BTreeSet<Digest>) -> Result<()> {
-    if !needed.insert(digest) {
-        return Ok(());
-    }
-    let document = match layout.document(&Reference::Digest(digest)) {
-        Ok(document) => document,
-        // An index may be incomplete if only some architectures were pulled.
-        Err(e) if e.kind() == ErrorKind::NotFound && depth < DEPTH => return Ok(()),
-        Err(e) => return Err(e),
-    };
-    match &document.content {
-        Content::Manifest(manifest) => {
-            for d in std::iter::once(&manifest.config).chain(&manifest.layers) {
-                needed.insert(d.digest.parse()?);
+struct Marks<'a> {
+    layout: &'a Layout,
+    /// Files that stay.
+    needed: BTreeSet<Digest>,
+    /// Documents whose content is marked. A needed file may be a document that nothing has read yet: an image
+    /// may list the manifest of another one as its layer.
+    walked: BTreeSet<Digest>,
+}
+
+impl Marks<'_> {
+    fn walk(&mut self, digest: Digest, depth: usize) -> Result<()> {
+        self.needed.insert(digest);
+        if self.walked.contains(&digest) {
+            return Ok(());
+        }
+        let document = match self.layout.document(&Reference::Digest(digest)) {
+            Ok(document) => document,
+            // An index may be incomplete if only some architectures were pulled.
+            Err(e) if e.kind() == ErrorKind::NotFound && depth < DEPTH => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        match &document.content {
+            Content::Manifest(manifest) => {
+                for d in std::iter::once(&manifest.config).chain(&manifest.layers) {
+                    self.needed.insert(d.digest.parse()?);
+                }
+            }
+            Content::Index(_) if depth == 0 => {
+                return Err(Error::refused(format!("{digest} lies more than {DEPTH} indexes deep")));
+            }
+            Content::Index(index) => {
+                for entry in &index.manifests {
+                    self.walk(entry.digest.parse()?, depth - 1)?;
+                }
             }
         }
-        Content::Index(_) if depth == 0 => {
-            return Err(Error::refused(format!("{digest} lies more than {DEPTH} indexes deep")));
-        }
-        Content::Index(index) => {
-            for entry in &index.manifests {
-                walk(layout, entry.digest.parse()?, depth - 1, needed)?;
-            }
-        }
+        self.walked.insert(digest);
+        Ok(())
     }
-    Ok(())
 }
 
 fn sweep(layout: &Layout, needed: &BTreeSet<Digest>, pruned: &mut Pruned) -> Result<()> {

@@ -411,3 +411,41 @@ fn an_image_of_others_is_listed_with_what_it_lacks() {
         [("odd", false), ("t", true)]
     );
 }
+
+/// Both documents and layers are blobs: one image may list the manifest of another as its layer.
+#[test]
+fn prune_keeps_the_blobs_of_an_image_whose_manifest_is_a_layer_of_another() {
+    for is_victim_first in [false, true] {
+        let (folder, store) = new();
+        let victim = build(&store, "os:1", &[1; 1000]);
+        let hostile = || image_of(&store, &[("application/vnd.in-toto+json", &victim.bytes)]);
+        if is_victim_first {
+            hostile();
+        } else {
+            store.untag(&local("os:1")).unwrap();
+            hostile();
+            store.put(&victim, Some("os:1")).unwrap();
+        }
+        let tags = store.layout.tags().unwrap();
+        assert_eq!(tags.first().map(String::as_str) == Some("os:1"), is_victim_first, "{tags:?}");
+        drop(store);
+        assert_eq!(prune(&path(&folder)).unwrap().blobs, 0);
+        let store = Store::read(&path(&folder)).unwrap();
+        let options = crate::verify::Options::default();
+        let checks = crate::verify::verify(&store, &local("os:1").reference(), &options).unwrap();
+        assert!(checks.iter().all(crate::verify::Check::passed), "{checks:#?}");
+    }
+}
+
+#[test]
+fn prune_stops_at_a_name_whose_document_is_missing_though_an_index_may_lack_it() {
+    let (folder, store) = new();
+    let image = build(&store, "os:1", &[1; 1000]);
+    store.untag(&local("os:1")).unwrap();
+    store.put(&crate::image::index(&image, "arm64", None).unwrap(), Some("many:1")).unwrap();
+    store.put(&image, Some("os:1")).unwrap();
+    drop(store);
+    fs::remove_file(path(&folder).join("blobs/sha256").join(image.digest.hex())).unwrap();
+    let e = prune(&path(&folder)).unwrap_err();
+    assert!(e.to_string().starts_with("os:1 cannot be read, so nothing is removed"), "{e}");
+}
