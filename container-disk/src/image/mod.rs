@@ -6,10 +6,12 @@
 //!                   ──► manifest (document.rs) OCI, or Docker's schema 2
 //!                   ──► index    (document.rs) one manifest per architecture, sorted; joined or replaced
 //!   index ──architecture──► its manifest (choose.rs)
+//!   document ──► all documents and blobs below it (contents.rs), bounded
 //! ```
 
 pub mod choose;
 mod config;
+pub(crate) mod contents;
 mod document;
 #[cfg(test)]
 mod tests;

@@ -14,15 +14,12 @@
 //! Documents are copied unchanged and so keep their digests. The tag is set last: an interrupted copy leaves
 //! only blobs without a name.
 
-mod contents;
-
-use crate::image;
+use crate::image::{self, contents::Contents};
 use crate::locate;
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Blob, BlobWriter, Place, Reference, Sink};
 pub use crate::progress::Progress;
 use crate::{Digest, Error, ErrorKind, Result};
-use contents::Contents;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,10 +1,10 @@
 //! List of the images in the store. An image that cannot be read is listed with the error.
 
+use crate::image::contents::{Contents, RawDocument};
 use crate::layout::{Layout, index};
-use crate::manifest::{self, Content, Document};
-use crate::place::{Place as _, Reference};
+use crate::manifest::Content;
+use crate::place::{Place, Reference};
 use crate::{Digest, Result, image};
-use std::collections::BTreeMap;
 
 /// A named image in the store.
 #[derive(Debug)]
@@ -39,32 +39,65 @@ pub(super) fn list(layout: &Layout) -> Result<Vec<Listed>> {
     Ok(listed)
 }
 
-fn facts(layout: &Layout, digest: &Digest) -> Result<ListedFacts> {
-    let mut sizes = BTreeMap::new();
-    let mut facts = ListedFacts { size: 0, architectures: vec![], created: None };
-    for document in documents(layout, digest)? {
-        sizes.insert(document.digest.to_string(), document.bytes.len() as u64);
-        let Content::Manifest(manifest) = &document.content else { continue };
-        for d in std::iter::once(&manifest.config).chain(&manifest.layers) {
-            sizes.insert(d.digest.clone(), manifest::size(layout.name(), d.size)?);
-        }
-        let config = image::Config::read(layout, manifest)?;
+fn facts(place: &dyn Place, digest: &Digest) -> Result<ListedFacts> {
+    let Contents { documents, blobs } = Contents::below(place, place.document(&Reference::Digest(*digest))?)?;
+    let blobs = blobs.iter().filter_map(|blob| u64::try_from(blob.size).ok());
+    let sizes = documents.iter().map(RawDocument::size).chain(blobs);
+    let size = sizes.fold(0, u64::saturating_add);
+    let mut facts = ListedFacts { size, architectures: vec![], created: None };
+    for document in documents {
+        let Content::Manifest(manifest) = document.parse(place.name())?.content else { continue };
+        let config = image::Config::read(place, &manifest)?;
         facts.created = facts.created.or(config.created);
         facts.architectures.push(config.architecture);
     }
-    facts.size = sizes.values().fold(0, |sum: u64, size| sum.saturating_add(*size));
     Ok(facts)
 }
 
-/// A document and the documents that it lists.
-fn documents(layout: &Layout, digest: &Digest) -> Result<Vec<Document>> {
-    let top = layout.document(&Reference::Digest(*digest))?;
-    let mut all = vec![];
-    if let Content::Index(index) = &top.content {
-        for entry in &index.manifests {
-            all.push(layout.document(&Reference::Digest(entry.digest.parse()?))?);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::tests::{image_of, store};
+    use crate::manifest::{self, Descriptor, Document};
+    use crate::place::Blob;
+    use serde_json::json;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// A place that counts reads of documents.
+    struct Counted(Layout, AtomicUsize);
+
+    impl Place for Counted {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn document(&self, reference: &Reference) -> Result<Document> {
+            self.1.fetch_add(1, Relaxed);
+            self.0.document(reference)
+        }
+
+        fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
+            self.0.blob(descriptor)
         }
     }
-    all.insert(0, top);
-    Ok(all)
+
+    #[test]
+    fn a_document_that_an_index_lists_many_times_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = Layout::create(folder.path()).unwrap();
+        let image = image_of(&layout, &[]);
+        let entry = json!({
+            "mediaType": manifest::OCI_IMAGE_MEDIA_TYPE,
+            "digest": image.digest.to_string(), "size": image.bytes.len(),
+        });
+        let index = json!({
+            "schemaVersion": 2, "mediaType": manifest::OCI_IMAGE_INDEX_MEDIA_TYPE, "manifests": vec![entry; 300],
+        });
+        let index = store(&layout, "x", index.to_string().as_bytes());
+        let place = Counted(layout, AtomicUsize::new(0));
+        let facts = facts(&place, &index.digest.parse().unwrap()).unwrap();
+        assert_eq!(facts.architectures, ["amd64"]);
+        assert_eq!(place.1.into_inner(), 2);
+    }
 }

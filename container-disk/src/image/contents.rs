@@ -6,7 +6,7 @@
 use crate::manifest::{self, Content, Descriptor, Document};
 use crate::place::{Place, Reference};
 use crate::{Digest, Error, Result};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 /// Maximum nesting of indexes.
 const DEEPEST: u32 = 3;
@@ -17,30 +17,34 @@ const MOST_BYTES: usize = 32 << 20;
 const MOST_BLOBS: usize = 1 << 14;
 
 /// Everything below a document, and the document itself.
-pub(super) struct Contents {
-    /// Leaves first.
-    pub(super) documents: Vec<RawDocument>,
+pub(crate) struct Contents {
+    /// Leaves first, each once.
+    pub(crate) documents: Vec<RawDocument>,
     /// Each blob once.
-    pub(super) blobs: Vec<Descriptor>,
+    pub(crate) blobs: Vec<Descriptor>,
 }
 
 /// The bytes of a document that was parsed once without an error.
-pub(super) struct RawDocument {
+pub(crate) struct RawDocument {
     bytes: Vec<u8>,
     media_type: String,
 }
 
 impl Contents {
-    pub(super) fn below(from: &dyn Place, top: Document) -> Result<Contents> {
-        let mut walk =
-            Walk { from, documents: vec![], held: 0, blobs: BTreeMap::new(), seen: HashSet::new() };
+    pub(crate) fn below(from: &dyn Place, top: Document) -> Result<Contents> {
+        let seen = [(top.digest, top.bytes.len() as u64)].into();
+        let mut walk = Walk { from, documents: vec![], held: 0, blobs: BTreeMap::new(), seen };
         walk.add(top, 0)?;
         Ok(Contents { documents: walk.documents, blobs: walk.blobs.into_values().collect() })
     }
 }
 
 impl RawDocument {
-    pub(super) fn parse(&self, name: &str) -> Result<Document> {
+    pub(crate) fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    pub(crate) fn parse(&self, name: &str) -> Result<Document> {
         Document::parse(name, self.bytes.clone(), Some(&self.media_type))
     }
 }
@@ -51,14 +55,12 @@ struct Walk<'a> {
     /// Bytes of the documents so far.
     held: usize,
     blobs: BTreeMap<Digest, Descriptor>,
-    seen: HashSet<Digest>,
+    /// Documents that were read, and their sizes.
+    seen: BTreeMap<Digest, u64>,
 }
 
 impl Walk<'_> {
     fn add(&mut self, document: Document, depth: u32) -> Result<()> {
-        if !self.seen.insert(document.digest) {
-            return Ok(());
-        }
         self.bound(&document, depth)?;
         let Document { mut bytes, media_type, content, .. } = document;
         bytes.shrink_to_fit();
@@ -76,8 +78,9 @@ impl Walk<'_> {
                 let entries = entries.collect::<Result<Vec<_>>>()?;
                 drop(index);
                 for (digest, size) in entries {
-                    let inner = self.inner(digest, size)?;
-                    self.add(inner, depth + 1)?;
+                    if let Some(inner) = self.inner(digest, size)? {
+                        self.add(inner, depth + 1)?;
+                    }
                 }
             }
         }
@@ -124,15 +127,22 @@ impl Walk<'_> {
         }
     }
 
-    /// A document that an index lists.
-    fn inner(&self, digest: Digest, size: i64) -> Result<Document> {
+    /// A document that an index lists. `None` if it was read before: an index may list one document for
+    /// several platforms.
+    fn inner(&mut self, digest: Digest, size: i64) -> Result<Option<Document>> {
+        let (is, inner) = match self.seen.get(&digest) {
+            Some(is) => (*is, None),
+            None => {
+                let inner = self.from.document(&Reference::Digest(digest))?;
+                (inner.bytes.len() as u64, Some(inner))
+            }
+        };
         let name = self.from.name();
-        let inner = self.from.document(&Reference::Digest(digest))?;
-        let is = inner.bytes.len();
-        if is as u64 != manifest::size(name, size)? {
+        if is != manifest::size(name, size)? {
             let what = format!("{name}: the manifest {digest} has {is} bytes, but its index lists {size}");
             return Err(Error::refused(what));
         }
+        self.seen.insert(digest, is);
         Ok(inner)
     }
 }
@@ -145,9 +155,10 @@ mod tests {
     use serde_json::{Value, json};
     use std::collections::HashMap;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// A place with documents alone.
-    struct Documents(HashMap<Digest, Vec<u8>>);
+    /// A place with documents alone, and the number of reads.
+    struct Documents(HashMap<Digest, Vec<u8>>, AtomicUsize);
 
     impl Place for Documents {
         fn name(&self) -> &str {
@@ -156,6 +167,7 @@ mod tests {
 
         fn document(&self, reference: &Reference) -> Result<Document> {
             let Reference::Digest(digest) = reference else { unreachable!("an index lists digests") };
+            self.1.fetch_add(1, Relaxed);
             Document::parse("oci:x", self.0[digest].clone(), None)
         }
 
@@ -184,6 +196,11 @@ mod tests {
 
     /// The contents of an index of these manifests.
     fn of_index(manifests: Vec<Vec<u8>>) -> Result<Contents> {
+        of_index_counted(manifests).map(|(contents, _)| contents)
+    }
+
+    /// The contents of an index of these manifests, and the number of reads.
+    fn of_index_counted(manifests: Vec<Vec<u8>>) -> Result<(Contents, usize)> {
         let entries: Vec<Value> = manifests
             .iter()
             .map(|bytes| {
@@ -196,8 +213,10 @@ mod tests {
             "schemaVersion": 2, "mediaType": manifest::OCI_IMAGE_INDEX_MEDIA_TYPE, "manifests": entries,
         });
         let top = Document::parse("oci:x", index.to_string().into_bytes(), None)?;
-        let from = Documents(manifests.into_iter().map(|bytes| (Digest::of(&bytes), bytes)).collect());
-        Contents::below(&from, top)
+        let documents = manifests.into_iter().map(|bytes| (Digest::of(&bytes), bytes)).collect();
+        let from = Documents(documents, AtomicUsize::new(0));
+        let contents = Contents::below(&from, top)?;
+        Ok((contents, from.1.into_inner()))
     }
 
     #[test]
@@ -217,12 +236,22 @@ mod tests {
         assert_eq!(e.kind(), ErrorKind::Refused);
         assert!(e.to_string().contains("more than 32 MiB"), "{e}");
 
-        let layers = |count| vec![manifest(&(1..count).map(blob).collect::<Vec<_>>(), 0, 0)];
+        // As many layers as a manifest may have, in as many manifests as are needed.
+        let layers = |count| -> Vec<Vec<u8>> {
+            let blobs: Vec<Value> = (1..count).map(blob).collect();
+            blobs.chunks(128).enumerate().map(|(at, layers)| manifest(layers, at, 0)).collect()
+        };
         assert_eq!(of_index(layers(MOST_BLOBS)).unwrap().blobs.len(), MOST_BLOBS);
         let e = of_index(layers(MOST_BLOBS + 1)).err().unwrap();
         assert!(e.to_string().contains("more than 16384 blobs"), "{e}");
         let many = (0..MOST_DOCUMENTS).map(|number| manifest(&[], number, 0)).collect();
         assert!(of_index(many).err().unwrap().to_string().contains("more than 256 documents"));
+    }
+
+    #[test]
+    fn a_document_that_is_listed_many_times_is_read_once() {
+        let (contents, reads) = of_index_counted(vec![manifest(&[blob(1)], 1, 0); 300]).unwrap();
+        assert_eq!((contents.documents.len(), contents.blobs.len(), reads), (2, 2, 1));
     }
 
     #[test]
