@@ -8,6 +8,9 @@ use crate::{Digest, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Maximum bytes of a date or the name of a platform. Lists of images keep them.
+const SHORT_MAX: usize = 256;
+
 /// An OCI or Docker image config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
@@ -108,8 +111,23 @@ impl Config {
 
     /// Parses a config; `name` is for messages.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Config> {
-        serde_json::from_slice(bytes)
-            .map_err(|e| Error::refused(format!("{name} is not the config of an image")).because(e))
+        let config: Config = serde_json::from_slice(bytes)
+            .map_err(|e| Error::refused(format!("{name} is not the config of an image")).because(e))?;
+        for (field, text) in [
+            ("created", config.created.as_deref().unwrap_or_default()),
+            ("architecture", &config.architecture),
+            ("variant", config.variant.as_deref().unwrap_or_default()),
+            ("os", &config.os),
+        ] {
+            if text.len() > SHORT_MAX {
+                let what = format!(
+                    "{name} is refused: its {field} has {} bytes, not at most {SHORT_MAX}",
+                    text.len()
+                );
+                return Err(Error::refused(what));
+            }
+        }
+        Ok(config)
     }
 
     /// Reads the config of an image and verifies its digest.

@@ -174,3 +174,13 @@ mod choosing {
         }
     }
 }
+
+#[test]
+fn short_fields_of_a_config_are_short() {
+    for field in ["created", "architecture", "variant", "os"] {
+        let config = |length| format!(r#"{{"{field}":"{}"}}"#, "x".repeat(length));
+        Config::parse("x", config(256).as_bytes()).unwrap();
+        let e = Config::parse("x", config(257).as_bytes()).unwrap_err();
+        assert!(e.to_string().contains(&format!("its {field} has 257 bytes")), "{e}");
+    }
+}
