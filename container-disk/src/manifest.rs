@@ -17,6 +17,8 @@ pub const IMAGE_LAYER_ZSTD_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v
 
 /// Maximum size of a manifest, index or config.
 pub const DOCUMENT_MAX: u64 = 4 << 20;
+/// Maximum number of layers. Container runtimes accept no more. Each costs a read, even if all are one blob.
+pub const LAYERS_MAX: usize = 128;
 
 /// A parsed manifest or index, with its original bytes.
 #[derive(Debug, Clone)]
@@ -75,10 +77,14 @@ impl Document {
         Ok(document)
     }
 
-    /// Fails if a descriptor has a negative size, an unknown digest algorithm, or URLs of another place.
+    /// Fails if there are too many layers, or if a descriptor has a negative size, an unknown digest algorithm,
+    /// or URLs of another place.
     fn check(&self, name: &str) -> Result<()> {
         let found: Vec<&Descriptor> = match &self.content {
-            Content::Manifest(m) => std::iter::once(&m.config).chain(&m.layers).collect(),
+            Content::Manifest(m) => {
+                few_layers(name, m.layers.len())?;
+                std::iter::once(&m.config).chain(&m.layers).collect()
+            }
             Content::Index(i) => {
                 for entry in &i.manifests {
                     entry.digest.parse::<Digest>().map_err(|e| within(name, &e))?;
@@ -100,6 +106,14 @@ impl Document {
         }
         Ok(())
     }
+}
+
+/// Fails if an image has too many layers.
+pub(crate) fn few_layers(name: &str, count: usize) -> Result<()> {
+    if count <= LAYERS_MAX {
+        return Ok(());
+    }
+    Err(Error::refused(format!("{name} has {count} layers; at most {LAYERS_MAX} are allowed")))
 }
 
 /// Reads a document into memory. A document over the limit is refused before it is parsed.

@@ -61,8 +61,7 @@ use crate::tar::{BLOCK, Seekable, Streamed, quoted};
 use crate::{Digest, Error, Result};
 use detour::Detours;
 use disk_format::{Format, Limits, ReadAt};
-use links::LinkCapacity;
-use scan::{Changes, Interest};
+use scan::{Capacity, Changes, Interest};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
@@ -114,13 +113,9 @@ pub struct Located {
     notes: Option<Notes>,
 }
 
-/// Limit of layers. Container runtimes accept no more.
-const LAYERS: usize = 128;
-
 /// Finds the disk of an image.
 pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result<Located> {
     let interest = Interest::new(options.path.as_deref())?;
-    few_layers(place, manifest)?;
     let sources = manifest.layers.iter().enumerate();
     let sources =
         sources.map(|(at, d)| Source::open(place, at, d, options.limit)).collect::<Result<Vec<_>>>()?;
@@ -168,7 +163,6 @@ pub fn judge(place: &dyn Place, manifest: &Manifest) -> Result<()> {
     for path in boot.iter().flat_map(|boot| [Some(&boot.kernel), boot.initrd.as_ref()]).flatten() {
         interest = interest.and(scan::clean(path));
     }
-    few_layers(place, manifest)?;
     let mut image = Image { name: place.name().to_owned(), interest, layers: vec![] };
     let mut refused = BTreeMap::new();
     for (at, descriptor) in manifest.layers.iter().enumerate() {
@@ -203,17 +197,6 @@ fn head_of(file: &mut Members) -> Result<Vec<u8>> {
     let read = file.take(Format::HEAD as u64).read_to_end(&mut head);
     read.map_err(|e| Error::io("cannot read a file of a layer", e))?;
     Ok(head)
-}
-
-/// Fails if there are too many layers. Each costs a read, even if all are the same blob.
-fn few_layers(place: &dyn Place, manifest: &Manifest) -> Result<()> {
-    match manifest.layers.len() {
-        0..=LAYERS => Ok(()),
-        more => {
-            let what = format!("{} has {more} layers; at most {LAYERS} are allowed", place.name());
-            Err(Error::refused(what))
-        }
-    }
 }
 
 impl Located {
@@ -365,10 +348,10 @@ impl Image {
         known.collect()
     }
 
-    /// The capacity for links that the other layers leave for one layer.
-    pub(crate) fn link_capacity(&self, layer: usize) -> LinkCapacity {
+    /// The capacity that the other layers leave for one layer.
+    pub(crate) fn capacity(&self, layer: usize) -> Capacity {
         let others = self.layers.iter().enumerate().filter(|(at, _)| *at != layer);
-        LinkCapacity::remaining(others.filter_map(|(_, known)| known.as_ref()).map(|changes| &changes.links))
+        Capacity::remaining(others.filter_map(|(_, known)| known.as_ref()))
     }
 }
 
@@ -426,7 +409,7 @@ impl Source {
         file: impl FnMut(&str, &mut Members) -> Result<()> + Send,
     ) -> Result<Changes> {
         let members = self.members()?;
-        self.run_confined(|| scan::all(members, &image.interest, at, image.link_capacity(at), file))?
+        self.run_confined(|| scan::all(members, &image.interest, at, image.capacity(at), file))?
     }
 
     /// Runs `work` on a confined thread if the layer must be decoded. An uncompressed layer is read in this

@@ -18,6 +18,10 @@ pub(super) const OPAQUE: &str = ".wh..wh..opq";
 const KEPT: usize = 1 << 12;
 /// Limit of bytes of these names.
 const KEPT_BYTES: usize = 1 << 18;
+/// Limit of names that are kept of all layers together.
+const ALL_KEPT: usize = 1 << 14;
+/// Limit of bytes of these names.
+const ALL_KEPT_BYTES: usize = 1 << 20;
 /// Limit of members per layer. The largest operating systems have a few hundred thousand.
 const MEMBERS: u64 = 4 << 20;
 /// Limit of bytes in a layer, without the largest file that could be the disk.
@@ -95,6 +99,27 @@ pub(crate) fn clean(path: &str) -> Option<String> {
     (!parts.is_empty() && !parts.contains(&"..")).then(|| parts.join("/"))
 }
 
+/// The remaining capacity for names and links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Capacity {
+    names: usize,
+    bytes: usize,
+    links: LinkCapacity,
+}
+
+impl Capacity {
+    /// The capacity that other layers of the image leave.
+    pub(super) fn remaining<'a>(others: impl Iterator<Item = &'a Changes> + Clone) -> Capacity {
+        let links = LinkCapacity::remaining(others.clone().map(|other| &other.links));
+        let all = Capacity { names: ALL_KEPT, bytes: ALL_KEPT_BYTES, links };
+        others.fold(all, |capacity, other| Capacity {
+            names: capacity.names.saturating_sub(other.names()),
+            bytes: capacity.bytes.saturating_sub(other.kept),
+            links,
+        })
+    }
+}
+
 /// The relevant changes that one layer makes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Changes {
@@ -104,6 +129,7 @@ pub(crate) struct Changes {
     /// Folders whose content in lower layers is hidden.
     pub(crate) opaque: Vec<String>,
     pub(super) links: Links,
+    capacity: Capacity,
     members: u64,
     /// Bytes of the kept names.
     kept: usize,
@@ -114,13 +140,14 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// No changes yet. `capacity` limits the links.
-    pub(crate) fn within(capacity: LinkCapacity) -> Changes {
+    /// No changes yet. `capacity` limits names and links.
+    pub(crate) fn within(capacity: Capacity) -> Changes {
         Changes {
             entries: BTreeMap::new(),
             deleted: vec![],
             opaque: vec![],
-            links: Links::within(capacity),
+            links: Links::within(capacity.links),
+            capacity,
             members: 0,
             kept: 0,
             bytes: 0,
@@ -196,10 +223,7 @@ impl Changes {
             self.largest = self.largest.max(member.size);
         }
         let beside = self.bytes - self.largest.min(self.bytes);
-        let many = self.members > MEMBERS
-            || beside > BESIDE
-            || self.entries.len() + self.deleted.len() + self.opaque.len() > KEPT
-            || self.kept > KEPT_BYTES;
+        let many = self.members > MEMBERS || beside > BESIDE || self.names() > KEPT || self.kept > KEPT_BYTES;
         if many {
             let what = format!(
                 "layer {} is too large for a containerDisk: {} files so far",
@@ -208,7 +232,20 @@ impl Changes {
             );
             return Err(Error::refused(what));
         }
+        if self.names() > self.capacity.names || self.kept > self.capacity.bytes {
+            let what = format!(
+                "the image has too many names in its layers up to layer {}: its root and /{DISK} may have at most \
+                 {ALL_KEPT} names of {ALL_KEPT_BYTES} bytes; put the disk into an image without them",
+                layer + 1
+            );
+            return Err(Error::refused(what));
+        }
         Ok(())
+    }
+
+    /// Number of kept names.
+    fn names(&self) -> usize {
+        self.entries.len() + self.deleted.len() + self.opaque.len()
     }
 }
 
@@ -218,7 +255,7 @@ pub(crate) fn all(
     mut members: Members,
     interest: &Interest,
     layer: usize,
-    capacity: LinkCapacity,
+    capacity: Capacity,
     mut file: impl FnMut(&str, &mut Members) -> Result<()>,
 ) -> Result<Changes> {
     let mut changes = Changes::within(capacity);

@@ -36,7 +36,7 @@ pub(super) enum Rest {
 impl Stream {
     /// Reads a layer up to the disk.
     pub(super) fn search(mut members: Members, layer: usize, image: &Image) -> Result<Rest> {
-        let mut changes = Changes::within(image.link_capacity(layer));
+        let mut changes = Changes::within(image.capacity(layer));
         let mut candidates = 0;
         while let Some(member) = members.next()? {
             changes.take(&image.interest, layer, &member)?;
@@ -58,7 +58,7 @@ impl Stream {
 
     /// Reads a layer up to the disk that an earlier scan has found.
     pub(super) fn again(mut members: Members, layer: usize, image: &Image, path: &str) -> Result<Stream> {
-        let mut changes = Changes::within(image.link_capacity(layer));
+        let mut changes = Changes::within(image.capacity(layer));
         while let Some(member) = members.next()? {
             changes.take(&image.interest, layer, &member)?;
             if member.name == path

@@ -358,7 +358,9 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
     let (_folder, layout, mut manifest) = image(&[(IMAGE_LAYER_MEDIA_TYPE, disk)]);
     let layer = manifest.layers[0].clone();
     manifest.layers = vec![layer; 129];
-    let e = find_one(&layout, &manifest, false, None).unwrap_err();
+    let bytes = serde_json::to_vec(&manifest).unwrap();
+    let entered = Document::parse("x", bytes, None).map(drop);
+    let e = entered.and_then(|()| find_one(&layout, &manifest, false, None).map(drop)).unwrap_err();
     assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("has 129 layers"), "{e}");
     // The limits of names per layer: their number and their length.
     for (count, len) in [(4098, 5), (75, 3900)] {
@@ -376,6 +378,20 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
         let e = find(&[tar.end()], None).unwrap_err();
         assert!(
             e.kind() == ErrorKind::Refused && e.to_string().contains("too large for a containerDisk"),
+            "{e}"
+        );
+    }
+    // The limits of all layers together.
+    for (layers, count, len) in [(5, 4000, 8), (5, 1000, 240)] {
+        let layer = |layer: usize| {
+            let name = |at: usize| format!("{}{layer}-{at}", "x".repeat(len));
+            (0..count).fold(t(), |tar, at| tar.with(&name(at), b"")).end()
+        };
+        let layers: Vec<_> = (0..layers).map(|at| (IMAGE_LAYER_MEDIA_TYPE, layer(at))).collect();
+        let (_folder, layout, manifest) = image(&layers);
+        let e = find_one(&layout, &manifest, false, None).unwrap_err();
+        assert!(
+            e.kind() == ErrorKind::Refused && e.to_string().contains("too many names in its layers"),
             "{e}"
         );
     }

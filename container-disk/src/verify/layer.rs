@@ -130,12 +130,11 @@ impl Layer<'_> {
 
     fn scan(&self, members: Members, image: &Image) -> Result<Contents> {
         let mut found = vec![];
-        let changes =
-            scan::all(members, &image.interest, self.at, image.link_capacity(self.at), |path, file| {
-                let verdict = judge(file)?;
-                found.push(FileVerdict { layer: self.at, path: path.to_owned(), verdict });
-                Ok(())
-            })?;
+        let changes = scan::all(members, &image.interest, self.at, image.capacity(self.at), |path, file| {
+            let verdict = judge(file)?;
+            found.push(FileVerdict { layer: self.at, path: path.to_owned(), verdict });
+            Ok(())
+        })?;
         Ok((changes, found))
     }
 }

@@ -500,3 +500,28 @@ fn layers_that_are_kept_elsewhere_fail_the_manifest() {
     fs::write(folder.path().join("index.json"), index.to_string()).unwrap();
     fails(&verify(&layout, &tag(), &Options::default()).unwrap(), "manifest", "are not supported");
 }
+
+#[test]
+fn an_image_with_too_many_layers_is_refused_before_one_is_read() {
+    let (_folder, layout) = new();
+    let tar = t().with("disk/a", b"a disk").end();
+    for (count, is_refused) in [(128, false), (129, true)] {
+        let spec = Spec::of(&vec![tar.clone(); count]);
+        let told: Vec<String> = spec.layers.iter().map(|layer| layer.2.to_string()).collect();
+        let config = json!({
+            "architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": told},
+        });
+        let config = store(&layout, IMAGE_CONFIG_MEDIA_TYPE, config.to_string().as_bytes());
+        let layer = store(&layout, spec.layers[0].0, &spec.layers[0].1);
+        let manifest = Manifest { config, layers: vec![layer; count], ..Default::default() };
+        let manifest = store(&layout, "x", &serde_json::to_vec(&manifest).unwrap());
+        let reference = Reference::Digest(manifest.digest.parse().unwrap());
+        let checks = verify(&layout, &reference, &Options::default()).unwrap();
+        match checks.as_slice() {
+            [Check { outcome: Outcome::Failed(why), .. }] => {
+                assert!(is_refused && why.contains("has 129 layers"), "{why}");
+            }
+            checks => assert!(!is_refused && checks.len() > count, "{count} layers: {}", checks.len()),
+        }
+    }
+}

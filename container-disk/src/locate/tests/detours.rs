@@ -199,9 +199,8 @@ fn judged(layers: &[Vec<u8>], path: Option<&str>) -> Result<(String, u64), Strin
     let mut image = Image { name: "x".to_owned(), interest, layers: vec![] };
     for (at, tar) in layers.iter().enumerate() {
         let members = Members::new("x", Streamed::new(Cursor::new(tar.clone())));
-        let changes: Changes =
-            scan::all(members, &image.interest, at, image.link_capacity(at), |_, _| Ok(()))
-                .map_err(|e| e.to_string())?;
+        let changes: Changes = scan::all(members, &image.interest, at, image.capacity(at), |_, _| Ok(()))
+            .map_err(|e| e.to_string())?;
         image.layers.push(Some(changes));
     }
     image.judge().map(|(path, entry)| (path, entry.size)).map_err(|e| e.to_string())
