@@ -15,7 +15,10 @@ use crate::{Digest, Error, Result, layer_decoder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Maximum size of all configs together. The archive keeps them in memory.
+const CONFIGS_MAX: u64 = 32 << 20;
 
 /// A new archive in the format of `docker load`. `close` replaces an older file of the same name.
 pub struct DockerArchiveSink {
@@ -30,6 +33,8 @@ struct SinkState {
     blobs: BTreeMap<Digest, Stored>,
     /// Names of the members in the archive.
     names: BTreeSet<String>,
+    /// Bytes of all configs.
+    configs: u64,
     items: Vec<Item>,
 }
 
@@ -38,10 +43,15 @@ struct Stored {
     /// Size of the blob as it was added, before decompression.
     size: u64,
     name: String,
+    kind: Kind,
+}
+
+#[derive(Clone)]
+enum Kind {
+    /// The content, shared by all who read it.
+    Config(Arc<[u8]>),
     /// Digest of the uncompressed layer.
-    diff_id: Digest,
-    /// Content, for a blob that is a config.
-    config: Option<Vec<u8>>,
+    Layer(Digest),
 }
 
 impl DockerArchiveSink {
@@ -67,21 +77,26 @@ impl DockerArchiveSink {
             })
         };
         let stored = find(&manifest.config)?;
-        let config = stored.config.ok_or_else(|| {
-            Error::refused(format!(
+        let Kind::Config(config) = stored.kind else {
+            return Err(Error::refused(format!(
                 "the blob {} is the config of the image, but holds a layer",
                 manifest.config.digest
-            ))
-        })?;
+            )));
+        };
         let config = Config::parse(&format!("the config {}", manifest.config.digest), &config)?;
         let mut layers = vec![];
         for (at, d) in manifest.layers.iter().enumerate() {
             let layer = find(d)?;
-            if config.diff_id(at)? != layer.diff_id {
+            let Kind::Layer(diff_id) = layer.kind else {
+                return Err(Error::refused(format!(
+                    "layer {} is not a tar; an image has no other layers",
+                    at + 1
+                )));
+            };
+            if config.diff_id(at)? != diff_id {
                 let what = format!(
-                    "layer {} has the diff-id {}, but the config of the image lists another one",
-                    at + 1,
-                    layer.diff_id
+                    "layer {} has the diff-id {diff_id}, but the config of the image lists another one",
+                    at + 1
                 );
                 return Err(Error::refused(what));
             }
@@ -249,11 +264,12 @@ impl BlobWriter for Blob<'_> {
         let layer = match body {
             Body::Undecided => return Ok((digest, size)),
             Body::Config(config) => {
+                sink.reserve_config(config.len() as u64)?;
                 let name = format!("{}.json", digest.hex());
                 if sink.is_new(&name) {
                     sink.file.add(&name, &config)?;
                 }
-                let stored = Stored { size, name, diff_id: digest, config: Some(config) };
+                let stored = Stored { size, name, kind: Kind::Config(config.into()) };
                 sink.state().blobs.insert(digest, stored);
                 return Ok((digest, size));
             }
@@ -269,7 +285,7 @@ impl BlobWriter for Blob<'_> {
         if sink.is_new(&name) {
             layer.growth.finish(&name, diff_id)?;
         }
-        sink.state().blobs.insert(digest, Stored { size, name, diff_id, config: None });
+        sink.state().blobs.insert(digest, Stored { size, name, kind: Kind::Layer(diff_id) });
         Ok((digest, size))
     }
 }
@@ -278,6 +294,19 @@ impl DockerArchiveSink {
     /// Records the member name. True if the archive did not have it before.
     fn is_new(&self, name: &str) -> bool {
         self.state().names.insert(name.to_owned())
+    }
+
+    /// Counts a config that will be kept.
+    fn reserve_config(&self, size: u64) -> Result<()> {
+        let mut state = self.state();
+        state.configs = state.configs.saturating_add(size);
+        if state.configs <= CONFIGS_MAX {
+            return Ok(());
+        }
+        Err(Error::refused(format!(
+            "the image has more than {} MiB of blobs that are neither layers nor its config",
+            CONFIGS_MAX >> 20
+        )))
     }
 }
 

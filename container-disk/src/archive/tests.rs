@@ -396,3 +396,36 @@ fn an_archive_that_is_read_is_not_the_partial_file_of_another() {
     drop(archive);
     OciArchiveSink::create(&path).unwrap();
 }
+
+#[test]
+fn an_archive_of_docker_takes_no_heap_of_blobs_that_are_not_layers() {
+    let (_folder, path) = room();
+    let sink = DockerArchiveSink::create(&path).unwrap();
+    let mut taken = 0;
+    let e = loop {
+        assert!(taken < 64 << 20, "{taken} bytes were taken");
+        let mut bytes = vec![b'x'; 4 << 20];
+        bytes[..8].copy_from_slice(&u64::to_be_bytes(taken));
+        let mut blob = sink.begin(Some(&descriptor("x", &bytes))).unwrap();
+        blob.write_all(&bytes).unwrap();
+        match blob.finish() {
+            Ok((_, size)) => taken += size,
+            Err(e) => break e,
+        }
+    };
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("neither layers nor"), "{e}");
+    assert_eq!(taken, 32 << 20);
+}
+
+#[test]
+fn a_layer_that_is_not_a_tar_is_no_part_of_an_archive_of_docker() {
+    let (_folder, path) = room();
+    let sink = DockerArchiveSink::create(&path).unwrap();
+    let layer = store(&sink, "x", b"not a tar");
+    let config = format!(r#"{{"rootfs":{{"diff_ids":["{}"]}}}}"#, layer.digest);
+    let config = store(&sink, "x", config.as_bytes());
+    let manifest = Manifest { config, layers: vec![layer], ..Default::default() };
+    let document = Document::parse("x", serde_json::to_vec(&manifest).unwrap(), None).unwrap();
+    let e = sink.put(&document, Some("a:1")).unwrap_err();
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("layer 1 is not a tar"), "{e}");
+}
