@@ -51,6 +51,21 @@ impl ExistingFile {
         Ok(ExistingFile { stat: rustix::fs::fstat(&held)?, _held: held })
     }
 
+    /// The kind of the file, in words, if it is not a regular file. No other file may be replaced: a rename
+    /// over `/dev/null` takes the device from all programs.
+    pub fn odd_kind(&self) -> Option<&'static str> {
+        match FileType::from_raw_mode(self.stat.st_mode) {
+            FileType::RegularFile => None,
+            FileType::Symlink => Some("a symbolic link"),
+            FileType::Directory => Some("a folder"),
+            FileType::Fifo => Some("a named pipe"),
+            FileType::Socket => Some("a socket"),
+            FileType::CharacterDevice => Some("a character device"),
+            FileType::BlockDevice => Some("a block device"),
+            FileType::Unknown => Some("of an unknown type"),
+        }
+    }
+
     /// Attributes of the file at the time it was examined.
     pub fn stat(&self) -> &Stat {
         &self.stat

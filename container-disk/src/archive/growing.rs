@@ -74,9 +74,6 @@ impl Growing {
         let name = path.file_name().and_then(|name| name.to_str());
         let name =
             name.ok_or_else(|| Error::usage(format!("{} is not the name of a file", path.display())))?;
-        if path.is_dir() {
-            return Err(Error::usage(format!("{} is a folder; name a file", path.display())));
-        }
         let over = folder.existing_file(name)?;
         let file = begun(&folder, &partial(name))?;
         let behind = WriteBehind::for_file(&file)

@@ -429,3 +429,42 @@ fn a_layer_that_is_not_a_tar_is_no_part_of_an_archive_of_docker() {
     let e = sink.put(&document, Some("a:1")).unwrap_err();
     assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("layer 1 is not a tar"), "{e}");
 }
+
+#[test]
+fn only_a_regular_file_is_replaced_by_an_archive() {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+    let node =
+        |path: &Path, kind| mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), makedev(1, 3)).unwrap();
+    type Make<'a> = &'a dyn Fn(&Path);
+    let table: [(&str, Make); 6] = [
+        ("a symbolic link", &|path| symlink("elsewhere", path).unwrap()),
+        ("a folder", &|path| fs::create_dir(path).unwrap()),
+        ("a named pipe", &|path| node(path, FileType::Fifo)),
+        ("a socket", &|path| drop(UnixListener::bind(path).unwrap())),
+        ("a character device", &|path| node(path, FileType::CharacterDevice)),
+        ("a block device", &|path| node(path, FileType::BlockDevice)),
+    ];
+    let sinks: [fn(&Path) -> Option<Error>; 2] =
+        [|path| OciArchiveSink::create(path).err(), |path| DockerArchiveSink::create(path).err()];
+    let is_root = rustix::process::geteuid().is_root();
+    for (kind, make) in table {
+        if kind.ends_with("device") && !is_root {
+            eprintln!("skipped: only root can make {kind}");
+            continue;
+        }
+        let (folder, path) = room();
+        make(&path);
+        let before = fs::symlink_metadata(&path).unwrap().file_type();
+        for create in sinks {
+            let e = create(&path).unwrap_or_else(|| panic!("{kind} would be replaced"));
+            assert!(e.to_string().contains(kind) && e.to_string().contains("x.tar"), "{kind}: {e}");
+            assert_eq!(
+                (names(&folder), before),
+                (vec!["x.tar".to_owned()], fs::symlink_metadata(&path).unwrap().file_type())
+            );
+        }
+        assert!(!before.is_file() && (before.is_char_device() == kind.starts_with("a char")));
+    }
+}

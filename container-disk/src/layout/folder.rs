@@ -299,11 +299,19 @@ impl Folder {
         self.sync()
     }
 
-    /// The file that has this name now, and which the new one may replace. Fails if it is in use.
+    /// The file that has this name now, and which the new one may replace. Fails if it is in use, or if it is
+    /// not a regular file.
     pub(crate) fn existing_file(&self, name: &str) -> Result<Option<ExistingFile>> {
         let found = ExistingFile::examine(&self.fd, name.as_ref());
         let found = found.map_err(|e| cannot("examine", &self.path.join(name), e))?;
         let Some(file) = &found else { return Ok(None) };
+        if let Some(kind) = file.odd_kind() {
+            let what = format!(
+                "the target {} is {kind}; only a regular file is replaced: name another file",
+                self.shown(name)
+            );
+            return Err(Error::usage(what));
+        }
         let user = file.user(&self.fd, name.as_ref());
         match user.map_err(|e| Error::io(format!("cannot examine {}", self.shown(name)), e))? {
             Some(how) => Err(Error::failed(format!("the target {} is in use: {how}", self.shown(name)))),
