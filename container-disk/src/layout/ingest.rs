@@ -1,12 +1,13 @@
 //! Files that are being written and have no final name yet.
 //!
 //! ```text
-//!  ingest/PID-N      new, held by a lock ──write──► fsync ──rename──► blobs/sha256/HEX ──fsync of the folder
-//!  ingest/part-HEX   a partial blob that a later process resumes          (store only)
+//!  ingest/coracle-PID-N   new, held by a lock ──write──► fsync ──rename──► blobs/sha256/HEX ──fsync of the folder
+//!  ingest/part-HEX        a partial blob that a later process resumes          (store only)
 //! ```
 //!
-//! A file here belongs to the process that holds its lock (flock), which ends with the process. A file
-//! without a lock is left over from a killed process, and [`clear`] removes it.
+//! A file of such a name belongs to the process that holds its lock (flock), which ends with the process. A
+//! file without a lock is left over from a killed process, and [`clear`] removes it. Other programs use a
+//! folder `ingest`, too: their files stay.
 //!
 //! Linux reports a write-back error once, and the page cache keeps bytes that the disk never received. So a
 //! file whose sync failed is removed, and a partial blob is verified by the bytes that the disk returns
@@ -25,6 +26,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The folder of unfinished files.
 pub(crate) const INGEST: &str = "ingest";
+/// Prefix of the names of new files.
+const OWN: &str = "coracle-";
 /// Prefix of the names of partial blobs.
 pub(crate) const PART: &str = "part-";
 
@@ -41,7 +44,7 @@ impl Temp {
     pub(crate) fn new(top: &Folder) -> Result<Temp> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         for _ in 0..1000 {
-            let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            let name = format!("{OWN}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
             let folder = top.make_sub(INGEST)?;
             let file = match folder.new_file(&name) {
                 Ok(Some(file)) => file,
@@ -177,13 +180,25 @@ impl Drop for FromDisk<'_> {
     }
 }
 
-/// Removes files of ours without a lock, and partial blobs only if asked to. Returns the number of bytes that
-/// were freed.
-pub(crate) fn clear(top: &Folder, half_blobs_too: bool) -> Result<u64> {
+/// The files that [`clear`] removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Leftovers {
+    /// Unfinished files, by names that no other program gives.
+    Own,
+    /// Those of older versions too, which were two numbers. Only in a store.
+    OfStore,
+    /// Partial blobs too.
+    WithPartial,
+}
+
+/// Removes files of ours without a lock. Returns the number of bytes that were freed.
+pub(crate) fn clear(top: &Folder, which: Leftovers) -> Result<u64> {
     let Some(folder) = top.sub(INGEST)? else { return Ok(0) };
     let mut freed = 0;
     for name in folder.names()? {
-        let is_cleared = if name.starts_with(PART) { half_blobs_too } else { is_temp(&name) };
+        let is_cleared = is_own(&name)
+            || which >= Leftovers::OfStore && is_pair(&name)
+            || which >= Leftovers::WithPartial && name.starts_with(PART);
         if !is_cleared {
             continue;
         }
@@ -199,7 +214,12 @@ pub(crate) fn clear(top: &Folder, half_blobs_too: bool) -> Result<u64> {
 }
 
 /// True for the names of [`Temp::new`]. A file of another name in a layout is its owner's.
-fn is_temp(name: &str) -> bool {
+pub(crate) fn is_own(name: &str) -> bool {
+    name.strip_prefix(OWN).is_some_and(is_pair)
+}
+
+/// True for two numbers with a hyphen.
+fn is_pair(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('-').is_some_and(|(process, count)| is_number(process) && is_number(count))
 }
@@ -223,15 +243,17 @@ mod tests {
     fn only_files_of_our_own_names_are_cleared() {
         let (at, top) = top();
         fs::create_dir(at.path().join(INGEST)).unwrap();
-        let kept = ["notes.txt", "2024-plan", "1-2-3", "-1", "1-", "part-sha256-00"];
-        for name in kept.iter().chain(&["1-1", "4711-20"]) {
+        let kept =
+            ["notes.txt", "2024-plan", "1-2-3", "-1", "1-", "coracle-1", "coracle-x-1", "part-sha256-00"];
+        for name in kept.iter().chain(&["1-1", "4711-20", "coracle-4711-20"]) {
             fs::write(at.path().join(INGEST).join(name), "12345").unwrap();
         }
-        assert_eq!(clear(&top, false).unwrap(), 10);
+        assert_eq!(clear(&top, Leftovers::Own).unwrap(), 5);
+        assert_eq!(clear(&top, Leftovers::OfStore).unwrap(), 10);
         for name in kept {
             assert!(at.path().join(INGEST).join(name).exists(), "{name}");
         }
-        assert_eq!(clear(&top, true).unwrap(), 5);
+        assert_eq!(clear(&top, Leftovers::WithPartial).unwrap(), 5);
         assert_eq!(fs::read_dir(at.path().join(INGEST)).unwrap().count(), kept.len() - 1);
     }
 

@@ -32,6 +32,7 @@ use crate::place::{Blob, BlobWriter, Place, Reference, Sink, SinkLock};
 use crate::{Digest, Error, ErrorKind, Result};
 use folder::Folder;
 use guard::folder::FolderError;
+use ingest::Leftovers;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +67,8 @@ impl Layout {
         Ok(Layout { top, name, is_store })
     }
 
-    /// Opens a layout, or creates one in a folder that is empty or does not exist.
+    /// Opens a layout, or creates one in a folder that is empty or does not exist. Also in one in which an
+    /// earlier process did not finish a layout.
     pub fn create(path: &Path) -> Result<Layout> {
         let layout = Layout::create_as(path, format!("oci:{}", path.display()), false)?;
         layout.warn_if_open();
@@ -75,21 +77,14 @@ impl Layout {
 
     pub(crate) fn create_as(path: &Path, name: String, is_store: bool) -> Result<Layout> {
         let top = if is_store { Folder::create_owned(path) } else { Folder::create(path) }?;
-        if top.trusted_file(OCI_LAYOUT)?.is_none() {
-            // Another process may be creating the same layout, and may have written its last file by now.
-            let known = [OCI_LAYOUT, index::INDEX, blobs::BLOBS, ingest::INGEST, "lock"];
-            if let Some(other) = top.names()?.iter().find(|n| !known.contains(&n.as_str())) {
-                let what = format!(
-                    "{} holds {other:?} and is not an image layout; name an empty folder",
-                    path.display()
-                );
-                return Err(Error::usage(what));
-            }
+        let is_old = is_layout(&top)?;
+        if !is_old {
             top.make_sub(blobs::BLOBS)?.make_sub("sha256")?;
             index::change(&top, |_| Ok(()))?;
             index::write(&top, OCI_LAYOUT, LAYOUT_VERSION)?;
         }
-        ingest::clear(&top, false)?;
+        let cleared = if is_old && is_store { Leftovers::OfStore } else { Leftovers::Own };
+        ingest::clear(&top, cleared)?;
         let layout = Layout { top, name, is_store };
         index::read(&layout.top)?;
         Ok(layout)
@@ -215,6 +210,47 @@ impl Drop for Layout {
             self.top.remove_empty(ingest::INGEST);
         }
     }
+}
+
+/// True if the folder is a layout, false if one can be created there. Fails if it has other content.
+pub(crate) fn is_layout(top: &Folder) -> Result<bool> {
+    if top.trusted_file(OCI_LAYOUT)?.is_some() {
+        return Ok(true);
+    }
+    let Some(other) = other_content(top)? else { return Ok(false) };
+    // Another process may have finished the same layout by now.
+    if top.trusted_file(OCI_LAYOUT)?.is_some() {
+        return Ok(true);
+    }
+    let what =
+        format!("{} holds {other:?} and is not an image layout; name an empty folder", top.path().display());
+    Err(Error::usage(what))
+}
+
+/// An entry of a folder that no layout has before its file `oci-layout` is written. It has the folders for
+/// blobs and for unfinished files, an empty lock, and an index without documents.
+fn other_content(top: &Folder) -> Result<Option<String>> {
+    for name in top.names()? {
+        let is_begun = match name.as_str() {
+            blobs::BLOBS => {
+                holds_only(top.sub(&name)?, |below| below == "sha256")?
+                    && holds_only(blobs::folder(top, "sha256")?, |_| false)?
+            }
+            ingest::INGEST => holds_only(top.sub(&name)?, ingest::is_own)?,
+            index::INDEX => index::read(top).is_ok_and(|index| index.manifests.is_empty()),
+            "lock" => top.file(&name)?.is_none_or(|(_, size)| size == 0),
+            _ => false,
+        };
+        if !is_begun {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+fn holds_only(folder: Option<Folder>, is_known: impl Fn(&str) -> bool) -> Result<bool> {
+    let names = folder.map_or(Ok(vec![]), |folder| folder.names())?;
+    Ok(names.iter().all(|name| is_known(name)))
 }
 
 /// Fails if every user may write to one of the layout's folders.

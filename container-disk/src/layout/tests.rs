@@ -192,3 +192,54 @@ fn no_change_of_the_index_is_lost_when_many_write() {
     });
     assert_eq!(layout.tags().unwrap().len(), 81);
 }
+
+#[test]
+fn a_folder_with_files_of_others_is_not_made_a_layout() {
+    use crate::store::{Store, prune};
+    for name in
+        ["ingest/1-1", "ingest/notes", "blobs/notes", "blobs/sha256/notes", "lock", "index.json", "notes"]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "precious").unwrap();
+        let before = names(folder.path());
+        for e in [
+            Layout::create(folder.path()).err(),
+            Store::open(folder.path()).err(),
+            prune(folder.path()).err(),
+        ] {
+            let e = e.unwrap_or_else(|| panic!("{name} was taken for a part of a layout"));
+            assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("is not an image layout"), "{e}");
+            assert_eq!(
+                (names(folder.path()), fs::read_to_string(&file).unwrap().as_str()),
+                (before.clone(), "precious")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_layout_whose_making_was_interrupted_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("blobs/sha256")).unwrap();
+    fs::create_dir(folder.path().join("ingest")).unwrap();
+    fs::write(folder.path().join("lock"), "").unwrap();
+    fs::write(folder.path().join("ingest/coracle-1-1"), "half").unwrap();
+    fs::write(folder.path().join("index.json"), index::Index::new().bytes()).unwrap();
+    drop(Layout::create(folder.path()).unwrap());
+    assert_eq!(names(folder.path()), ["blobs", "index.json", "lock", "oci-layout"]);
+}
+
+#[test]
+fn only_unfinished_files_of_this_program_go_from_a_layout_of_others() {
+    let (folder, layout) = new();
+    drop(layout);
+    let ingest = folder.path().join("ingest");
+    fs::create_dir(&ingest).unwrap();
+    for name in ["1-1", "coracle-1", "coracle-1-1", "coracle-x-1"] {
+        fs::write(ingest.join(name), "file").unwrap();
+    }
+    drop(Layout::create(folder.path()).unwrap());
+    assert_eq!(names(&ingest), ["1-1", "coracle-1", "coracle-x-1"]);
+}

@@ -1,10 +1,10 @@
 //! `store:NAME[:TAG]`: the user's own images, shared by all commands and processes of that user.
 //!
 //! ```text
-//!  STORE/                an OCI image layout (layout/); a name in its index is NAME:TAG
-//!  STORE/ingest/PID-N    unfinished file               removed by the next open, if its process is gone
-//!  STORE/ingest/part-…   partial blob                  resumed by the next pull, or removed by prune
-//!  STORE/lock            shared: reads and writes      exclusive: prune
+//!  STORE/                 an OCI image layout (layout/); a name in its index is NAME:TAG
+//!  STORE/ingest/coracle-… unfinished file              removed by the next open, if its process is gone
+//!  STORE/ingest/part-…    partial blob                 resumed by the next pull, or removed by prune
+//!  STORE/lock             shared: reads and writes     exclusive: prune
 //! ```
 //!
 //! | component | lock | purpose |
@@ -60,6 +60,8 @@ impl Store {
     /// Opens the store in a folder, and creates it if it does not exist. Blocks while another process prunes.
     pub fn open(path: &Path) -> Result<Store> {
         closed(path)?;
+        // Before the lock, which changes the folder.
+        layout::is_layout(&Folder::create_owned(path)?)?;
         let shared = share(lock_file(path)?, path)?;
         let layout = Layout::create_as(path, "the store".to_owned(), true)?;
         Ok(Store { layout, _shared: shared })
@@ -68,16 +70,8 @@ impl Store {
     /// Opens an existing store for reading. Nothing is created or removed, so a confined program without
     /// write access can do it.
     pub fn read(path: &Path) -> Result<Store> {
-        let none = || {
-            let what = format!("there is no store in {}; `pull` and `build` make one", path.display());
-            Error::new(ErrorKind::NotFound, what)
-        };
         closed(path)?;
-        let lock = match Folder::open_owned(path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Err(none()),
-            folder => folder?.trusted_file(LOCK)?,
-        };
-        let Some((lock, _)) = lock else { return Err(none()) };
+        let Some((lock, _)) = existing(path)?.trusted_file(LOCK)? else { return Err(none(path)) };
         let shared = share(lock, path)?;
         Ok(Store { layout: Layout::open_as(path, "the store".to_owned(), true)?, _shared: shared })
     }
@@ -166,6 +160,16 @@ impl Sink for Store {
 pub fn make(path: &Path) -> Result<()> {
     closed(path)?;
     Folder::create_owned(path).map(drop)
+}
+
+/// The folder of a store that exists.
+fn existing(path: &Path) -> Result<Folder> {
+    Folder::open_owned(path).map_err(|e| if e.kind() == ErrorKind::NotFound { none(path) } else { e })
+}
+
+fn none(path: &Path) -> Error {
+    let what = format!("there is no store in {}; `pull` and `build` make one", path.display());
+    Error::new(ErrorKind::NotFound, what)
 }
 
 fn closed(path: &Path) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Removal of blobs that no name needs: it marks from the index over the documents to the blobs, then removes
 //! the rest. It stops if a document cannot be read, since that document might need any blob.
 
-use super::{LOCK, closed, lock_file};
+use super::{LOCK, closed, existing, lock_file};
+use crate::layout::ingest::{self, Leftovers};
 use crate::layout::lock::{Keeps, Locked};
-use crate::layout::{Layout, blobs, index, ingest};
+use crate::layout::{Layout, blobs, index, is_layout};
 use crate::manifest::Content;
 use crate::place::{Place as _, Reference};
 use crate::{Digest, Error, ErrorKind, Result};
@@ -19,9 +20,13 @@ pub struct Pruned {
     pub freed: u64,
 }
 
-/// Prunes the store in a folder. Fails while any process has it open, this one included.
+/// Prunes the store in a folder, which stays as it is if it is empty. Fails while any process has it open,
+/// this one included.
 pub fn prune(path: &Path) -> Result<Pruned> {
     closed(path)?;
+    if !is_layout(&existing(path)?)? {
+        return Ok(Pruned::default());
+    }
     let alone = Locked::at_once(lock_file(path)?, Keeps::All)
         .map_err(|e| Error::io(format!("cannot lock {}", path.join(LOCK).display()), e))?;
     if alone.is_none() {
@@ -29,9 +34,9 @@ pub fn prune(path: &Path) -> Result<Pruned> {
             format!("the store {} is in use; end the commands that use it, and prune again", path.display());
         return Err(Error::failed(what));
     }
-    let layout = Layout::create_as(path, "the store".to_owned(), true)?;
+    let layout = Layout::open_as(path, "the store".to_owned(), true)?;
     let needed = mark(&layout)?;
-    let mut pruned = Pruned { blobs: 0, freed: ingest::clear(&layout.top, true)? };
+    let mut pruned = Pruned { blobs: 0, freed: ingest::clear(&layout.top, Leftovers::WithPartial)? };
     sweep(&layout, &needed, &mut pruned)?;
     Ok(pruned)
 }

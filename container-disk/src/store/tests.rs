@@ -449,3 +449,12 @@ fn prune_stops_at_a_name_whose_document_is_missing_though_an_index_may_lack_it()
     let e = prune(&path(&folder)).unwrap_err();
     assert!(e.to_string().starts_with("os:1 cannot be read, so nothing is removed"), "{e}");
 }
+
+#[test]
+fn prune_makes_no_store() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(prune(folder.path()).unwrap(), Pruned::default());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    assert_eq!(prune(&path(&folder)).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
