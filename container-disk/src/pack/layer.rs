@@ -8,6 +8,7 @@ use crate::digest::Hasher;
 use crate::place::{BlobWriter, Sink};
 use crate::tar::{END, Item, head, rest};
 use crate::{Digest, Error, Result};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Digests and sizes of a finished layer.
@@ -30,6 +31,7 @@ pub struct Layer {
 pub struct LayerWriter<'a> {
     tar: Tar<'a>,
     created: u64,
+    names: BTreeSet<String>,
     /// The file that is being written.
     name: String,
     size: u64,
@@ -40,7 +42,8 @@ impl<'a> LayerWriter<'a> {
     /// Starts an empty layer.
     pub fn new(sink: &'a dyn Sink, options: &Options) -> Result<LayerWriter<'a>> {
         let tar = Tar::new(sink.begin(None)?, options)?;
-        Ok(LayerWriter { tar, created: options.created, name: String::new(), size: 0, left: 0 })
+        let created = options.created;
+        Ok(LayerWriter { tar, created, names: BTreeSet::new(), name: String::new(), size: 0, left: 0 })
     }
 
     /// Starts a layer with a single disk. Write its `size` bytes, then finish.
@@ -96,6 +99,11 @@ impl<'a> LayerWriter<'a> {
     }
 
     fn head(&mut self, name: &str, size: u64, mode: u32) -> Result<()> {
+        let path = name.trim_end_matches('/');
+        if !self.names.insert(path.to_owned()) {
+            let what = format!("the layer would hold {path} twice; give one of the two files another name");
+            return Err(Error::usage(what));
+        }
         let item = Item { name, size, mode, mtime: self.created, owner: (OWNER, OWNER_NAME) };
         self.tar.write(&head(&item))
     }

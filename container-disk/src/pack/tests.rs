@@ -191,3 +191,17 @@ fn a_sink_that_fails_is_the_error_that_is_told() {
         assert_eq!(result.unwrap_err().to_string(), said, "{compression:?}");
     }
 }
+
+#[test]
+fn a_layer_has_no_name_twice() {
+    let (_folder, sink) = sink();
+    let options = Options::default();
+    let mut layer = LayerWriter::boot(&sink, &options).unwrap();
+    layer.boot_file("image", 0).unwrap();
+    let e = layer.boot_file("image", 0).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Usage);
+    assert!(e.to_string().contains("boot/image twice"), "{e}");
+    let mut layer = LayerWriter::disk(&sink, &options, 0).unwrap();
+    assert!(layer.folder("disk").is_err() && layer.file("disk", 0).is_err());
+    layer.file("disk/other", 0).unwrap();
+}
