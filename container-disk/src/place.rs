@@ -102,8 +102,8 @@ impl<R: Read + Send> Reading for NamedReader<R> {
 
 /// A place to which images can be written.
 pub trait Sink: Send + Sync {
-    /// True if the sink has a blob of this digest and size already. A registry may also mount it from another
-    /// of its repositories.
+    /// True if the sink has a blob of this digest and size already. A folder reads all of its bytes, so that a
+    /// changed blob is written again. A registry may also mount the blob from another of its repositories.
     fn has(&self, descriptor: &Descriptor) -> Result<bool>;
 
     /// Starts a blob. `promised` is its descriptor, if known (a copy). The digest of a new blob is known only

@@ -46,6 +46,24 @@ pub(crate) fn blob(top: &Folder, name: &str, descriptor: &Descriptor) -> Result<
     Ok(Arc::new(OpenBlob { name, digest, bytes: Arc::new(FileAt::new(file, size)) }))
 }
 
+/// True if the blob of a descriptor is there with the right bytes, which are all read. Disks and other
+/// programs change bytes, and a blob that is only found is never downloaded again.
+pub(crate) fn is_sound(top: &Folder, name: &str, descriptor: &Descriptor) -> Result<bool> {
+    let read = blob(top, name, descriptor).and_then(|blob| {
+        io::copy(&mut blob.stream(0)?, &mut io::sink())
+            .map_err(|e| Error::io(format!("cannot read the blob {} of {name}", descriptor.digest), e))
+    });
+    match read {
+        Ok(_) => Ok(true),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        Err(e) if e.kind() == ErrorKind::Refused => {
+            tracing::warn!("{e}; it is written again");
+            Ok(false)
+        }
+        Err(e) => Err(e),
+    }
+}
+
 /// An open blob in a layout or an archive.
 pub(crate) struct OpenBlob {
     pub(crate) name: String,

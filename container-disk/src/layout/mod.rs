@@ -165,8 +165,7 @@ impl Place for Layout {
 
 impl Sink for Layout {
     fn has(&self, descriptor: &Descriptor) -> Result<bool> {
-        let promised = manifest::size(&self.name, descriptor.size)?;
-        Ok(blobs::open(&self.top, &descriptor.digest.parse()?)?.is_some_and(|(_, size)| size == promised))
+        blobs::is_sound(&self.top, &self.name, descriptor)
     }
 
     fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
@@ -183,7 +182,9 @@ impl Sink for Layout {
 
     fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
         self.check_whole(document)?;
-        if blobs::open(&self.top, &document.digest)?.is_none_or(|(_, n)| n != document.bytes.len() as u64) {
+        let descriptor =
+            manifest::descriptor(&document.media_type, &document.digest, document.bytes.len() as u64)?;
+        if !blobs::is_sound(&self.top, &self.name, &descriptor)? {
             let mut blob: Box<dyn BlobWriter> = Box::new(blobs::Writer::new(&self.top, None)?);
             let written = blob.write_all(&document.bytes);
             written.map_err(|e| Error::io(format!("cannot write to {}", self.name), e))?;

@@ -458,3 +458,27 @@ fn prune_makes_no_store() {
     assert_eq!(prune(&path(&folder)).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_blob_with_a_changed_byte_is_pulled_again() {
+    use crate::registry::copy::{self, copy};
+    let (_from, source) = new();
+    let (folder, store) = new();
+    build(&source, "os:1", &[1; 1000]);
+    let options = copy::Options { judge: true, ..copy::Options::default() };
+    let pull = || {
+        let reference = local("os:1").reference();
+        copy(&source, &reference, &store, Some("os:1"), &options, &copy::Progress::default()).unwrap()
+    };
+    assert_eq!((pull().moved, pull().moved), (2, 0));
+    for blob in fs::read_dir(path(&folder).join("blobs/sha256")).unwrap() {
+        let blob = blob.unwrap().path();
+        let bytes = fs::read(&blob).unwrap();
+        let mut changed = bytes.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        fs::write(&blob, changed).unwrap();
+        pull();
+        assert!(fs::read(&blob).unwrap() == bytes, "{}", blob.display());
+    }
+    assert_eq!(pull().moved, 0);
+}
