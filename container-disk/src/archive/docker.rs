@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The archive's list of images.
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -38,26 +38,51 @@ pub(super) struct Item {
     pub(super) layers: Option<Vec<String>>,
 }
 
-/// An open archive in the format of `docker save`.
-pub struct DockerArchive {
-    name: String,
-    images: Vec<Image>,
-    blobs: BTreeMap<Digest, Arc<dyn ReadAt>>,
-}
-
-struct Image {
-    tags: Vec<String>,
-    document: Document,
-}
-
-impl DockerArchive {
-    /// Opens the archive and reads its member headers, `manifest.json` and the configs.
-    pub fn open(path: &Path) -> Result<DockerArchive> {
-        DockerArchive::from_contents(&Contents::open("docker-archive", path)?)
+impl Item {
+    fn tags(&self) -> &[String] {
+        self.repo_tags.as_deref().unwrap_or_default()
     }
 
-    pub(super) fn from_contents(contents: &Contents) -> Result<DockerArchive> {
-        let name = contents.name.clone();
+    fn has_tag(&self, tag: &str) -> bool {
+        let is = |own: &str| short(own) == short(tag) || own.rsplit_once(':').is_some_and(|own| own.1 == tag);
+        self.tags().iter().any(|own| is(own))
+    }
+
+    /// True for the same files: the same image under another name.
+    pub(super) fn is_same(&self, other: &Item) -> bool {
+        self.config == other.config && self.layers == other.layers
+    }
+}
+
+/// Maximum number of images in an archive.
+const IMAGES_MAX: usize = 256;
+
+/// An open archive in the format of `docker save`. An image's config and layers are not read before the image
+/// is asked for.
+pub struct DockerArchive {
+    contents: Contents,
+    items: Vec<Item>,
+    known: Mutex<Known>,
+}
+
+/// The images that were asked for.
+#[derive(Default)]
+struct Known {
+    /// By their place in `manifest.json`.
+    documents: BTreeMap<usize, Document>,
+    blobs: Blobs,
+}
+
+type Blobs = BTreeMap<Digest, Arc<dyn ReadAt>>;
+
+impl DockerArchive {
+    /// Opens the archive and reads its member headers and `manifest.json`.
+    pub fn open(path: &Path) -> Result<DockerArchive> {
+        DockerArchive::from_contents(Contents::open("docker-archive", path)?)
+    }
+
+    pub(super) fn from_contents(contents: Contents) -> Result<DockerArchive> {
+        let name = &contents.name;
         let list = contents.document(MANIFEST).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 Error::refused(format!("{name} is not a docker archive: it has no {MANIFEST}")).because(e)
@@ -66,37 +91,48 @@ impl DockerArchive {
         })?;
         let items: Vec<Item> = serde_json::from_slice(&list)
             .map_err(|e| Error::refused(format!("{MANIFEST} of {name} cannot be read")).because(e))?;
-        let mut archive = DockerArchive { name, images: vec![], blobs: BTreeMap::new() };
-        for item in items {
-            let document = archive.image(contents, &item)?;
-            archive.images.push(Image { tags: item.repo_tags.unwrap_or_default(), document });
+        if items.len() > IMAGES_MAX {
+            let what = format!("{name} lists {} images; at most {IMAGES_MAX} are allowed", items.len());
+            return Err(Error::refused(what));
         }
-        Ok(archive)
+        Ok(DockerArchive { contents, items, known: Mutex::default() })
     }
 
     /// The reference for a tag that the user gave (`NAME:TAG`, or `TAG` alone). Without a tag the archive
     /// must hold exactly one image.
     pub fn reference(&self, tag: Option<&str>) -> Result<Reference> {
-        match (tag, self.images.as_slice()) {
+        match (tag, self.items.len()) {
             (Some(tag), _) => Ok(Reference::Tag(tag.to_owned())),
-            (None, [one]) => Ok(Reference::Digest(one.document.digest)),
-            (None, []) => Err(Error::new(ErrorKind::NotFound, format!("{} holds no image", self.name))),
+            (None, 1) => Ok(Reference::Digest(self.image(0)?.digest)),
+            (None, 0) => Err(Error::new(ErrorKind::NotFound, format!("{} holds no image", self.name()))),
             (None, _) => Err(Error::usage(format!(
                 "{} holds several images; choose one of the tags: {}",
-                self.name,
+                self.name(),
                 self.tag_list()
             ))),
         }
     }
 
-    fn image(&mut self, contents: &Contents, item: &Item) -> Result<Document> {
-        let bytes = contents.document(&item.config)?;
-        let config = Config::parse(&format!("{} of {}", quoted(&item.config), self.name), &bytes)?;
+    /// The manifest of the image at a place in `manifest.json`.
+    fn image(&self, at: usize) -> Result<Document> {
+        let mut known = self.known();
+        if let Some(document) = known.documents.get(&at) {
+            return Ok(document.clone());
+        }
+        let document = self.read_image(&self.items[at], &mut known.blobs)?;
+        known.documents.insert(at, document.clone());
+        Ok(document)
+    }
+
+    fn read_image(&self, item: &Item, blobs: &mut Blobs) -> Result<Document> {
         let files = item.layers.as_deref().unwrap_or_default();
+        manifest::few_layers(self.name(), files.len())?;
+        let bytes = self.contents.document(&item.config)?;
+        let config = Config::parse(&format!("{} of {}", quoted(&item.config), self.name()), &bytes)?;
         if files.len() != config.rootfs.diff_ids.len() {
             let what = format!(
                 "{} lists {} layers, but their config has {} diff-ids",
-                self.name,
+                self.name(),
                 files.len(),
                 config.rootfs.diff_ids.len()
             );
@@ -104,7 +140,7 @@ impl DockerArchive {
         }
         let mut layers = vec![];
         for (at, file) in files.iter().enumerate() {
-            layers.push(self.layer(contents, file, config.diff_id(at)?)?);
+            layers.push(self.layer(file, config.diff_id(at)?, blobs)?);
         }
         let digest = Digest::of(&bytes);
         let manifest = Manifest {
@@ -113,17 +149,19 @@ impl DockerArchive {
             layers,
             ..Manifest::default()
         };
-        self.blobs.insert(digest, Arc::new(bytes));
+        if let Some(file) = self.contents.file(&item.config)? {
+            blobs.insert(digest, file);
+        }
         let text = serde_json::to_vec(&manifest).expect("text keys and values can be written");
-        Document::parse(&format!("the manifest of {}", self.name), text, None)
+        Document::parse(&format!("the manifest of {}", self.name()), text, None)
     }
 
-    fn layer(&mut self, contents: &Contents, file: &str, diff_id: Digest) -> Result<Descriptor> {
-        let name = format!("layer {} of {}", quoted(file), self.name);
-        let Some(bytes) = contents.file(file)? else {
+    fn layer(&self, file: &str, diff_id: Digest, blobs: &mut Blobs) -> Result<Descriptor> {
+        let name = format!("layer {} of {}", quoted(file), self.name());
+        let Some(bytes) = self.contents.file(file)? else {
             return Err(Error::refused(format!(
                 "{} lists the layer {}, but does not contain it",
-                self.name,
+                self.name(),
                 quoted(file)
             )));
         };
@@ -146,13 +184,48 @@ impl DockerArchive {
             }
         };
         let size = bytes.size();
-        self.blobs.insert(digest, bytes);
+        blobs.insert(digest, bytes);
         descriptor(compression.media_type(), &digest, size)
     }
 
     fn tag_list(&self) -> String {
-        let tags: Vec<&str> = self.images.iter().flat_map(|i| &i.tags).map(String::as_str).take(8).collect();
+        let tags: Vec<&str> = self.items.iter().flat_map(Item::tags).map(String::as_str).take(8).collect();
         if tags.is_empty() { "no names".to_owned() } else { tags.join(", ") }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_no_such(&self) -> Error {
+        let what = format!("{} has no such image; it has {}", self.name(), self.tag_list());
+        Error::new(ErrorKind::NotFound, what)
+    }
+
+    fn by_tag(&self, tag: &str) -> Result<Document> {
+        let mut found = (0..self.items.len()).filter(|&at| self.items[at].has_tag(tag));
+        let Some(at) = found.next() else { return Err(self.has_no_such()) };
+        if found.any(|other| !self.items[other].is_same(&self.items[at])) {
+            let what = format!("{} has several such images: {}", self.name(), self.tag_list());
+            return Err(Error::usage(what));
+        }
+        self.image(at)
+    }
+
+    fn by_digest(&self, digest: &Digest) -> Result<Document> {
+        let known = self.known().documents.values().find(|known| known.digest == *digest).cloned();
+        if let Some(document) = known {
+            return Ok(document);
+        }
+        let mut failed = None;
+        for at in 0..self.items.len() {
+            match self.image(at) {
+                Ok(document) if document.digest == *digest => return Ok(document),
+                Ok(_) => {}
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        Err(failed.unwrap_or_else(|| self.has_no_such()))
     }
 }
 
@@ -166,34 +239,22 @@ fn short(name: &str) -> &str {
 
 impl Place for DockerArchive {
     fn name(&self) -> &str {
-        &self.name
+        &self.contents.name
     }
 
     fn document(&self, reference: &Reference) -> Result<Document> {
-        let fits = |image: &&Image| match reference {
-            Reference::Digest(digest) => image.document.digest == *digest,
-            Reference::Tag(tag) => image
-                .tags
-                .iter()
-                .any(|t| short(t) == short(tag) || t.rsplit_once(':').is_some_and(|t| t.1 == tag)),
-        };
-        let mut found = self.images.iter().filter(fits);
-        let Some(image) = found.next() else {
-            let what = format!("{} has no such image; it has {}", self.name, self.tag_list());
-            return Err(Error::new(ErrorKind::NotFound, what));
-        };
-        if found.any(|other| other.document.digest != image.document.digest) {
-            return Err(Error::usage(format!("{} has several such images: {}", self.name, self.tag_list())));
+        match reference {
+            Reference::Digest(digest) => self.by_digest(digest),
+            Reference::Tag(tag) => self.by_tag(tag),
         }
-        Ok(image.document.clone())
     }
 
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
         let digest: Digest = descriptor.digest.parse()?;
-        let Some(bytes) = self.blobs.get(&digest) else {
-            return Err(Error::new(ErrorKind::NotFound, format!("{} has no blob {digest}", self.name)));
+        let Some(bytes) = self.known().blobs.get(&digest).map(Arc::clone) else {
+            return Err(Error::new(ErrorKind::NotFound, format!("{} has no blob {digest}", self.name())));
         };
-        let name = format!("the blob {digest} of {}", self.name);
+        let name = format!("the blob {digest} of {}", self.name());
         if bytes.size() != manifest::size(&name, descriptor.size)? {
             return Err(Error::refused(format!(
                 "{name} has {} bytes, not {}",
@@ -201,6 +262,6 @@ impl Place for DockerArchive {
                 descriptor.size
             )));
         }
-        Ok(Arc::new(OpenBlob { name, digest, bytes: Arc::clone(bytes) }))
+        Ok(Arc::new(OpenBlob { name, digest, bytes }))
     }
 }

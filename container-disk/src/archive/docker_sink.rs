@@ -132,8 +132,7 @@ impl Sink for DockerArchiveSink {
         };
         let item = self.item(manifest)?;
         let mut state = self.state();
-        let at =
-            state.items.iter().position(|other| other.config == item.config && other.layers == item.layers);
+        let at = state.items.iter().position(|other| other.is_same(&item));
         let at = at.unwrap_or_else(|| {
             state.items.push(item);
             state.items.len() - 1

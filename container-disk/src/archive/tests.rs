@@ -314,7 +314,7 @@ fn docker_archives_of_others_are_read() {
         .raw(b'2', b"old/layer.tar", b"../real/layer.tar", 0, b"")
         .with("real/layer.tar", &layer)
         .with("manifest.json", list);
-    let archive = DockerArchive::from_contents(&contents(tar.end()).unwrap()).unwrap();
+    let archive = DockerArchive::from_contents(contents(tar.end()).unwrap()).unwrap();
     let reference = archive.reference(None).unwrap();
     assert_eq!(disk(&archive, &reference).unwrap(), DISK);
     let Content::Manifest(manifest) = archive.document(&reference).unwrap().content else { panic!() };
@@ -328,7 +328,8 @@ fn hostile_archives_are_refused_with_the_reason() {
     let config = br#"{"rootfs":{"diff_ids":["sha256:00"]}}"#;
     let with = |list: &[u8]| t().with("c.json", config).with("manifest.json", list).end();
     let docker = |tar: Vec<u8>| {
-        contents(tar).and_then(|contents| DockerArchive::from_contents(&contents)).err().unwrap()
+        let archive = contents(tar).and_then(DockerArchive::from_contents);
+        archive.and_then(|archive| archive.reference(None)).err().unwrap()
     };
     let oci = |tar: Vec<u8>| contents(tar).and_then(OciArchive::from_contents).err().unwrap();
     let layout = |index: &[u8]| {
@@ -395,6 +396,40 @@ fn an_archive_that_is_read_is_not_the_partial_file_of_another() {
     assert_eq!(names(&folder), ["x.tar.partial"]);
     drop(archive);
     OciArchiveSink::create(&path).unwrap();
+}
+
+#[test]
+fn an_archive_of_docker_is_read_no_further_than_the_image_that_is_wanted() {
+    let layer = Tarball::default().with("disk/disk.img", DISK).end();
+    let diff_id = crate::Digest::of(&layer);
+    let config = format!(r#"{{"rootfs":{{"type":"layers","diff_ids":["{diff_id}"]}}}}"#);
+    let archive = |list: &str| {
+        let tar = Tarball::default().with("c.json", config.as_bytes()).with("l.tar", &layer);
+        contents(tar.with("manifest.json", list.as_bytes()).end()).and_then(DockerArchive::from_contents)
+    };
+    let good = r#"{"Config":"c.json","RepoTags":["a:1"],"Layers":["l.tar"]}"#;
+    let broken = r#"{"Config":"gone","RepoTags":["b:1"],"Layers":["l.tar"]}"#;
+    for list in [format!("[{good},{broken}]"), format!("[{broken},{good}]")] {
+        let archive = archive(&list).unwrap();
+        let one = Reference::Tag("a:1".into());
+        assert_eq!(disk(&archive, &one).unwrap(), DISK);
+        let digest = archive.document(&one).unwrap().digest;
+        assert_eq!(disk(&archive, &Reference::Digest(digest)).unwrap(), DISK);
+        let e = archive.document(&Reference::Tag("b:1".into())).unwrap_err();
+        assert!(e.to_string().contains("has no file \"gone\""), "{e}");
+        assert_eq!(archive.reference(None).unwrap_err().kind(), ErrorKind::Usage);
+    }
+    // By its digest an image is found in an archive that was opened for it.
+    let digest = archive(&format!("[{good}]")).unwrap().reference(None).unwrap();
+    assert_eq!(disk(&archive(&format!("[{good},{good}]")).unwrap(), &digest).unwrap(), DISK);
+
+    let layers = vec![r#""gone""#; 129].join(",");
+    let many_layers = format!(r#"[{{"Config":"c.json","Layers":[{layers}]}}]"#);
+    let e = archive(&many_layers).and_then(|archive| archive.reference(None)).unwrap_err();
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("129 layers; at most 128"), "{e}");
+    let many_images = format!("[{}]", vec![good; 257].join(","));
+    let e = archive(&many_images).err().unwrap();
+    assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("257 images; at most 256"), "{e}");
 }
 
 #[test]
