@@ -11,6 +11,7 @@ use crate::manifest::{self, Content, Descriptor, Document, Manifest};
 use crate::pack::Compression;
 use crate::place::{BlobWriter, Sink};
 use crate::tar::{BLOCK, begins_as_tar};
+use crate::units::WINDOW_LOG;
 use crate::{Digest, Error, Result, layer_decoder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -24,6 +25,8 @@ const CONFIGS_MAX: u64 = 32 << 20;
 pub struct DockerArchiveSink {
     name: String,
     file: Growing,
+    /// Maximum bytes that a layer may decompress to.
+    limit: u64,
     state: Mutex<SinkState>,
 }
 
@@ -57,8 +60,13 @@ enum Kind {
 impl DockerArchiveSink {
     /// Creates `FILE.partial`. `close` renames it to `FILE`.
     pub fn create(file: &Path) -> Result<DockerArchiveSink> {
+        DockerArchiveSink::limited(file, crate::locate::Options::default().limit)
+    }
+
+    /// A sink that decompresses no layer to more than `limit` bytes.
+    pub(super) fn limited(file: &Path, limit: u64) -> Result<DockerArchiveSink> {
         let name = format!("docker-archive:{}", file.display());
-        Ok(DockerArchiveSink { name, file: Growing::create(file)?, state: Mutex::default() })
+        Ok(DockerArchiveSink { name, file: Growing::create(file)?, limit, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, SinkState> {
@@ -191,14 +199,17 @@ impl<'a> Blob<'a> {
         let is_tar = begins_as_tar(&head);
         let compression = if is_tar { None } else { layer_decoder::from_head("the blob", &head).ok() };
         let layer = || -> Result<Layer<'a>> {
-            Ok(Layer { growth: self.sink.file.begin()?, hash: BackgroundHash::new(Hasher::new()) })
+            let limit = if is_tar { u64::MAX } else { self.sink.limit };
+            Ok(Layer { growth: self.sink.file.begin()?, hash: BackgroundHash::new(Hasher::new()), limit })
         };
         self.body = match compression {
             _ if is_tar => Body::Plain(Box::new(layer()?)),
             Some(Compression::Gzip) => Body::Gzip(Box::new(flate2::write::MultiGzDecoder::new(layer()?))),
             Some(Compression::Zstd) => {
-                let decoder = zstd::stream::write::Decoder::new(layer()?);
-                Body::Zstd(Box::new(decoder.map_err(|e| Error::io("cannot begin to decode zstd", e))?))
+                let cannot = |e| Error::io("cannot start the zstd decoder", e);
+                let mut decoder = zstd::stream::write::Decoder::new(layer()?).map_err(cannot)?;
+                decoder.window_log_max(WINDOW_LOG).map_err(cannot)?;
+                Body::Zstd(Box::new(decoder))
             }
             _ => Body::Config(vec![]),
         };
@@ -313,10 +324,16 @@ impl DockerArchiveSink {
 struct Layer<'a> {
     growth: Growth<'a>,
     hash: BackgroundHash,
+    /// Maximum size of the tar.
+    limit: u64,
 }
 
 impl Write for Layer<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.growth.size().saturating_add(bytes.len() as u64) > self.limit {
+            let what = format!("a layer decompresses to more than the allowed {} bytes", self.limit);
+            return Err(Error::refused(what).into());
+        }
         self.growth.write(bytes)?;
         self.hash.update(bytes)?;
         Ok(bytes.len())

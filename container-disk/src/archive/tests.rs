@@ -466,6 +466,27 @@ fn a_layer_that_is_not_a_tar_is_no_part_of_an_archive_of_docker() {
 }
 
 #[test]
+fn a_layer_that_decompresses_without_end_is_no_part_of_an_archive_of_docker() {
+    let (folder, path) = room();
+    let tar = Tarball::default().with("disk/disk.img", &vec![0; 1 << 20]).end();
+    let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+    gzip.write_all(&tar).unwrap();
+    for packed in [gzip.finish().unwrap(), zstd::encode_all(&tar[..], 1).unwrap()] {
+        for (limit, is_refused) in [(tar.len() as u64, false), (tar.len() as u64 - 1, true)] {
+            let sink = DockerArchiveSink::limited(&path, limit).unwrap();
+            let mut blob = sink.begin(Some(&descriptor("x", &packed))).unwrap();
+            let written = blob.write_all(&packed).map_err(|e| Error::io("writing", e));
+            let e = written.and_then(|()| blob.finish()).err();
+            assert_eq!(e.is_some(), is_refused, "{e:?}");
+            let Some(e) = e else { continue };
+            assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
+            assert!(e.to_string().contains("decompresses to more than"), "{e}");
+        }
+    }
+    assert_eq!(names(&folder), [""; 0]);
+}
+
+#[test]
 fn only_a_regular_file_is_replaced_by_an_archive() {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
     use std::os::unix::fs::{FileTypeExt as _, symlink};
