@@ -43,6 +43,8 @@ fn a_vm_whose_pod_runs_is_kept_whatever_its_vmi_says() {
     fails_to_start(&mut sim, 0, "ImagePullBackOff");
     sim.settle();
     assert_eq!(sim.get(&vm_key(0))["status"]["printableStatus"], "ImagePullBackOff");
+    let since = sim.now.checked_sub(MINUTES).unwrap().to_string();
+    sim.change(&vm_key(0), json!({"metadata": {"annotations": {api::pool::FAILING_SINCE: since}}}));
     let pod = sim.pod_of(&run_key(0)).unwrap();
     sim.pod_runs(&pod, "node1");
     sees(&mut sim, 10 * 60);
