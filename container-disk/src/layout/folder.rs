@@ -339,12 +339,13 @@ impl Folder {
         let _ = rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
     }
 
-    /// The names of all entries that are UTF-8, sorted.
+    /// The names of all entries, sorted. In a name that is not UTF-8 the odd bytes are replaced, so that it leads
+    /// to no file.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let listed = Dir::read_from(&self.fd).and_then(Iterator::collect::<rustix::io::Result<Vec<_>>>);
         let listed = listed.map_err(|e| cannot("list", &self.path, e))?;
-        let names = listed.iter().filter_map(|entry| entry.file_name().to_str().ok());
-        let mut names: Vec<String> = names.filter(|n| *n != "." && *n != "..").map(str::to_owned).collect();
+        let names = listed.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> = names.filter(|name| name != "." && name != "..").collect();
         names.sort_unstable();
         Ok(names)
     }

@@ -220,6 +220,21 @@ fn a_folder_with_files_of_others_is_not_made_a_layout() {
 }
 
 #[test]
+fn a_folder_with_a_name_that_is_not_text_is_not_empty() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    for name in [&b"\xff"[..], b"ingest/\xff", b"blobs/\xff"] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(OsStr::from_bytes(name));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "precious").unwrap();
+        let e = Layout::create(folder.path()).err().unwrap_or_else(|| panic!("{name:?} was not seen"));
+        assert!(e.kind() == ErrorKind::Usage && e.to_string().contains("is not an image layout"), "{e}");
+        assert_eq!((names(folder.path()).len(), fs::read(&file).unwrap()), (1, b"precious".to_vec()));
+    }
+}
+
+#[test]
 fn a_layout_whose_making_was_interrupted_is_made() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("blobs/sha256")).unwrap();
