@@ -23,8 +23,13 @@ pub(crate) mod door;
 pub(crate) mod event;
 pub(crate) mod history;
 pub(crate) mod migration;
+mod objects;
 pub(crate) mod others;
 pub(crate) mod shape;
+
+pub(crate) use objects::{
+    blank, data_volume, data_volume_spec, kubevirt, replica_set, storage, vm, vm_with_disk, vmi,
+};
 
 use api::vmi::Phase;
 use cluster_client::watch::WatchMessage;
@@ -67,11 +72,7 @@ impl Sim {
     /// A cluster whose settings are what they are at first. (They are in the picture alone: stories count objects.)
     pub(crate) fn new() -> Sim {
         let mut sim = Sim::bare();
-        sim.world.put(
-            Kind::KubeVirt,
-            json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}),
-            sim.now,
-        );
+        sim.world.put(Kind::KubeVirt, kubevirt(json!({})), sim.now);
         sim
     }
 
@@ -191,6 +192,14 @@ impl Sim {
 
     pub(crate) fn get(&self, key: &Key) -> &Value {
         self.objects.get(key).unwrap_or_else(|| panic!("{key} is not there"))
+    }
+
+    pub(crate) fn uid(&self, key: &Key) -> String {
+        self.get(key)["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn phase(&self, key: &Key) -> &str {
+        self.get(key)["status"]["phase"].as_str().unwrap_or_default()
     }
 
     /// The keys of a kind.
@@ -328,6 +337,11 @@ impl Sim {
         }
     }
 
+    /// The provisioner: a PVC has its volume.
+    pub(crate) fn bind(&mut self, claim: &Key) {
+        self.change(claim, json!({"status": {"phase": "Bound"}}));
+    }
+
     /// A condition of a pod.
     pub(crate) fn pod_says(&mut self, pod: &Key, condition: Value) {
         let mut object = self.get(pod).clone();
@@ -410,48 +424,4 @@ pub(crate) fn pod_condition(pod: &mut Value, new: Value) {
         None => list.push(new),
     }
     pod["status"]["conditions"] = json!(list);
-}
-
-/// A small VMI with an image as its disk, as the webhook lets it in.
-pub(crate) fn vmi(name: &str) -> Value {
-    json!({
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachineInstance",
-        "metadata": {"namespace": "n", "name": name, "labels": {"app": name}, "finalizers": [cluster_model::objects::FINALIZER]},
-        "spec": template(),
-    })
-}
-
-pub(crate) fn vm(name: &str, strategy: &str) -> Value {
-    json!({
-        "apiVersion": "kubevirt.io/v1",
-        "kind": "VirtualMachine",
-        "metadata": {"namespace": "n", "name": name},
-        "spec": {"runStrategy": strategy, "template": {"metadata": {"labels": {"app": name}}, "spec": template()}},
-    })
-}
-
-/// Replica set with this number of VMIs.
-pub(crate) fn replica_set(name: &str, replicas: u8) -> Value {
-    json!({
-        "metadata": {"namespace": "n", "name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": template()},
-        },
-    })
-}
-
-fn template() -> Value {
-    json!({
-        "domain": {
-            "memory": {"guest": "128Mi"},
-            "devices": {
-                "autoattachPodInterface": false,
-                "disks": [{"name": "root", "disk": {"bus": "virtio"}}],
-            },
-        },
-        "volumes": [{"name": "root", "containerDisk": {"image": "registry.example/os:1"}}],
-    })
 }

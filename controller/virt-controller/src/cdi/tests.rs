@@ -1,7 +1,7 @@
 //! The CDI object from its first day to its end, and another CDI operator beside it, as stories.
 
 use super::*;
-use crate::sim::Sim;
+use crate::sim::{Sim, data_volume};
 use cluster_model::objects::UPLOADS;
 use serde_json::{Value, json};
 
@@ -20,18 +20,16 @@ fn note_key() -> Key {
 /// An installation that has just begun.
 fn begin() -> Sim {
     let mut sim = Sim::bare();
-    sim.put(Kind::KubeVirt, json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}));
+    sim.put(Kind::KubeVirt, crate::sim::kubevirt(json!({})));
     sim.settle();
     sim
 }
 
 fn volume(sim: &mut Sim, name: &str) -> Key {
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let spec = json!({"source": {"http": {"url": "https://h/a"}}, "storage": storage});
-    let key = sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": name}, "spec": spec}));
+    let key = sim.put(Kind::DataVolume, data_volume(name, json!({"http": {"url": "https://h/a"}})));
     sim.settle();
     if sim.objects.contains_key(&Key::new(Kind::PersistentVolumeClaim, "n", name)) {
-        sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", name), json!({"status": {"phase": "Bound"}}));
+        sim.bind(&Key::new(Kind::PersistentVolumeClaim, "n", name));
         sim.settle();
     }
     key

@@ -10,8 +10,8 @@ use super::messages::{
     IN_PROGRESS, NO_DIGEST, NO_IMPORT, NOT_AUTHORIZED, OUTDATED, PROGRESSING, SCHEDULED, UP_TO_DATE,
 };
 use super::*;
-use crate::sim::Sim;
-use crate::sim::others::{image_is, worker_ends, worker_reports};
+use crate::sim::others::{image_is, worker_ends, worker_reports, worker_runs};
+use crate::sim::{Sim, blank, storage};
 use api::cdi::annotations::{BIND_AT_ONCE, IMPORT_CRON};
 use api::job::{Report, Stage};
 use cluster_model::conditions::stamp;
@@ -38,10 +38,9 @@ fn import_of(number: u8) -> Key {
 
 /// A DataImportCron with these fields beside.
 fn put(sim: &mut Sim, more: Value) {
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
     let template = json!({
         "metadata": {"labels": {"team": "a"}, "annotations": {"cdi.kubevirt.io/note": "b"}},
-        "spec": {"source": {"registry": {"url": "docker://registry.example/os:1"}}, "storage": storage},
+        "spec": {"source": {"registry": {"url": "docker://registry.example/os:1"}}, "storage": storage()},
     });
     let mut spec = json!({"template": template, "schedule": "0 0 * * *", "managedDataSource": "os"});
     cluster_model::plan::merge(&mut spec, &more);
@@ -60,14 +59,11 @@ fn moves(sim: &mut Sim, number: u8) {
 fn ends(sim: &mut Sim, number: u8, phase: &str) {
     let Key { name, .. } = import_of(number);
     let pod = Key::new(Kind::Pod, "n", Work::Import.pod(&name));
-    sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", name), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&Key::new(Kind::PersistentVolumeClaim, "n", name));
     sim.settle();
     match phase {
         "ImportScheduled" => {}
-        "ImportInProgress" => {
-            let runs = json!([{"name": "importer", "state": {"running": {}}}]);
-            sim.change(&pod, json!({"status": {"phase": "Running", "containerStatuses": runs}}));
-        }
+        "ImportInProgress" => worker_runs(sim, &pod, true),
         "Succeeded" => worker_ends(sim, &pod, Some(Stage::Done)),
         _ => worker_ends(sim, &pod, Some(Stage::Failed)),
     }
@@ -293,8 +289,7 @@ fn what_somebody_else_made_is_neither_taken_over_nor_deleted() {
         assert_eq!(leads_to(&sim), import_of(1).name);
     }
     // A DataVolume of that name, and a copy of one with its label.
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let spec = json!({"source": {"blank": {}}, "storage": storage});
+    let spec = blank();
     let mut sim = Sim::new();
     let meta = json!({"namespace": "n", "name": import_of(1).name});
     sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": {"phase": "Succeeded"}}));

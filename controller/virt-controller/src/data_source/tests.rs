@@ -4,7 +4,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 use super::*;
-use crate::sim::Sim;
+use crate::sim::{Sim, blank, data_volume};
 use cluster_model::objects::Key;
 use cluster_model::uploads::{POD_PHASE, TARGET};
 use serde_json::{Value, json};
@@ -66,10 +66,7 @@ fn it_is_ready_when_the_disk_is_there() {
 #[test]
 fn of_a_datavolume_the_phase_is_said_until_it_has_succeeded() {
     let mut sim = Sim::new();
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let meta = json!({"namespace": "n", "name": "disk"});
-    let volume = json!({"metadata": meta, "spec": {"source": {"blank": {}}, "storage": storage}});
-    let volume = sim.put(Kind::DataVolume, volume);
+    let volume = sim.put(Kind::DataVolume, data_volume("disk", json!({"blank": {}})));
     put(&mut sim, "os", pvc());
     assert_eq!(ready(&sim, "os"), is("False", "Pending"));
     sim.change(&volume, json!({"status": {"phase": "Succeeded"}}));
@@ -95,11 +92,9 @@ fn half_a_disk_is_not_ready_with_and_without_its_datavolume() {
         put(&mut sim, "os", pvc());
         assert_eq!(ready(&sim, "os"), is("False", "Pending"), "{phase}");
         // One of that name which has succeeded, and whose PVC this is not.
-        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-        let meta = json!({"namespace": "n", "name": "disk"});
-        let spec = json!({"source": {"blank": {}}, "storage": storage});
-        let status = json!({"phase": "Succeeded"});
-        sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": status}));
+        let mut volume = data_volume("disk", json!({"blank": {}}));
+        volume["status"]["phase"] = json!("Succeeded");
+        sim.put(Kind::DataVolume, volume);
         sim.settle();
         assert_eq!(ready(&sim, "os"), is("False", "Pending"), "{phase}");
         claim(&mut sim, json!({POD_PHASE: "Succeeded"}));
@@ -113,9 +108,7 @@ fn of_another_namespace_it_is_said_whether_it_can_be_taken_and_no_more() {
     let meta = json!({"namespace": "m", "name": "disk"});
     put(&mut sim, "os", json!({"pvc": meta}));
     assert_eq!(ready(&sim, "os"), is("False", "NotFound"));
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let volume = json!({"metadata": meta, "spec": {"source": {"blank": {}}, "storage": storage}});
-    let volume = sim.put(Kind::DataVolume, volume);
+    let volume = sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": blank()}));
     let mut told = std::collections::BTreeSet::new();
     for phase in ["Pending", "ImportInProgress", "Failed", "secret"] {
         sim.change(&volume, json!({"status": {"phase": phase}}));
@@ -195,10 +188,10 @@ fn the_phase_of_the_datavolume_is_the_reason_and_one_that_goes_is_left_alone() {
     let mut sim = Sim::new();
     let os = put(&mut sim, "os", pvc());
     sim.change(&os, json!({"metadata": {"finalizers": ["held"]}}));
-    let spec = json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
     for (phase, reason) in [(Value::Null, "Pending"), (json!("ImportInProgress"), "ImportInProgress")] {
-        let meta = json!({"namespace": "n", "name": "disk"});
-        sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": {"phase": phase}}));
+        let mut volume = data_volume("disk", json!({"blank": {}}));
+        volume["status"]["phase"] = phase;
+        sim.put(Kind::DataVolume, volume);
         let plan = crate::decide(&sim.world, &os, sim.now);
         sim.apply(plan);
         assert_eq!(ready(&sim, "os"), is("False", reason));

@@ -3,8 +3,8 @@
 mod given_back;
 
 use super::tests::{class, said};
-use crate::sim::Sim;
-use crate::sim::others::worker_ends;
+use crate::sim::others::{worker_ends, worker_runs};
+use crate::sim::{Sim, data_volume};
 use api::job::{Report, Stage};
 use cluster_model::objects::{Attempt, Key, Kind};
 use serde_json::{Value, json};
@@ -22,18 +22,12 @@ fn pod() -> Key {
 }
 
 fn phase(sim: &Sim) -> String {
-    sim.get(&disk())["status"]["phase"].as_str().unwrap_or_default().to_owned()
+    sim.phase(&disk()).to_owned()
 }
 
 /// A DataVolume that would be fetched.
 fn volume(annotations: Value) -> Value {
-    let mut object = json!({
-        "metadata": {"namespace": "n", "name": "disk"},
-        "spec": {
-            "source": {"http": {"url": "https://images.example/a.qcow2"}},
-            "storage": {"resources": {"requests": {"storage": "1Gi"}}},
-        },
-    });
+    let mut object = data_volume("disk", json!({"http": {"url": "https://images.example/a.qcow2"}}));
     object["metadata"]["annotations"] = annotations;
     object
 }
@@ -378,9 +372,7 @@ fn importing(volume: Value, may_grow: bool) -> Sim {
 }
 
 fn runs(sim: &mut Sim) {
-    let status = json!([{"name": "importer", "state": {"running": {}}}]);
-    sim.change(&pod(), json!({"status": {"phase": "Running", "containerStatuses": status}}));
-    sim.settle();
+    worker_runs(sim, &pod(), true);
 }
 
 /// The worker finds a disk of so many bytes.
@@ -535,7 +527,7 @@ fn a_pvc_that_something_else_fills_is_made_and_waited_for() {
             sim.settle();
             assert!(sim.pod_of(&vmi).is_some());
         }
-        sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+        sim.bind(&claim());
         sim.settle();
         assert_eq!(phase(&sim), "Succeeded", "{mode}");
     }
@@ -557,7 +549,7 @@ fn a_volume_that_is_reserved_is_taken_where_the_datavolume_asks_for_it() {
         sim.settle();
         let made = &sim.get(&claim())["spec"];
         assert_eq!((made["volumeName"] == "pv", made["storageClassName"] == "static"), (asks, asks));
-        sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+        sim.bind(&claim());
         sim.settle();
         assert_eq!((phase(&sim) == "Succeeded", sim.objects.contains_key(&pod())), (asks, !asks));
     }

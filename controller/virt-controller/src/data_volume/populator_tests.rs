@@ -2,7 +2,7 @@
 
 use super::tests::class;
 use crate::sim::Sim;
-use crate::sim::others::worker_ends;
+use crate::sim::others::{worker_ends, worker_runs, worker_says};
 use api::job::Stage;
 use cluster_model::objects::{Attempt, Key, Kind};
 use serde_json::{Value, json};
@@ -11,12 +11,8 @@ fn target() -> Key {
     Key::new(Kind::PersistentVolumeClaim, "n", "disk")
 }
 
-fn uid(sim: &Sim, key: &Key) -> String {
-    sim.get(key)["metadata"]["uid"].as_str().unwrap().to_owned()
-}
-
 fn prime(sim: &Sim) -> Key {
-    Key::new(Kind::PersistentVolumeClaim, "n", format!("prime-{}", uid(sim, &target())))
+    Key::new(Kind::PersistentVolumeClaim, "n", format!("prime-{}", sim.uid(&target())))
 }
 
 fn pod(sim: &Sim) -> Key {
@@ -61,8 +57,7 @@ fn claim(kind: &str) -> Value {
 /// What makes volumes has made that of the prime.
 fn is_bound(sim: &mut Sim) {
     let prime = prime(sim);
-    let claim =
-        json!({"namespace": "n", "name": prime.name, "uid": uid(sim, &prime), "resourceVersion": "7"});
+    let claim = json!({"namespace": "n", "name": prime.name, "uid": sim.uid(&prime), "resourceVersion": "7"});
     let spec =
         json!({"claimRef": claim, "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "fast"});
     sim.put(
@@ -74,9 +69,7 @@ fn is_bound(sim: &mut Sim) {
 }
 
 fn runs(sim: &mut Sim) {
-    let status = json!([{"name": "importer", "state": {"running": {}}}]);
-    sim.change(&pod(sim), json!({"status": {"phase": "Running", "containerStatuses": status}}));
-    sim.settle();
+    worker_runs(sim, &pod(sim), true);
 }
 
 fn ends(sim: &mut Sim, stage: Stage) {
@@ -86,7 +79,7 @@ fn ends(sim: &mut Sim, stage: Stage) {
 
 /// What Kubernetes does with a volume that is reserved for a PVC.
 fn is_handed_over(sim: &mut Sim) {
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(sim, &target()));
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&target()));
     sim.change(&target(), json!({"spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}}));
     sim.change(&prime(sim), json!({"status": {"phase": "Lost"}}));
     sim.settle();
@@ -99,7 +92,7 @@ fn a_pvc_gets_the_volume_that_was_filled_in_its_place() {
     let made = sim.get(&prime).clone();
     assert!(made["spec"]["dataSourceRef"].is_null());
     assert_eq!(made["metadata"]["labels"]["velero.io/exclude-from-backup"], "true");
-    assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], uid(&sim, &target()));
+    assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], sim.uid(&target()));
     assert_eq!(note(&sim, &target(), "storage.populator.pvcPrime"), prime.name);
     is_bound(&mut sim);
     let made = sim.get(&pod(&sim)).clone();
@@ -108,9 +101,8 @@ fn a_pvc_gets_the_volume_that_was_filled_in_its_place() {
     assert_eq!(note(&sim, &target(), "storage.pod.phase"), "Running");
     assert_eq!(note(&sim, &target(), "storage.condition.running"), "true");
     let report = api::job::Report { stage: Stage::Moving, done: 1, total: Some(4), ..Default::default() };
-    let at = ("n".to_owned(), pod(&sim).name);
-    sim.world.reports.insert(at, (uid(&sim, &pod(&sim)), report));
-    sim.settle();
+    let worker = pod(&sim);
+    worker_says(&mut sim, &worker, report);
     assert_eq!(note(&sim, &target(), "storage.populator.progress"), "25.00%");
 
     ends(&mut sim, Stage::Done);
@@ -221,13 +213,11 @@ fn cloning(size: &str) -> Sim {
 }
 
 fn source_pod(sim: &Sim) -> Key {
-    Key::new(Kind::Pod, "n", cluster_model::objects::names::cloner(&uid(sim, &prime(sim))))
+    Key::new(Kind::Pod, "n", cluster_model::objects::names::cloner(&sim.uid(&prime(sim))))
 }
 
 fn serves(sim: &mut Sim) {
-    let status = json!([{"name": "cdi-clone-source", "ready": true, "state": {"running": {}}}]);
-    sim.change(&source_pod(sim), json!({"status": {"phase": "Running", "containerStatuses": status}}));
-    sim.settle();
+    worker_runs(sim, &source_pod(sim), true);
 }
 
 #[test]
@@ -352,10 +342,10 @@ fn a_volume_does_not_pass_before_the_pod_that_filled_it_is_gone() {
     ends(&mut sim, Stage::Done);
     sim.settle();
     assert_eq!(note(&sim, &prime(&sim), "storage.pod.phase"), "Succeeded");
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &prime(&sim)));
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&prime(&sim)));
     sim.vanish(&worker);
     sim.settle();
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &target()));
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&target()));
 }
 
 /// Until Kubernetes has bound the two to one another, the deletion of either would reclaim the disk.
@@ -504,12 +494,12 @@ fn a_volume_does_not_pass_from_under_a_vmi() {
     let vmi = sim.put(Kind::VirtualMachineInstance, vmi);
     ends(&mut sim, Stage::Done);
     sim.settle();
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &prime(&sim)));
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&prime(&sim)));
     let launcher = sim.pod_of(&vmi);
     launcher.iter().for_each(|pod| sim.vanish(pod));
     sim.vanish(&vmi);
     sim.settle();
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &target()));
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&target()));
 }
 
 /// What is mounted is protected by its PVC: a prime that goes would let go of a volume under a pod, also under one that reads.
@@ -544,7 +534,7 @@ fn does_not_pass_from_under_a_pod(reads: bool) {
     let (about, error) = failed.expect("somebody mounts it");
     assert_eq!(about, Some(Attempt::Make(Kind::PersistentVolumeClaim)));
     assert!(error.to_string().contains("pod shell mounts PVC prime-"), "{error}");
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &prime(&sim)));
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&prime(&sim)));
     assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Delete");
     // As the loop keeps it.
     let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(30)).unwrap();
@@ -558,7 +548,7 @@ fn does_not_pass_from_under_a_pod(reads: bool) {
     sim.objects.remove(&shell);
     sim.world.failures.remove(&own);
     sim.settle();
-    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &target()));
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], sim.uid(&target()));
     assert_ne!(note(&sim, &target(), "storage.condition.running.reason"), "InUse");
 }
 

@@ -1,7 +1,8 @@
 //! What importer pods are told about registries, and what the node pulls for them.
 
 use super::tests::{bound, class, said};
-use crate::sim::Sim;
+use crate::sim::others::{worker_runs, worker_says};
+use crate::sim::{Sim, data_volume};
 use api::cdi::served::PROXY_AUTHORITIES;
 use api::job::{Import, Registry, Report, Source, Stage};
 use cluster_model::objects::{Key, Kind};
@@ -25,9 +26,7 @@ fn with(more: &Value, prepare: impl FnOnce(&mut Sim)) -> Sim {
     prepare(&mut sim);
     let mut registry = json!({"url": format!("DOCKER://{HOST}/os:1")});
     cluster_model::plan::merge(&mut registry, more);
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let spec = json!({"source": {"registry": registry}, "storage": storage});
-    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "disk"}, "spec": spec}));
+    sim.put(Kind::DataVolume, data_volume("disk", json!({"registry": registry})));
     sim.settle();
     bound(&mut sim);
     sim.settle();
@@ -57,12 +56,9 @@ fn registry(sim: &Sim) -> Registry {
 
 /// The worker runs, and says this.
 fn reports(sim: &mut Sim, stage: Stage) {
-    let status = json!([{"name": "importer", "state": {"running": {}}}]);
-    sim.change(&pod(), json!({"status": {"phase": "Running", "containerStatuses": status}}));
-    let uid = sim.get(&pod())["metadata"]["uid"].as_str().unwrap().to_owned();
+    worker_runs(sim, &pod(), true);
     let report = Report { stage, message: "no safe connection".into(), ..Report::default() };
-    sim.world.reports.insert(("n".into(), "importer-disk".into()), (uid, report));
-    sim.settle();
+    worker_says(sim, &pod(), report);
 }
 
 #[test]

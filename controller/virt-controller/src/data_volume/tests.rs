@@ -1,7 +1,7 @@
 //! Stories of a DataVolume: what is made, what is said, and what is never done.
 
-use crate::sim::Sim;
-use crate::sim::others::{worker_ends, worker_reports};
+use crate::sim::others::{worker_ends, worker_reports, worker_runs, worker_says};
+use crate::sim::{Sim, data_volume};
 use api::job::{Report, Stage};
 use cluster_model::objects::{Attempt, Failure, Key, Kind};
 use cluster_model::plan::Step;
@@ -20,11 +20,8 @@ fn pod() -> Key {
     Key::new(Kind::Pod, "n", "importer-disk")
 }
 
-fn with(source: &Value) -> Value {
-    json!({
-        "metadata": {"namespace": "n", "name": "disk"},
-        "spec": {"source": source, "storage": {"resources": {"requests": {"storage": "1Gi"}}}},
-    })
+fn with(source: Value) -> Value {
+    data_volume("disk", source)
 }
 
 fn http() -> Value {
@@ -40,20 +37,18 @@ pub(super) fn class(sim: &mut Sim, mode: &str) {
 }
 
 pub(super) fn bound(sim: &mut Sim) {
-    sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&claim());
 }
 
 fn runs(sim: &mut Sim) {
-    let status = json!([{"name": "importer", "state": {"running": {}}}]);
-    sim.change(&pod(), json!({"status": {"phase": "Running", "containerStatuses": status}}));
-    sim.settle();
+    worker_runs(sim, &pod(), true);
 }
 
 /// A DataVolume whose worker runs.
 fn running() -> Sim {
     let mut sim = Sim::new();
     class(&mut sim, "Immediate");
-    sim.put(Kind::DataVolume, with(&http()));
+    sim.put(Kind::DataVolume, with(http()));
     sim.settle();
     bound(&mut sim);
     sim.settle();
@@ -62,7 +57,7 @@ fn running() -> Sim {
 }
 
 fn phase(sim: &Sim) -> &str {
-    sim.get(&disk())["status"]["phase"].as_str().unwrap_or_default()
+    sim.phase(&disk())
 }
 
 pub(super) fn said(sim: &Sim, kind: &str) -> (String, String, String) {
@@ -73,7 +68,7 @@ pub(super) fn said(sim: &Sim, kind: &str) -> (String, String, String) {
 fn an_import_is_a_pvc_and_a_pod_and_ends() {
     let mut sim = Sim::new();
     class(&mut sim, "Immediate");
-    sim.put(Kind::DataVolume, with(&http()));
+    sim.put(Kind::DataVolume, with(http()));
     sim.settle();
     assert_eq!(phase(&sim), "Pending");
     assert_eq!(sim.get(&claim())["spec"]["storageClassName"], "fast");
@@ -102,9 +97,7 @@ fn an_import_is_a_pvc_and_a_pod_and_ends() {
         seconds_left: Some(512),
         ..Report::default()
     };
-    let uid = sim.get(&pod())["metadata"]["uid"].as_str().unwrap().to_owned();
-    sim.world.reports.insert(("n".into(), "importer-disk".into()), (uid, report));
-    sim.settle();
+    worker_says(&mut sim, &pod(), report);
     assert_eq!(sim.get(&disk())["status"]["progress"], "50.00%");
     assert_eq!(
         said(&sim, "Transferring"),
@@ -183,10 +176,8 @@ fn a_disk_of_unknown_length_is_said_to_be_one_in_a_condition_and_an_event() {
 fn a_worker_that_falls_silent_is_said_to_be_so_with_the_time_and_its_last_words() {
     let mut sim = running();
     let report = Report { stage: Stage::Moving, done: 1 << 29, total: Some(1 << 30), ..Report::default() };
-    let uid = sim.get(&pod())["metadata"]["uid"].as_str().unwrap().to_owned();
-    let at = ("n".to_owned(), "importer-disk".to_owned());
-    sim.world.reports.insert(at.clone(), (uid.clone(), report));
-    sim.settle();
+    worker_says(&mut sim, &pod(), report);
+    let (uid, at) = (sim.uid(&pod()), ("n".to_owned(), "importer-disk".to_owned()));
     let since = sim.now;
     sim.later(40);
     sim.world.silent.insert(at.clone(), (uid, since));
@@ -287,7 +278,7 @@ fn a_pod_that_breaks_off_is_followed_by_another_and_counted_once() {
 fn a_volume_that_waits_for_its_consumer_is_made_where_the_vmi_can_run() {
     let mut sim = Sim::new();
     class(&mut sim, "WaitForFirstConsumer");
-    sim.put(Kind::DataVolume, with(&json!({"blank": {}})));
+    sim.put(Kind::DataVolume, with(json!({"blank": {}})));
     sim.settle();
     assert_eq!(phase(&sim), "WaitForFirstConsumer");
     assert!(!sim.objects.contains_key(&pod()));
@@ -303,7 +294,7 @@ fn a_volume_that_waits_for_its_consumer_is_made_where_the_vmi_can_run() {
 fn a_volume_that_is_wanted_at_once_is_made_without_a_consumer() {
     let mut sim = Sim::new();
     class(&mut sim, "WaitForFirstConsumer");
-    let mut object = with(&json!({"blank": {}}));
+    let mut object = with(json!({"blank": {}}));
     object["metadata"]["annotations"] = json!({"cdi.kubevirt.io/storage.bind.immediate.requested": ""});
     sim.put(Kind::DataVolume, object);
     sim.settle();
@@ -318,7 +309,7 @@ fn what_somebody_else_made_is_never_taken() {
         Kind::PersistentVolumeClaim,
         json!({"metadata": {"namespace": "n", "name": "disk"}, "status": {"phase": "Bound"}}),
     );
-    sim.put(Kind::DataVolume, with(&json!({"blank": {}})));
+    sim.put(Kind::DataVolume, with(json!({"blank": {}})));
     sim.settle();
     assert_eq!(said(&sim, "Running").1, "ErrResourceExists");
     assert!(!sim.objects.contains_key(&pod()));
@@ -327,7 +318,7 @@ fn what_somebody_else_made_is_never_taken() {
 #[test]
 fn what_is_not_served_is_refused_by_name() {
     let mut sim = Sim::new();
-    sim.put(Kind::DataVolume, with(&json!({"vddk": {"url": "https://a"}})));
+    sim.put(Kind::DataVolume, with(json!({"vddk": {"url": "https://a"}})));
     sim.settle();
     assert_eq!(phase(&sim), "Failed");
     assert!(said(&sim, "Running").2.contains("vddk"), "{:?}", said(&sim, "Running"));
@@ -338,7 +329,7 @@ fn what_is_not_served_is_refused_by_name() {
 fn without_settings_nothing_is_made() {
     let mut sim = Sim::bare();
     class(&mut sim, "Immediate");
-    sim.put(Kind::DataVolume, with(&json!({"blank": {}})));
+    sim.put(Kind::DataVolume, with(json!({"blank": {}})));
     sim.settle();
     assert!(!sim.objects.contains_key(&claim()));
 }
@@ -449,7 +440,7 @@ fn under_a_launcher_pod_nothing_is_written_whatever_the_phase_of_its_vmi() {
         let volumes = json!([{"name": "root", "dataVolume": {"name": "disk"}}]);
         sim.change(&vmi, json!({"spec": {"volumes": volumes}}));
         class(&mut sim, mode);
-        sim.put(Kind::DataVolume, with(&json!({"blank": {}})));
+        sim.put(Kind::DataVolume, with(json!({"blank": {}})));
         let decide = |sim: &mut Sim| {
             let plan = crate::decide(&sim.world, &disk(), sim.now);
             let again = plan.again;
@@ -484,7 +475,7 @@ fn why_something_cannot_be_made_is_said_until_it_is_made() {
         let message = "is forbidden: exceeded quota: all, used: 1, limited: 1".to_owned();
         sim.world.failures.insert(disk(), Failure { about, message, times: 1, retry });
         if kind == Kind::PersistentVolumeClaim {
-            sim.put(Kind::DataVolume, with(&http()));
+            sim.put(Kind::DataVolume, with(http()));
         } else {
             bound(&mut sim);
         }

@@ -1,8 +1,8 @@
 //! Stories of an upload: what is made for the client, what is said meanwhile, and what is left when the disk is whole.
 
 use super::tests::{bound, class, said};
-use crate::sim::Sim;
-use crate::sim::others::{worker_ends, worker_is_late};
+use crate::sim::others::{worker_ends, worker_is_late, worker_runs, worker_says};
+use crate::sim::{Sim, data_volume};
 use api::job::{Import, Report, Source, Stage};
 use cluster_model::objects::{Attempt, Key, Kind};
 use cluster_model::plan::Step;
@@ -26,7 +26,7 @@ fn note(sim: &Sim, name: &str) -> String {
 }
 
 fn phase(sim: &Sim) -> &str {
-    sim.get(&key(Kind::DataVolume))["status"]["phase"].as_str().unwrap_or_default()
+    sim.phase(&key(Kind::DataVolume))
 }
 
 /// The authorities of the certificates, as the installation makes them.
@@ -55,10 +55,7 @@ fn cluster(mode: &str) -> Sim {
 }
 
 fn volume() -> Value {
-    json!({
-        "metadata": {"namespace": "n", "name": "disk"},
-        "spec": {"source": {"upload": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}},
-    })
+    data_volume("disk", json!({"upload": {}}))
 }
 
 /// The PVC of `virtctl image-upload pvc`.
@@ -75,15 +72,11 @@ fn alone(notes: Value) -> Value {
 }
 
 fn runs(sim: &mut Sim, is_ready: bool) {
-    let status = json!([{"name": "cdi-upload-server", "ready": is_ready, "state": {"running": {}}}]);
-    sim.change(&key(Kind::Pod), json!({"status": {"phase": "Running", "containerStatuses": status}}));
-    sim.settle();
+    worker_runs(sim, &key(Kind::Pod), is_ready);
 }
 
 fn reports(sim: &mut Sim, report: Report) {
-    let uid = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
-    sim.world.reports.insert(("n".into(), "cdi-upload-disk".into()), (uid, report));
-    sim.settle();
+    worker_says(sim, &key(Kind::Pod), report);
 }
 
 /// A DataVolume whose upload pod is ready.
@@ -190,7 +183,7 @@ fn a_disk_that_is_reported_whole_is_noted_at_once_and_before_the_pod_goes() {
             sim.settle();
             runs(&mut sim, true);
         }
-        let uid = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = sim.uid(&key(Kind::Pod));
         let done = Report { stage: Stage::Done, done: 1 << 30, total: Some(1 << 30), ..Report::default() };
         sim.world.reports.insert(("n".into(), "cdi-upload-disk".into()), (uid, done));
         let plan = crate::decide(&sim.world, &key(Kind::DataVolume), sim.now);
@@ -258,10 +251,10 @@ fn a_pod_whose_secret_was_deleted_before_it_began_is_followed_by_another() {
     sim.settle();
     bound(&mut sim);
     sim.settle();
-    let pod = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+    let pod = sim.uid(&key(Kind::Pod));
     sim.delete(&key(Kind::Secret));
     let warn = |sim: &mut Sim, message: &str| {
-        let pod = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+        let pod = sim.uid(&key(Kind::Pod));
         let (reason, message) = ("FailedMount".to_owned(), message.to_owned());
         let warning = cluster_model::objects::Warning { pod, reason, message };
         sim.world.warnings.insert(("n".into(), "cdi-upload-disk".into()), warning);
@@ -277,7 +270,7 @@ fn a_pod_whose_secret_was_deleted_before_it_began_is_followed_by_another() {
     assert_ne!(sim.get(&key(Kind::Pod))["metadata"]["uid"], pod);
     assert!(sim.objects.contains_key(&key(Kind::Secret)), "with a Secret of its own");
     // The next one is given its time.
-    let next = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+    let next = sim.uid(&key(Kind::Pod));
     warn(&mut sim, "MountVolume.SetUp failed for volume \"tls\" : secret \"cdi-upload-disk\" not found");
     assert_eq!(sim.get(&key(Kind::Pod))["metadata"]["uid"], next);
     assert!(

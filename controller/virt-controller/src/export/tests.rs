@@ -1,7 +1,7 @@
 //! Stories of an export: what is made, what is said, and what is never done.
 
-use crate::sim::Sim;
-use crate::sim::others::{worker_ends, worker_reports};
+use crate::sim::others::{worker_ends, worker_reports, worker_runs, worker_says};
+use crate::sim::{Sim, blank};
 use api::job::{Export, Report, Stage};
 use cluster_model::objects::{Attempt, Failure, Key, Kind};
 use cluster_model::plan::Step;
@@ -63,15 +63,11 @@ fn is(phase: &str, reason: &str) -> (String, String) {
 }
 
 fn runs(sim: &mut Sim) {
-    let status = json!([{"name": "exporter", "state": {"running": {}}}]);
-    sim.change(&pod(), json!({"status": {"phase": "Running", "containerStatuses": status}}));
-    sim.settle();
+    worker_runs(sim, &pod(), true);
 }
 
 fn reports(sim: &mut Sim, report: Report) {
-    let uid = sim.get(&pod())["metadata"]["uid"].as_str().unwrap().to_owned();
-    sim.world.reports.insert(("n".into(), "exporter-disk".into()), (uid, report));
-    sim.settle();
+    worker_says(sim, &pod(), report);
 }
 
 fn digest() -> String {
@@ -202,16 +198,15 @@ fn what_makes_no_sense_makes_no_pod_and_is_told_once() {
 #[test]
 fn a_disk_that_is_not_whole_is_waited_for() {
     let mut sim = Sim::new();
-    let spec = json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
     let notes = asks(&[("target", TARGET)]);
     sim.put(
         Kind::DataVolume,
-        json!({"metadata": {"namespace": "n", "name": "disk", "annotations": notes}, "spec": spec}),
+        json!({"metadata": {"namespace": "n", "name": "disk", "annotations": notes}, "spec": blank()}),
     );
     sim.settle();
     assert_eq!(stands(&sim), is("Pending", "NotFilled"));
     assert_eq!(note(&sim, "message"), "PVC disk has no volume yet");
-    sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&claim());
     sim.settle();
     assert_eq!(note(&sim, "message"), "DataVolume disk is not filled: ImportScheduled");
     assert!(!sim.objects.contains_key(&pod()));
@@ -245,7 +240,7 @@ fn a_secret_that_is_not_there_is_told_to_who_asked_once() {
         let mut sim = Sim::new();
         sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET), (annotation, "login")])));
         sim.settle();
-        let uid = sim.get(&pod())["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = sim.uid(&pod());
         let message = format!("MountVolume.SetUp failed for volume \"login\" : {word} \"login\" not found");
         let warning = cluster_model::objects::Warning { pod: uid, reason: "FailedMount".to_owned(), message };
         sim.world.warnings.insert(("n".into(), "exporter-disk".into()), warning);

@@ -151,7 +151,7 @@ fn it_takes_vms_and_webhooks_along_and_is_not_made_again() {
     assert!(sim.objects.contains_key(&Key::new(Kind::ConfigMap, "kubevirt", "kubevirt-removed")));
     assert!(crate::decide(&sim.world, &key, sim.now).is_empty(), "nobody wants it any more");
     // Somebody does.
-    sim.put(Kind::KubeVirt, json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}));
+    sim.put(Kind::KubeVirt, crate::sim::kubevirt(json!({})));
     sim.settle();
     assert!(!sim.objects.contains_key(&Key::new(Kind::ConfigMap, "kubevirt", "kubevirt-removed")));
     assert_eq!(sim.get(&key)["status"]["phase"], "Deployed");

@@ -177,7 +177,7 @@ mod tests {
         sim.put(Kind::StorageClass, json!({"metadata": {"name": "other"}, "provisioner": "x"}));
         sim.settle();
         let claim = Key::new(Kind::PersistentVolumeClaim, "n", "waits");
-        let uid = sim.get(&claim)["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = sim.uid(&claim);
         let disk = Key::new(Kind::DataVolume, "n", "waits");
         sim.change(&disk, json!({"status": {"phase": "ImportInProgress", "progress": "12.50%"}}));
         let available = json!([{"type": "Available", "status": "True"}]);

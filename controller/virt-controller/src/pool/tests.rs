@@ -11,7 +11,7 @@ mod sums;
 use super::metadata::{KEYS, SUMS};
 use super::template::Template;
 use super::{autohealing, metadata, selection};
-use crate::sim::{Sim, vm};
+use crate::sim::{Sim, blank, vm};
 use api::meta::ObjectMeta;
 use api::pool::{Autohealing, REVISION, SelectionPolicy};
 use api::vm::VirtualMachine;
@@ -211,8 +211,7 @@ fn what_changes_no_guest_restarts_none() {
 fn a_vm_with_other_disks_is_made_anew() {
     let (mut sim, key) = begin(1, "Always", json!({}));
     boot(&mut sim, 1);
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let disk = json!({"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}});
+    let disk = json!({"metadata": {"name": "data"}, "spec": blank()});
     sim.change(&key, json!({"spec": {"virtualMachineTemplate": {"spec": {"dataVolumeTemplates": [disk]}}}}));
     sim.settle();
     assert!(!sim.get(&vm_key(0))["metadata"]["deletionTimestamp"].is_null());

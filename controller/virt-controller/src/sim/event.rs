@@ -2,7 +2,10 @@
 
 use super::door::admitted;
 use super::others::{Others, is_worker, worker_ends, worker_is_late};
-use super::{Sim, is_going, is_over, migration, others, replica_set, vm, vmi};
+use super::{
+    Sim, blank, data_volume, data_volume_spec, is_going, is_over, migration, others, replica_set, vm,
+    vm_with_disk, vmi,
+};
 use api::cdi::annotations::EXPORT_TARGET;
 use api::job::Stage;
 use api::launcher::Life;
@@ -283,13 +286,9 @@ impl Event {
                 }
             }
             Event::Clone(true) => {
-                let meta = json!({"namespace": "n", "name": COPY});
-                let spec = json!({
-                    "source": {"pvc": {"namespace": "n", "name": "disk"}},
-                    "storage": {"resources": {"requests": {"storage": "1Gi"}}},
-                });
                 if !sim.objects.contains_key(&Key::new(Kind::DataVolume, "n", COPY)) {
-                    sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec}));
+                    let source = json!({"pvc": {"namespace": "n", "name": "disk"}});
+                    sim.put(Kind::DataVolume, data_volume(COPY, source));
                 }
             }
             Event::Clone(false) => sim.delete(&Key::new(Kind::DataVolume, "n", COPY)),
@@ -331,10 +330,9 @@ impl Event {
             Event::Silence(is) => others.silent = is,
             Event::Cron(true) if !sim.objects.contains_key(&cron()) => {
                 let Key { namespace, name, .. } = cron();
-                let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
                 let source = json!({"registry": {"url": "docker://registry.example/os:1"}});
                 let spec = json!({
-                    "template": {"spec": {"source": source, "storage": storage}}, "schedule": "@every 5m",
+                    "template": {"spec": data_volume_spec(source)}, "schedule": "@every 5m",
                     "managedDataSource": "os", "importsToKeep": 2, "retentionPolicy": "None",
                 });
                 let meta = json!({"namespace": namespace, "name": name});
@@ -385,16 +383,9 @@ fn chosen(sim: &Sim, which: usize) -> Option<Key> {
 /// A VM as the webhook completes it.
 fn complete(which: usize, strategy: &str) -> Value {
     let name = VMS[which];
-    let mut object = vm(name, strategy);
+    let mut object = if which == 1 { vm_with_disk(name, strategy, blank()) } else { vm(name, strategy) };
     let uuid = api::uuid::of_vm(name);
     object["spec"]["template"]["spec"]["domain"]["firmware"] = json!({"uuid": uuid});
-    if which == 1 {
-        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-        object["spec"]["dataVolumeTemplates"] =
-            json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
-        object["spec"]["template"]["spec"]["volumes"] =
-            json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-    }
     object
 }
 

@@ -287,6 +287,20 @@ pub(crate) fn worker_is_late(sim: &mut Sim, key: &Key) {
     ends(sim, key, 0, Some(&report));
 }
 
+/// The container of a worker runs.
+pub(crate) fn worker_runs(sim: &mut Sim, key: &Key, is_ready: bool) {
+    let status = json!([{"name": container(sim.get(key)), "ready": is_ready, "state": {"running": {}}}]);
+    sim.change(key, json!({"status": {"phase": "Running", "containerStatuses": status}}));
+    sim.settle();
+}
+
+/// A worker that runs is asked, and answers this.
+pub(crate) fn worker_says(sim: &mut Sim, key: &Key, report: Report) {
+    let answered = (sim.uid(key), report);
+    sim.world.reports.insert((key.namespace.clone(), key.name.clone()), answered);
+    sim.settle();
+}
+
 /// A worker ends with this report.
 pub(crate) fn worker_reports(sim: &mut Sim, key: &Key, code: i32, report: &Report) {
     ends(sim, key, code, Some(report));
@@ -308,7 +322,7 @@ fn bind(sim: &mut Sim) {
     for key in sim.keys(Kind::PersistentVolumeClaim) {
         let claim = sim.get(&key);
         if claim["metadata"]["ownerReferences"].is_array() && claim["status"]["phase"].is_null() {
-            sim.change(&key, json!({"status": {"phase": "Bound"}}));
+            sim.bind(&key);
         }
     }
 }

@@ -159,7 +159,7 @@ fn without_a_kubevirt_object_nothing_is_written() {
         let plan = decide(&sim.world, NAME, sim.now);
         assert!(plan.is_empty(), "{plan:?}");
     }
-    let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}});
+    let settings = crate::sim::kubevirt(json!({}));
     sim.world.put(Kind::KubeVirt, settings, sim.now);
     let touched = sim.world.touched(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
     assert!(touched.contains(&profile()), "{touched:?}");

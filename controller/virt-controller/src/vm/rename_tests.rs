@@ -1,6 +1,6 @@
 //! The steps by which a VM gets another name (docs/reference/virtctl.md), one after the other.
 
-use crate::sim::{Sim, vm};
+use crate::sim::{Sim, blank, vm, vm_with_disk};
 use cluster_model::objects::{Key, Kind};
 use serde_json::{Value, json};
 
@@ -27,17 +27,11 @@ fn delete_alone(sim: &mut Sim, key: &Key) {
 #[test]
 fn a_vm_gets_another_name_and_keeps_its_disk_and_its_identity() {
     let mut sim = Sim::new();
-    let mut object = vm("old", "Always");
-    object["spec"]["dataVolumeTemplates"] = json!([{
-        "metadata": {"name": "data"},
-        "spec": {"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}},
-    }]);
-    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-    let old = sim.put(Kind::VirtualMachine, object);
+    let old = sim.put(Kind::VirtualMachine, vm_with_disk("old", "Always", blank()));
     sim.settle();
     let disk = Key::new(Kind::DataVolume, "n", "data");
     let claim = Key::new(Kind::PersistentVolumeClaim, "n", "data");
-    sim.change(&claim, json!({"status": {"phase": "Bound"}}));
+    sim.bind(&claim);
     sim.change(&disk, json!({"status": {"phase": "Succeeded"}}));
     let run = Key::new(Kind::VirtualMachineInstance, "n", "old");
     sim.boot(&run);

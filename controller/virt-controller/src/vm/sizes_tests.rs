@@ -212,7 +212,7 @@ fn a_revision_of_somebody_is_used_where_it_is_one() {
 fn a_revision_of_a_vm_that_is_gone_is_waited_for() {
     let mut sim = Sim::new();
     let small = size(&mut sim, "small", "256Mi");
-    let uid = sim.get(&small)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let uid = sim.uid(&small);
     let old = json!({"namespace": "n", "name": "web", "uid": "old"});
     let kind = api::instancetype::MatcherKind::parse(api::instancetype::Role::Instancetype, "").unwrap();
     let live = cluster_model::instancetypes::live(&sim.world, kind, "n", "small").unwrap();

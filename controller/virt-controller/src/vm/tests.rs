@@ -6,7 +6,7 @@
 mod foreign_disks;
 mod kept;
 
-use crate::sim::{Sim, replica_set, vm};
+use crate::sim::{Sim, blank, replica_set, vm, vm_with_disk};
 use cluster_model::metadata::RESERVED;
 use cluster_model::objects::{Key, Kind};
 use serde_json::{Value, json};
@@ -270,19 +270,14 @@ fn the_revision_that_goes_with_a_run_is_one_of_its_own_vm() {
 #[test]
 fn disks_are_made_and_waited_for() {
     let mut sim = Sim::new();
-    let mut object = vm("web", "Always");
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    object["spec"]["dataVolumeTemplates"] =
-        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
-    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-    let vm = sim.put(Kind::VirtualMachine, object);
+    let vm = sim.put(Kind::VirtualMachine, vm_with_disk("web", "Always", blank()));
     sim.settle();
     let data = Key::new(Kind::DataVolume, "n", "data");
     let vmi = Key::new(Kind::VirtualMachineInstance, "n", "web");
     assert_eq!(sim.get(&data)["metadata"]["ownerReferences"][0]["name"], "web");
     assert_eq!(word(&sim, &vm), "Provisioning");
     assert!(!sim.objects.contains_key(&vmi));
-    sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "data"), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&Key::new(Kind::PersistentVolumeClaim, "n", "data"));
     sim.change(&data, json!({"status": {"phase": "Failed"}}));
     sim.settle();
     assert_eq!(word(&sim, &vm), "DataVolumeError");
@@ -445,7 +440,7 @@ fn a_disk_of_a_template_gets_what_a_pod_may_get_and_the_rest_is_told() {
             },
             "labels": {"app": "web", "batch.kubernetes.io/job-name": "a", "kubevirt.io/nodeName": "a"},
         },
-        "spec": {"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}},
+        "spec": blank(),
     }]);
     let vm = sim.put(Kind::VirtualMachine, object);
     sim.settle();

@@ -2,9 +2,9 @@
 
 use crate::sim::controller::Controller;
 use crate::sim::others::Others;
-use crate::sim::{Sim, vm, vmi};
+use crate::sim::{Sim, blank, data_volume_spec, vm, vm_with_disk, vmi};
 use cluster_model::objects::{Attempt, Failure, Key, Kind};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 
 /// By the loop itself, until nothing moves any more.
@@ -13,7 +13,7 @@ fn until_quiet(controller: &mut Controller, sim: &mut Sim) {
 }
 
 fn settings(sim: &mut Sim) {
-    let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}});
+    let settings = crate::sim::kubevirt(json!({}));
     sim.put(Kind::KubeVirt, settings);
 }
 
@@ -138,18 +138,10 @@ fn the_pod_of_a_running_vmi_that_the_server_keeps_is_told_once() {
     assert!(!sim.objects.contains_key(&key), "it goes with its pod");
 }
 
-/// A VM with a disk of a template.
-fn with_disk(spec: &Value) -> Value {
-    let mut object = vm("web", "Always");
-    object["spec"]["dataVolumeTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
-    object
-}
-
 #[test]
 fn a_data_volume_that_is_refused_is_told_of_its_vm() {
     let mut sim = Sim::new();
-    let spec = json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
-    let of = sim.put(Kind::VirtualMachine, with_disk(&spec));
+    let of = sim.put(Kind::VirtualMachine, vm_with_disk("web", "Always", blank()));
     let retry = sim.now + jiff::SignedDuration::from_secs(5);
     let message = "exceeded quota: small".to_owned();
     let about = Attempt::Make(Kind::DataVolume);
@@ -163,8 +155,7 @@ fn a_data_volume_that_is_refused_is_told_of_its_vm() {
 fn a_data_volume_that_its_vm_may_not_have_is_told_as_one_without_authorization() {
     let mut sim = Sim::new();
     let snapshot = json!({"snapshot": {"namespace": "other", "name": "golden"}});
-    let spec = json!({"source": snapshot, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
-    let of = sim.put(Kind::VirtualMachine, with_disk(&spec));
+    let of = sim.put(Kind::VirtualMachine, vm_with_disk("web", "Always", data_volume_spec(snapshot)));
     sim.settle();
     let (_, reason, why) = sim.condition(&of, "Failure").unwrap();
     assert_eq!(reason, "UnauthorizedDataVolumeCreate");

@@ -61,7 +61,7 @@ mod tests {
 
     /// Pod of that name on a node, with a finalizer that keeps it.
     fn stranger(sim: &mut Sim, vmi: &Key, owners: &Value) -> Key {
-        let uid = sim.get(vmi)["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = sim.uid(vmi);
         sim.put(
             Kind::Pod,
             json!({
@@ -140,7 +140,7 @@ mod tests {
         for owners in [json!([]), other] {
             let mut sim = Sim::new();
             let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
-            let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}});
+            let settings = crate::sim::kubevirt(json!({}));
             sim.put(Kind::KubeVirt, settings);
             let strange = stranger(&mut sim, &key, &owners);
             let mut controller = Controller::begin(&mut sim, 1);

@@ -27,7 +27,7 @@ fn a_strangers_pod_changes_nothing() {
 #[test]
 fn a_pod_that_was_there_first_is_not_taken_for_the_launchers() {
     let (mut sim, key) = begin();
-    let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let uid = sim.uid(&key);
     let name =
         cluster_model::objects::names::pod("web", &uid, cluster_model::objects::LauncherAttempt::Start);
     let other =

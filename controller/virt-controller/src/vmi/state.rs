@@ -289,7 +289,7 @@ mod tests {
             let mut sim = Sim::new();
             class(&mut sim, "fast", DEFAULT);
             let key = sim.put(Kind::VirtualMachineInstance, kept("web"));
-            let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+            let uid = sim.uid(&key);
             let owner = if used { uid.as_str() } else { owner };
             let owners = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "db", "uid": owner, "controller": true}]);
             let name = cluster_model::objects::names::state("web", &uid);

@@ -498,7 +498,7 @@ fn a_forged_place_is_put_right_by_what_the_pod_says() {
     let (mut sim, key) = begin();
     sim.boot(&key);
     let right = sim.get(&key)["status"].clone();
-    let pod = sim.get(&sim.pod_of(&key).unwrap())["metadata"]["uid"].as_str().unwrap().to_owned();
+    let pod = sim.uid(&sim.pod_of(&key).unwrap());
     assert_eq!(right["launcherContainerImageVersion"], "registry.example/virt-launcher:1");
     let note = |pod: &Value| pod["metadata"]["annotations"]["kubevirt.io/memory-overhead-bytes"].clone();
     let overhead = note(sim.get(&sim.pod_of(&key).unwrap()));

@@ -106,7 +106,7 @@ mod tests {
         sim.settle();
         assert_eq!(sim.get(&key)["status"]["VSOCKCID"], Value::Null);
         let cid = hand_over(&mut sim, &key);
-        let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = sim.uid(&key);
         assert_eq!(cid, u64::from(free(&uid, &BTreeSet::new())));
         sim.agent_says(&key, "Running");
         sim.settle();

@@ -91,8 +91,7 @@ fn an_import_of_another_owner_is_in_the_way_and_it_is_told_once() {
     let labels = json!({IMPORT_CRON: "images"});
     let meta =
         json!({"namespace": "n", "name": import_of(1).name, "labels": labels, "ownerReferences": [owner]});
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let spec = json!({"source": {"blank": {}}, "storage": storage});
+    let spec = blank();
     sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": {"phase": "Succeeded"}}));
     put(&mut sim, json!({}));
     moves(&mut sim, 1);

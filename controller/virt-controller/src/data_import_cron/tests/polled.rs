@@ -209,7 +209,7 @@ fn a_poll_pod_that_runs_or_goes_is_not_said_to_wait() {
     ] {
         let mut sim = Sim::new();
         put(&mut sim, json!({"template": {"spec": {"source": {"registry": {"secretRef": "login"}}}}}));
-        let pod = sim.get(&poller(0))["metadata"]["uid"].as_str().unwrap().to_owned();
+        let pod = sim.uid(&poller(0));
         let warning = json!({"metadata": {"namespace": "n", "name": "w"}, "type": "Warning", "reason": "FailedMount",
             "message": "no room", "involvedObject": {"kind": "Pod", "namespace": "n", "name": poller(0).name, "uid": pod}});
         sim.world.put(Kind::Event, warning, sim.now);

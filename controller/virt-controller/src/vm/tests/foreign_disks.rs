@@ -1,6 +1,6 @@
 //! Disks that a VM finds under the names of its own, and does not use.
 
-use crate::sim::{Sim, vm};
+use crate::sim::{Sim, blank, vm_with_disk};
 use cluster_model::objects::{Key, Kind};
 use serde_json::json;
 
@@ -13,12 +13,7 @@ fn a_pvc_whose_data_volume_is_gone_is_not_the_disk_of_the_next_vm() {
         "metadata": {"namespace": "n", "name": "data", "ownerReferences": owner}, "spec": {}, "status": {"phase": "Bound"},
     });
     let left = sim.put(Kind::PersistentVolumeClaim, claim.clone());
-    let mut object = vm("web", "Always");
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    object["spec"]["dataVolumeTemplates"] =
-        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
-    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-    let vm = sim.put(Kind::VirtualMachine, object);
+    let vm = sim.put(Kind::VirtualMachine, vm_with_disk("web", "Always", blank()));
     let vmi = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.settle();
     assert!(!sim.objects.contains_key(&vmi));
@@ -53,13 +48,7 @@ fn a_disk_of_another_vm_is_not_used() {
         let mut data = json!({"metadata": {"namespace": "n", "name": "data"}, "spec": {}, "status": {"phase": "Succeeded"}});
         cluster_model::plan::merge(&mut data["metadata"], &meta);
         sim.put(Kind::DataVolume, data);
-        let mut object = vm("web", "Always");
-        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-        object["spec"]["dataVolumeTemplates"] =
-            json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
-        object["spec"]["template"]["spec"]["volumes"] =
-            json!([{"name": "root", "dataVolume": {"name": "data"}}]);
-        let vm = sim.put(Kind::VirtualMachine, object);
+        let vm = sim.put(Kind::VirtualMachine, vm_with_disk("web", "Always", blank()));
         sim.settle();
         assert!(!sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", "web")), "{why}");
         let status = sim.get(&vm)["status"].to_string();

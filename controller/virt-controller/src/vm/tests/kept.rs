@@ -69,11 +69,8 @@ fn the_disks_of_a_vm_that_does_not_run_are_made_unless_it_says_otherwise() {
         [("Halted", "true", true), ("Halted", "false", false), ("Always", "false", true)]
     {
         let mut sim = Sim::new();
-        let mut object = vm("web", strategy);
+        let mut object = vm_with_disk("web", strategy, blank());
         object["metadata"]["annotations"] = json!({"kubevirt.io/immediate-data-volume-creation": said});
-        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-        object["spec"]["dataVolumeTemplates"] =
-            json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
         sim.put(Kind::VirtualMachine, object);
         sim.settle();
         assert_eq!(sim.keys(Kind::DataVolume).len(), usize::from(is_made), "{strategy} {said}");

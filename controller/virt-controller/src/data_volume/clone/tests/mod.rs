@@ -7,8 +7,8 @@ mod waits;
 mod ways;
 
 use super::super::tests::class;
-use crate::sim::Sim;
 use crate::sim::others::{worker_ends, worker_is_late};
+use crate::sim::{Sim, blank};
 use api::job::{Import, Serve, Source, Stage};
 use cluster_model::clones::{CLONE_REQUEST, CLONE_TOKEN, CLONE_TYPE, TARGET, TARGET_LABEL};
 use cluster_model::objects::{Attempt, Certificate, Key, Kind, names};
@@ -88,7 +88,7 @@ fn token(sim: &Sim, pem: &[u8], clone: Cloned<'_>) -> String {
 }
 
 fn phase(sim: &Sim) -> &str {
-    sim.get(&disk())["status"]["phase"].as_str().unwrap_or_default()
+    sim.phase(&disk())
 }
 
 fn said(sim: &Sim, kind: &str) -> (String, String, String) {
@@ -96,7 +96,7 @@ fn said(sim: &Sim, kind: &str) -> (String, String, String) {
 }
 
 fn uid(sim: &Sim) -> String {
-    sim.get(&claim())["metadata"]["uid"].as_str().unwrap().to_owned()
+    sim.uid(&claim())
 }
 
 fn source_pod(sim: &Sim) -> Key {
@@ -108,7 +108,7 @@ fn importer() -> Key {
 }
 
 fn bound(sim: &mut Sim) {
-    sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&claim());
     sim.settle();
 }
 
@@ -259,11 +259,10 @@ fn a_source_that_is_not_ready_is_waited_for() {
     sim.settle();
     assert_eq!(said(&sim, "Running").1, "CloneSourceNotReady");
     // Its own DataVolume has not filled it.
-    let spec = json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
-    let mut filling = json!({"metadata": {"namespace": S, "name": "golden"}, "spec": spec});
+    let mut filling = json!({"metadata": {"namespace": S, "name": "golden"}, "spec": blank()});
     filling["status"] = json!({"phase": "ImportInProgress"});
     sim.put(Kind::DataVolume, filling);
-    sim.change(&golden(), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&golden());
     let plan = crate::decide(&sim.world, &disk(), sim.now);
     sim.apply(plan);
     assert!(said(&sim, "Running").2.contains("not filled yet"), "{:?}", said(&sim, "Running"));
@@ -349,7 +348,7 @@ fn a_pod_of_somebody_that_mounts_the_source_is_waited_for() {
     let object = volume(&sim, pvc(S));
     sim.put(Kind::DataVolume, object);
     sim.settle();
-    sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&claim());
     sim.objects.insert(shell.clone(), pod);
     let plan = crate::decide(&sim.world, &disk(), sim.now);
     let done = crate::sim::door::carry_out(&mut sim, plan);
@@ -535,7 +534,7 @@ fn a_plan_that_breaks_off_is_begun_again() {
         let object = volume(&sim, pvc(S));
         sim.put(Kind::DataVolume, object);
         sim.settle();
-        sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+        sim.bind(&claim());
         for _ in 0..3 {
             breaks(&mut sim, requests, is_done);
         }

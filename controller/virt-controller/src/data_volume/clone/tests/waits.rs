@@ -87,7 +87,7 @@ fn a_source_pod_that_does_not_become_ready_goes_and_comes_back_later() {
 
 /// What a worker pod counts now.
 fn counts(sim: &mut Sim, pod: &Key, done: u64) {
-    let uid = sim.get(pod)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let uid = sim.uid(pod);
     let report = api::job::Report { stage: Stage::Moving, done, ..Default::default() };
     let now = sim.now;
     sim.world.says((pod.namespace.clone(), pod.name.clone()), uid, report, now);
@@ -190,7 +190,7 @@ fn wanted(sim: &mut Sim, namespace: &str, count: usize) {
     }
     sim.settle();
     for name in &names {
-        sim.change(&key(Kind::PersistentVolumeClaim, namespace, name), json!({"status": {"phase": "Bound"}}));
+        sim.bind(&key(Kind::PersistentVolumeClaim, namespace, name));
     }
     sim.settle();
 }
@@ -219,7 +219,7 @@ fn one_source_has_few_source_pods_at_a_time() {
     }
     sim.settle();
     for name in &names {
-        sim.change(&key(Kind::PersistentVolumeClaim, T, name), json!({"status": {"phase": "Bound"}}));
+        sim.bind(&key(Kind::PersistentVolumeClaim, T, name));
     }
     sim.settle();
     let busy = |sim: &Sim| {

@@ -70,7 +70,7 @@ fn no_vmi_starts_on_the_source_while_a_csi_driver_copies_it() {
     let why = sim.condition(&waiting, "DataVolumesReady").unwrap().2;
     assert!(why.contains("PVC t/golden is being cloned by its storage, into PVC disk"), "{why}");
     // The clone is there, and that wakes the VMI.
-    sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&claim());
     assert!(sim.world.touched(&claim()).contains(&waiting));
     sim.settle();
     assert!(sim.pod_of(&waiting).is_some());
