@@ -162,24 +162,24 @@ mod tests {
     use super::*;
     use crate::claim;
     use cluster_model::objects::rights::each;
-    use kit::Asked as Server;
+    use kit::ApiServer as Server;
     use serve::transport::Peer;
     use std::collections::BTreeSet;
     use std::net::Ipv4Addr;
 
     #[tokio::test]
     async fn every_right_is_used_and_no_other() {
-        let server = Server::begin().await;
+        let server = Server::default();
         let proxy = Proxy::parse_from(["cdi-uploadproxy"]);
         let live = Arc::new(Live::new("kubevirt", None).unwrap());
-        let task = tokio::spawn(proxy.keep(server.client.clone(), live));
-        let gate = Gate::new(server.client.clone());
+        let task = tokio::spawn(proxy.keep(server.client(), live));
+        let gate = Gate::new(server.client());
         let peer = Peer::of(Ipv4Addr::LOCALHOST.into());
         assert!(gate.may_read(&kit::monitors_request(), peer).await.is_ok());
-        let api = Writer::new(server.client.clone(), COMPONENT);
+        let api = Writer::new(server.client(), COMPONENT);
         assert!(claim::ready(&api, "n", "disk").await.is_err(), "there is none");
         let all: BTreeSet<_> = each(Program::Proxy).collect();
-        server.until(&all).await;
+        server.until_used(&all).await;
         task.abort();
         server.kept_to(Program::Proxy);
         assert_eq!(server.rights(), all);

@@ -147,7 +147,7 @@ fn look(name: &str, pvc: &Value) -> State {
 mod tests {
     use super::*;
     use cluster_model::objects::Program;
-    use kit::Asked;
+    use kit::ApiServer;
     use serde_json::json;
     use std::collections::BTreeSet;
 
@@ -184,8 +184,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_pvc_that_is_not_there_is_refused_at_once_and_its_name_is_told() {
-        let server = Asked::begin().await;
-        let api = Writer::new(server.client.clone(), "cdi-uploadproxy");
+        let server = ApiServer::default();
+        let api = Writer::new(server.client(), "cdi-uploadproxy");
         let why = ready(&api, "n", "gone").await.unwrap_err();
         assert_eq!(why, "rejecting Upload Request for PVC gone that doesn't exist");
         assert_eq!(server.count(), 1);
@@ -205,8 +205,8 @@ mod tests {
     /// that name with another owner is refused.
     #[tokio::test]
     async fn an_upload_follows_a_pvc_to_the_one_that_is_filled_in_its_place() {
-        let server = Asked::begin().await;
-        let api = Writer::new(server.client.clone(), "cdi-uploadproxy");
+        let server = ApiServer::default();
+        let api = Writer::new(server.client(), "cdi-uploadproxy");
         let named = json!({"apiGroup": "cdi.kubevirt.io", "kind": "VolumeUploadSource", "name": "a"});
         let at = "/api/v1/namespaces/n/persistentvolumeclaims";
         let target = |phase: &str| json!({"metadata": {"uid": "1"}, "spec": {"dataSourceRef": named}, "status": {"phase": phase}});

@@ -10,6 +10,16 @@ use serde_json::Value;
 pub trait Server: Sync {
     fn get(&self, key: &Key) -> impl Future<Output = Result<Value>> + Send;
 
+    /// Reads an object; `None` if it does not exist.
+    fn find(&self, key: &Key) -> impl Future<Output = Result<Option<Value>>> + Send {
+        async move {
+            match self.get(key).await {
+                Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+                found => found.map(Some),
+            }
+        }
+    }
+
     fn create(&self, key: &Key, object: &Value) -> impl Future<Output = Result<Value>> + Send;
 
     /// Changes an object, or a subresource of it. A `resourceVersion` in the change must match that of the

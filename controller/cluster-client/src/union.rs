@@ -234,9 +234,9 @@ mod tests {
         let server = kit::ApiServer::default();
         let selection = |label: &str| WatchTarget::all(KIND, Some(label));
         let vmi = |name: &str, labels: Value| json!({"metadata": {"namespace": "n", "name": name, "labels": labels}, "spec": {}});
-        server.has(KIND, vmi("a", json!({"here": "1"})));
-        server.has(KIND, vmi("b", json!({"soon": "1"})));
-        server.has(KIND, vmi("c", json!({})));
+        server.has_object(KIND, vmi("a", json!({"here": "1"})));
+        server.has_object(KIND, vmi("b", json!({"soon": "1"})));
+        server.has_object(KIND, vmi("c", json!({})));
         let (to, mut seen) = mpsc::channel(1);
         let selections = vec![selection("here=1"), selection("soon=1")];
         tokio::spawn(follow_union(server.client(), KIND, selections, to, Arc::default()));
@@ -244,7 +244,7 @@ mod tests {
         let mut names: Vec<&str> = all.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, ["a", "b"]);
-        server.has(KIND, vmi("d", json!({"soon": "1"})));
+        server.has_object(KIND, vmi("d", json!({"soon": "1"})));
         let Some(WatchMessage::Changed(KIND, object)) = seen.recv().await else { panic!("no change") };
         assert_eq!(object["metadata"]["name"], "d");
     }

@@ -315,57 +315,66 @@ fn silent(doing: &str, which: &WatchTarget) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::{ApiServer, Asked};
+    use kit::ApiServer;
     use serde_json::json;
     use tokio::sync::mpsc;
 
-    /// The objects that a list of a server with these objects returns, and the number of its requests.
-    async fn list_of(objects: &[Value]) -> (Vec<Value>, usize) {
-        let server = Asked::begin().await;
-        let which = WatchTarget::all(Kind::DataSource, None);
-        let objects = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
-        server.has(&Kind::DataSource.collection(""), objects);
-        let (version, listed) = list(&server.client, &which).await.unwrap();
-        assert_eq!(version, "1");
-        (listed, server.count())
+    /// A server with these DataSources, and the objects as they are stored.
+    fn server_with(objects: impl IntoIterator<Item = Value>) -> (ApiServer, Vec<Value>) {
+        let server = ApiServer::default();
+        objects.into_iter().for_each(|object| server.has_object(Kind::DataSource, object));
+        let stored = server.objects().into_iter().map(|(_, object)| object).collect();
+        (server, stored)
     }
 
     fn object(name: &str, spec: &Value) -> Value {
         json!({"metadata": {"name": name}, "spec": spec})
     }
 
+    /// An object whose metadata alone are listed.
+    fn named(object: &Value) -> Value {
+        json!({"metadata": object["metadata"], "metadataAlone": true})
+    }
+
     #[tokio::test]
     async fn an_object_that_is_too_deep_leaves_the_list_as_it_is() {
         let deep = (0..200).fold(Value::Null, |within, _| json!({"a": within}));
-        let (small, server) = (object("b", &json!({"c": 1})), Asked::begin().await);
-        let objects = [&small, &object("a", &deep), &small];
-        let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
-        server.has(&Kind::DataSource.collection(""), list);
+        let small = json!({"c": 1});
+        let (server, all) = server_with([object("a", &small), object("b", &deep), object("c", &small)]);
         let (to, mut seen) = mpsc::channel(1);
-        tokio::spawn(follow(server.client.clone(), WatchTarget::all(Kind::DataSource, None), to));
+        tokio::spawn(follow(server.client(), WatchTarget::all(Kind::DataSource, None), to));
         let told = tokio::time::timeout(LISTING, seen.recv()).await.unwrap();
         let Some(WatchMessage::Listed(Kind::DataSource, listed)) = told else { panic!("it is a list") };
-        let named = json!({"metadata": {"name": "a"}, "metadataAlone": true});
-        assert_eq!(listed, [small.clone(), named, small]);
-        server.until(&[(Kind::DataSource, None, "list"), (Kind::DataSource, None, "watch")].into()).await;
+        assert_eq!(listed, [all[0].clone(), named(&all[1]), all[2].clone()]);
+        server
+            .until_used(&[(Kind::DataSource, None, "list"), (Kind::DataSource, None, "watch")].into())
+            .await;
     }
 
     #[tokio::test]
     async fn of_an_object_that_is_too_long_alone_the_metadata_are_listed() {
-        let (small, long) = (object("b", &Value::Null), object("a", &json!("x".repeat(17 << 20))));
-        let (listed, requests) = list_of(&[small.clone(), long, small.clone()]).await;
-        let named = json!({"metadata": {"name": "a"}, "metadataAlone": true});
-        assert_eq!(listed, [small.clone(), named, small]);
-        assert_eq!(requests, 8, "of 500, 62, 7, 1, 2, 1, of the metadata of 1, and of 2");
+        let long = json!("x".repeat(17 << 20));
+        let (server, all) =
+            server_with([object("a", &Value::Null), object("b", &long), object("c", &Value::Null)]);
+        let (version, listed) =
+            list(&server.client(), &WatchTarget::all(Kind::DataSource, None)).await.unwrap();
+        assert_eq!(version, "3");
+        assert_eq!(listed, [all[0].clone(), named(&all[1]), all[2].clone()]);
+        assert_eq!(server.count(), 8, "of 500, 62, 7, 1, 2, 1, of the metadata of 1, and of 2");
     }
 
     #[tokio::test]
     async fn pages_grow_again_behind_long_objects() {
-        let long = object("a", &json!("x".repeat(300 << 10)));
-        let (mut objects, small) = (vec![long; 64], object("b", &Value::Null));
-        objects.resize(504, small);
-        let (listed, requests) = list_of(&objects).await;
-        assert_eq!((listed.len(), requests), (504, 9), "of 500, 62, 7, 14, 28, 56, 112, 224, and the rest");
+        let spec = |number| if number < 64 { json!("x".repeat(300 << 10)) } else { Value::Null };
+        let (server, _) = server_with((0..504).map(|number| object(&format!("a{number:03}"), &spec(number))));
+        let (version, listed) =
+            list(&server.client(), &WatchTarget::all(Kind::DataSource, None)).await.unwrap();
+        assert_eq!(version, "504");
+        assert_eq!(
+            (listed.len(), server.count()),
+            (504, 9),
+            "of 500, 62, 7, 14, 28, 56, 112, 224, and the rest"
+        );
     }
 
     /// The next message of a follower of VMs.
@@ -380,11 +389,13 @@ mod tests {
     /// A server with one VM, and a follower that has listed it.
     async fn followed() -> (ApiServer, Arc<History>, mpsc::Receiver<WatchMessage>) {
         let (server, history, (to, mut seen)) = (ApiServer::default(), Arc::default(), mpsc::channel(16));
-        server.has(Kind::VirtualMachine, vm("a", "Always"));
+        server.has_object(Kind::VirtualMachine, vm("a", "Always"));
         let which = WatchTarget::all(Kind::VirtualMachine, None);
         tokio::spawn(follow_history(server.client(), which, to, Arc::clone(&history)));
         assert!(matches!(next(&mut seen).await, WatchMessage::Listed(_, all) if all.len() == 1));
-        server.until("it watches", |server| server.asked().iter().any(|(verb, _)| *verb == "watch")).await;
+        server
+            .until("it watches", |server| server.asked().iter().any(|request| request.verb == "watch"))
+            .await;
         (server, history, seen)
     }
 
@@ -394,7 +405,7 @@ mod tests {
     async fn a_restore_of_etcd_is_found_when_the_watch_breaks() {
         let (server, history, mut seen) = followed().await;
         let snapshot = server.snapshot();
-        server.has(Kind::VirtualMachine, vm("a", "Halted"));
+        server.has_object(Kind::VirtualMachine, vm("a", "Halted"));
         assert!(
             matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["spec"]["runStrategy"] == "Halted")
         );
@@ -405,7 +416,7 @@ mod tests {
         assert!(history.is_back().unwrap().contains("virtualmachines"));
         assert_eq!(history.wait().await, history.is_back().unwrap());
         // The other history continues.
-        server.has(Kind::VirtualMachine, vm("b", "Always"));
+        server.has_object(Kind::VirtualMachine, vm("b", "Always"));
         assert!(
             matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["metadata"]["name"] == "b")
         );
@@ -416,7 +427,7 @@ mod tests {
         let (server, history, mut seen) = followed().await;
         for name in ["b", "c", "d"] {
             server.breaks();
-            server.has(Kind::VirtualMachine, vm(name, "Always"));
+            server.has_object(Kind::VirtualMachine, vm(name, "Always"));
             assert!(
                 matches!(next(&mut seen).await, WatchMessage::Changed(_, vm) if vm["metadata"]["name"] == name)
             );
@@ -430,7 +441,7 @@ mod tests {
         let (server, history, mut seen) = followed().await;
         let snapshot = server.snapshot();
         server.stalls(true);
-        server.has(Kind::VirtualMachine, vm("a", "Halted"));
+        server.has_object(Kind::VirtualMachine, vm("a", "Halted"));
         let answer = server.object("/apis/kubevirt.io/v1/namespaces/n/virtualmachines/a").unwrap();
         history.saw(Kind::VirtualMachine, &answer);
         server.fails(Some(http::StatusCode::INTERNAL_SERVER_ERROR));

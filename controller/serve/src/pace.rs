@@ -438,10 +438,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_keeps_its_pace_but_for_leases() {
-        let server = kit::Asked::begin().await;
+        let server = kit::ApiServer::default();
         let pace = Arc::new(Pace::default());
         pace.set(rate(1, 1.0));
-        let client = paced(server.client.clone(), Arc::clone(&pace));
+        let client = paced(server.client(), Arc::clone(&pace));
         let ask = |path: &str| timeout(Duration::from_millis(300), sent(&client, Request::get(path)));
         assert!(ask("/api/v1/nodes").await.is_ok(), "the first has a turn");
         assert!(ask("/api/v1/nodes").await.is_err(), "the second waits");
@@ -452,10 +452,10 @@ mod tests {
     /// A heartbeat reads the node, and then patches it: both bypass the limiter.
     #[tokio::test]
     async fn a_heartbeat_is_sent_at_once_while_many_namespaces_wait() {
-        let server = kit::Asked::begin().await;
+        let server = kit::ApiServer::default();
         let pace = Arc::new(Pace::default());
         pace.set(rate(1, 5.0));
-        let client = paced(server.client.clone(), Arc::clone(&pace));
+        let client = paced(server.client(), Arc::clone(&pace));
         let mut others = tokio::task::JoinSet::new();
         for number in 0..30 {
             let (client, pods) = (client.clone(), format!("/api/v1/namespaces/n{number}/pods/a"));
@@ -477,23 +477,23 @@ mod tests {
     /// A watch that fails in the limiter is retried from its last version, without a new list.
     #[tokio::test]
     async fn a_watch_whose_turn_did_not_come_takes_no_other_list() {
-        let server = kit::Asked::begin().await;
-        server.lists_take(Duration::from_millis(300));
+        let server = kit::ApiServer::default();
+        server.takes(Duration::from_millis(300));
         let pace = Arc::new(Pace::default());
         pace.set(rate(1, 1.0));
-        let client = paced(server.client.clone(), Arc::clone(&pace));
+        let client = paced(server.client(), Arc::clone(&pace));
         let (to, mut seen) = tokio::sync::mpsc::channel(1);
         let follows = tokio::spawn(follow(client, WatchTarget::all(Kind::Pod, None), to));
         let asked = |verb: &'static str| BTreeSet::from([(Kind::Pod, None, verb)]);
-        server.until(&asked("list")).await;
+        server.until_used(&asked("list")).await;
         let mut others = ["a", "b", "c", "d"].map(|client| Box::pin(pace.turn(client)));
         assert!(others.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()), "the line is full");
         assert!(seen.recv().await.is_some());
         let watch = asked("watch");
-        let late = timeout(Duration::from_millis(200), server.until(&watch)).await;
+        let late = timeout(Duration::from_millis(200), server.until_used(&watch)).await;
         assert!(late.is_err(), "its turn would come too late");
         pace.set(None);
-        server.until(&watch).await;
+        server.until_used(&watch).await;
         assert_eq!(server.count(), 2, "one list, and one watch");
         follows.abort();
     }

@@ -171,7 +171,7 @@ mod tests {
     /// waits.
     #[tokio::test]
     async fn at_the_least_rate_another_is_seen_while_many_others_wait() {
-        let server = kit::Asked::begin().await;
+        let server = kit::ApiServer::default();
         let home = Home { namespace: "kubevirt".into(), ..Home::default() };
         let dials = Dials::new(Program::Controller, home);
         let mut slow = object("kubevirt", "");
@@ -187,9 +187,8 @@ mod tests {
                 }
             });
         }
-        let listed = json!({"metadata": {"resourceVersion": "1"}, "items": [object("kubevirt", "")]});
-        server.has(&Kind::KubeVirt.collection("kubevirt"), listed);
-        let client = paced(server.client.clone(), Arc::clone(&dials.pace));
+        server.has_object(Kind::KubeVirt, object("kubevirt", ""));
+        let client = paced(server.client(), Arc::clone(&dials.pace));
         let mut follows = {
             let dials = Arc::clone(&dials);
             tokio::spawn(async move { dials.follow(client).await })

@@ -49,7 +49,7 @@ fn newer(all: &[Value], own: &str) -> Option<Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::Asked;
+    use kit::ApiServer;
     use serde_json::json;
 
     fn of(version: &str) -> Vec<Value> {
@@ -71,8 +71,8 @@ mod tests {
 
     #[tokio::test]
     async fn where_nothing_is_installed_nothing_is_newer() {
-        let server = Asked::begin().await;
-        assert!(refuse(&server.client, "kubevirt", "0.1.0").await.is_ok());
+        let server = ApiServer::default();
+        assert!(refuse(&server.client(), "kubevirt", "0.1.0").await.is_ok());
         assert_eq!(server.rights(), [(Kind::KubeVirt, None, "list")].into());
     }
 }

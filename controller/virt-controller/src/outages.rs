@@ -40,8 +40,7 @@ fn controller(server: &ApiServer) -> JoinHandle<Error> {
 /// An installation, a virt-controller, and a VM whose VMI is there.
 async fn begin() -> (ApiServer, JoinHandle<Error>) {
     let server = ApiServer::default();
-    server
-        .has(Kind::KubeVirt, json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}));
+    server.has_object(Kind::KubeVirt, crate::sim::kubevirt(json!({})));
     let controller = controller(&server);
     runs(&server, "web").await;
     (server, controller)
@@ -49,7 +48,7 @@ async fn begin() -> (ApiServer, JoinHandle<Error>) {
 
 /// Creates a running VM, and waits for virt-controller to create its VMI.
 async fn runs(server: &ApiServer, name: &str) {
-    server.has(Kind::VirtualMachine, crate::sim::vm(name, "Always"));
+    server.has_object(Kind::VirtualMachine, crate::sim::vm(name, "Always"));
     server.until(&format!("VMI {name} is made"), |server| vmi(server, name).is_some()).await;
 }
 
@@ -61,15 +60,15 @@ fn vmi(server: &ApiServer, name: &str) -> Option<Value> {
 
 /// VMs, VMIs and launcher pods that virt-controller has deleted.
 fn deleted(server: &ApiServer) -> Vec<String> {
-    let asked = server.asked().into_iter().filter(|(verb, _)| *verb == "delete");
-    let asked = asked.map(|(_, path)| path);
+    let asked = server.asked().into_iter().filter(|request| request.verb == "delete");
+    let asked = asked.map(|request| request.path);
     asked.filter(|path| path.contains("/virtualmachine") || path.contains("/virt-launcher-")).collect()
 }
 
 fn halts(server: &ApiServer, name: &str) {
     let mut vm = server.object(&path(Kind::VirtualMachine, name)).unwrap();
     vm["spec"]["runStrategy"] = json!("Halted");
-    server.has(Kind::VirtualMachine, vm);
+    server.has_object(Kind::VirtualMachine, vm);
 }
 
 /// Etcd is restored from a snapshot of a time when a VM ran that was halted since, and whose VMI is gone: the VM runs, and its VMI
@@ -81,7 +80,8 @@ async fn after_a_restore_of_etcd_nothing_is_decided_on_what_was_before() {
         server
             .until("its pod is made", |server| {
                 let pods = server.asked();
-                pods.iter().any(|(verb, path)| *verb == "create" && path.ends_with("/namespaces/n/pods"))
+                pods.iter()
+                    .any(|request| request.verb == "create" && request.path.ends_with("/namespaces/n/pods"))
             })
             .await;
         let snapshot = server.snapshot();
@@ -118,8 +118,8 @@ async fn while_watches_stall_nothing_is_lost() {
     // During the outage a client changes the VM, creates another one, and deletes the objects of the first.
     let mut vm = server.object(&path(Kind::VirtualMachine, "web")).unwrap();
     vm["metadata"]["labels"] = json!({"a": "b"});
-    server.has(Kind::VirtualMachine, vm);
-    server.has(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
+    server.has_object(Kind::VirtualMachine, vm);
+    server.has_object(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
     let known = vmi(&server, "web").unwrap()["metadata"]["uid"].clone();
     server.loses(&path(Kind::VirtualMachineInstance, "web"));
     assert!(vmi(&server, "second").is_none());
@@ -139,11 +139,11 @@ async fn while_the_api_server_fails_nothing_is_lost() {
     server.asked();
     let known = vmi(&server, "web").unwrap()["metadata"]["uid"].clone();
     server.fails(Some(StatusCode::INTERNAL_SERVER_ERROR));
-    server.has(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
+    server.has_object(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
     let lists = |server: &ApiServer| {
         let asked = server.asked();
-        let failed = asked.iter().filter(|(verb, _)| *verb == "list").count();
-        assert!(!asked.iter().any(|(verb, _)| *verb == "delete"), "{asked:?}");
+        let failed = asked.iter().filter(|request| request.verb == "list").count();
+        assert!(!asked.iter().any(|request| request.verb == "delete"), "{asked:?}");
         failed
     };
     let failed = std::cell::Cell::new(0);

@@ -12,19 +12,19 @@ mod tests {
     use cluster_client::watch::follow;
     use cluster_model::objects::rights::each;
     use cluster_model::objects::{HANDLER_CERTIFICATE, Home, Program};
-    use kit::Asked;
+    use kit::ApiServer;
     use serde_json::json;
     use serve::certificate;
 
     /// All parts of virt-handler that have a client.
     #[tokio::test]
     async fn every_right_is_used_and_no_other() {
-        let server = Asked::begin().await;
+        let server = ApiServer::default();
         server.has("/api/v1/nodes/node1", json!({"metadata": {"name": "node1"}}));
         let path = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
         server.has(path, json!({"metadata": {"name": "web"}}));
         let findings = tempfile::tempdir().unwrap();
-        let writer = Writer::on_node(server.client.clone(), "virt-handler", "node1");
+        let writer = Writer::on_node(server.client(), "virt-handler", "node1");
         let node = "node1".to_owned();
         let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
         let kubelet = findings.clone();
@@ -42,18 +42,18 @@ mod tests {
         let tasks: Vec<_> = FOLLOWED
             .iter()
             .flat_map(|kind| kind.followed_by(Program::Handler, &home))
-            .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())))
+            .map(|which| tokio::spawn(follow(server.client(), which, to.clone())))
             .collect();
         let follows = certificate::follow(
-            server.client.clone(),
+            server.client(),
             "kubevirt",
             HANDLER_CERTIFICATE,
             std::sync::Arc::default(),
         );
         let authorities = std::sync::Arc::default();
-        let believes = certificate::follow_authorities(server.client.clone(), "kubevirt", authorities);
+        let believes = certificate::follow_authorities(server.client(), "kubevirt", authorities);
         assert!(
-            serve::authentication::Gate::new(server.client.clone())
+            serve::authentication::Gate::new(server.client())
                 .may_read(
                     &kit::monitors_request(),
                     serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
@@ -65,7 +65,7 @@ mod tests {
         tokio::select! {
             () = follows => {}
             () = believes => {}
-            () = server.until(&all) => {}
+            () = server.until_used(&all) => {}
         }
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         seen.close();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::health::Health;
 use http::Request;
-use kit::Asked;
+use kit::ApiServer;
 use std::net::Ipv4Addr;
 
 fn head(path: &str, token: Option<&str>) -> Parts {
@@ -30,8 +30,8 @@ async fn reads(health: &Health, gate: &Gate, token: Option<&str>) -> u16 {
 
 #[tokio::test]
 async fn what_is_measured_is_for_whom_the_api_server_lets_read_it() {
-    let server = Asked::begin().await;
-    let (gate, health) = (Gate::new(server.client.clone()), Health::default());
+    let server = ApiServer::default();
+    let (gate, health) = (Gate::new(server.client()), Health::default());
     health.measures_plainly(|| "up 1\n".to_owned());
     for (token, status) in
         [(None, 401), (Some("nobody-1"), 401), (Some("somebody-1"), 403), (Some("monitor-1"), 200)]
@@ -59,8 +59,8 @@ async fn what_is_measured_is_for_whom_the_api_server_lets_read_it() {
 
 #[tokio::test]
 async fn the_api_server_is_asked_once_in_a_while() {
-    let server = Asked::begin().await;
-    let (gate, health) = (Gate::new(server.client.clone()), Health::default());
+    let server = ApiServer::default();
+    let (gate, health) = (Gate::new(server.client()), Health::default());
     health.measures_plainly(String::new);
     for (token, reviews, status) in [("monitor-1", 2, 200), ("somebody-1", 4, 403), ("nobody-1", 5, 401)] {
         for _ in 0..20 {
@@ -72,8 +72,8 @@ async fn the_api_server_is_asked_once_in_a_while() {
 
 #[tokio::test]
 async fn invented_tokens_of_one_address_do_not_hold_up_another() {
-    let server = Asked::begin().await;
-    let gate = Gate::new(server.client.clone());
+    let server = ApiServer::default();
+    let gate = Gate::new(server.client());
     let mut held = Vec::new();
     for _ in 0..OF_ONE {
         held.push(ReviewSlot::take(&gate.asking, peer(1)).unwrap());
@@ -91,11 +91,11 @@ async fn invented_tokens_of_one_address_do_not_hold_up_another() {
 
 #[tokio::test]
 async fn an_api_server_that_is_away_lets_nobody_in_and_refuses_nobody_for_long() {
-    let server = Asked::begin().await;
+    let server = ApiServer::default();
     let away = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let mut gate = Gate::new(kube::Client::try_from(away).unwrap());
     let refused = gate.may_read(&head("/metrics", Some("monitor-1")), peer(1)).await.unwrap_err();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    gate.client = server.client.clone();
+    gate.client = server.client();
     assert!(gate.may_read(&head("/metrics", Some("monitor-1")), peer(1)).await.is_ok());
 }

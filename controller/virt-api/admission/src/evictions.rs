@@ -26,7 +26,7 @@ use cluster_client::{Server, Writer};
 use cluster_model::objects::{Key, Kind, Pod, StoredObject as _, key};
 use cluster_model::subresources::EVACUATION;
 use cluster_model::webhooks::Webhook;
-use serde_json::{Value, json};
+use serde_json::json;
 use serve::transport::Peer;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -46,9 +46,9 @@ const TRIES: usize = 4;
 /// Name of virt-api in managed fields.
 const COMPONENT: &str = "virt-api";
 
-/// Reviewer of evictions of launcher pods. The server is replaced in tests.
-pub(super) struct Evictions<S = Writer> {
-    server: S,
+/// Reviewer of evictions of launcher pods.
+pub(super) struct Evictions {
+    server: Writer,
     patience: Duration,
     waiting: Waiting,
     working: Semaphore,
@@ -58,14 +58,8 @@ pub(super) struct Evictions<S = Writer> {
 
 impl Evictions {
     pub(super) fn new(client: kube::Client) -> Evictions {
-        Evictions::at(Writer::new(client, COMPONENT))
-    }
-}
-
-impl<S: Server> Evictions<S> {
-    fn at(server: S) -> Evictions<S> {
         Evictions {
-            server,
+            server: Writer::new(client, COMPONENT),
             patience: PATIENCE,
             waiting: Waiting::new(WAITING),
             working: Semaphore::new(AT_ONCE),
@@ -150,25 +144,18 @@ impl<S: Server> Evictions<S> {
 
     /// Reads the pod and its VMI. A missing one needs no protection.
     async fn look(&self, pod: &Key) -> Result<Evicted> {
-        let found = self.read(pod).await?.map(|object| {
+        let found = self.server.find(pod).await?.map(|object| {
             let why = format!("{pod} cannot be read as a pod");
             Pod::take(object).ok_or_else(|| Error::new(ErrorKind::Refused, why))
         });
         let pod = found.transpose()?;
         let Some(key) = pod.as_ref().and_then(vmi_of) else { return Ok(Evicted { pod, vmi: None }) };
-        let vmi = self.read(&key).await?.map(|object| {
+        let vmi = self.server.find(&key).await?.map(|object| {
             // Fields that cannot be read are of no use for the decision.
             let vmi = api::wire::read_in_part::<VirtualMachineInstance>(object, &mut Vec::new());
             vmi.ok_or_else(|| Error::new(ErrorKind::Refused, format!("{key} cannot be read as a VMI")))
         });
         Ok(Evicted { pod, vmi: vmi.transpose()? })
-    }
-
-    async fn read(&self, key: &Key) -> Result<Option<Value>> {
-        match self.server.get(key).await {
-            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
-            found => found.map(Some),
-        }
     }
 }
 
@@ -178,10 +165,9 @@ pub(super) mod tests {
     use crate::live::Live;
     use crate::routes::Routes;
     use cluster_model::objects::{LauncherAttempt, Plain, names};
-    use cluster_model::plan::Mounts;
-    use kit::Asked;
+    use kit::ApiServer;
+    use serde_json::Value;
     use serve::health::Health;
-    use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -233,73 +219,18 @@ pub(super) mod tests {
         RequestContext::new("kubevirt", Some(&Plain::default()))
     }
 
-    /// A server in memory.
-    #[derive(Default)]
-    struct Played {
-        objects: Mutex<BTreeMap<String, Value>>,
-        /// Number of changes of the VMI by another writer, each just before a patch.
-        meddled: AtomicUsize,
-        gets: AtomicUsize,
-        now: AtomicUsize,
-        most: AtomicUsize,
-        takes: Duration,
-        is_broken: bool,
+    /// A server with these objects.
+    fn server_with(objects: impl IntoIterator<Item = (String, Value)>) -> ApiServer {
+        let server = ApiServer::default();
+        objects.into_iter().for_each(|(path, object)| server.has(&path, object));
+        server
     }
 
-    impl Played {
-        fn with(objects: impl IntoIterator<Item = (String, Value)>) -> Played {
-            Played { objects: Mutex::new(objects.into_iter().collect()), ..Played::default() }
-        }
+    fn evictions_with(objects: impl IntoIterator<Item = (String, Value)>) -> Evictions {
+        Evictions::new(server_with(objects).client())
     }
 
-    impl Server for Played {
-        async fn mounter(&self, claim: &Key, _: Mounts) -> Result<Option<String>> {
-            panic!("who mounts {claim} is asked")
-        }
-
-        async fn slices(&self, driver: &str, node: &str, _: Option<&str>) -> Result<Value> {
-            panic!("the devices of {driver} on {node} are asked")
-        }
-
-        async fn get(&self, key: &Key) -> Result<Value> {
-            self.gets.fetch_add(1, Ordering::SeqCst);
-            self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            tokio::time::sleep(self.takes).await;
-            self.now.fetch_sub(1, Ordering::SeqCst);
-            if self.is_broken {
-                return Err(Error::new(ErrorKind::Unreachable, "the API server is away"));
-            }
-            let found = self.objects.lock().unwrap().get(&key.path()).cloned();
-            found.ok_or_else(|| Error::new(ErrorKind::Gone, "it is not there"))
-        }
-
-        async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
-            assert_eq!(part, None);
-            let mut objects = self.objects.lock().unwrap();
-            let object = objects.get_mut(&key.path()).unwrap();
-            let left =
-                self.meddled.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-            if let Ok(left) = left {
-                object["metadata"]["resourceVersion"] = json!(format!("meddled-{left}"));
-            }
-            let version = change["metadata"]["resourceVersion"].as_str();
-            let Some(patched) = kit::patched(object.clone(), change, version) else {
-                return Err(Error::new(ErrorKind::Conflict, "the object has been modified"));
-            };
-            *object = patched.clone();
-            Ok(patched)
-        }
-
-        async fn create(&self, key: &Key, _: &Value) -> Result<Value> {
-            panic!("{key} is created")
-        }
-
-        async fn delete(&self, key: &Key, _: &str) -> Result<Value> {
-            panic!("{key} is deleted")
-        }
-    }
-
-    async fn message(evictions: &Evictions<Played>, is_dry: bool) -> Option<String> {
+    async fn message(evictions: &Evictions, is_dry: bool) -> Option<String> {
         message_to(evictions, is_dry, peer(1)).await
     }
 
@@ -307,79 +238,85 @@ pub(super) mod tests {
         Peer::of([10, 0, 0, number].into())
     }
 
-    async fn message_to(evictions: &Evictions<Played>, is_dry: bool, peer: Peer) -> Option<String> {
+    async fn message_to(evictions: &Evictions, is_dry: bool, peer: Peer) -> Option<String> {
         let answer = evictions.answer(hook(), &request(is_dry), context(), peer).await;
         assert_eq!(answer.faults, []);
         answer.later.map(|later| later.message)
     }
 
-    fn evacuated(evictions: &Evictions<Played>) -> Value {
+    fn evacuated(server: &ApiServer) -> Value {
         let [_, (vmi, _)] = objects("");
-        evictions.server.objects.lock().unwrap()[&vmi]["status"][EVACUATION].clone()
+        server.object(&vmi).unwrap()["status"][EVACUATION].clone()
     }
 
     #[tokio::test]
     async fn an_eviction_marks_the_vmi_once_and_a_dry_run_never() {
-        let evictions = Evictions::at(Played::with(objects("External")));
+        let server = server_with(objects("External"));
+        let evictions = Evictions::new(server.client());
         assert_eq!(message(&evictions, true).await.as_deref(), Some(TRIGGERED));
-        assert_eq!(evacuated(&evictions), json!(null), "it was tried out");
+        assert_eq!(evacuated(&server), json!(null), "it was tried out");
         assert_eq!(message(&evictions, false).await.as_deref(), Some(TRIGGERED));
-        assert_eq!(evacuated(&evictions), "node1");
+        assert_eq!(evacuated(&server), "node1");
         let again = message(&evictions, false).await.unwrap();
         assert_eq!(again, format!("Evacuation in progress: {TRIGGERED}"));
         for (strategy, is_let_through) in [("LiveMigrate", false), ("None", true)] {
-            let evictions = Evictions::at(Played::with(objects(strategy)));
+            let server = server_with(objects(strategy));
+            let evictions = Evictions::new(server.client());
             assert_eq!(message(&evictions, false).await.is_none(), is_let_through, "{strategy}");
-            assert_eq!(evacuated(&evictions), json!(null), "{strategy}");
+            assert_eq!(evacuated(&server), json!(null), "{strategy}");
         }
     }
 
     #[tokio::test]
     async fn a_vmi_that_others_change_meanwhile_is_looked_at_again() {
         let meddled = |times: usize| {
-            let server = Played::with(objects("External"));
-            server.meddled.store(times, Ordering::SeqCst);
-            Evictions::at(server)
+            let server = server_with(objects("External"));
+            let [_, (vmi, _)] = objects("");
+            let conflict = kit::failure(409, "Conflict", "the object has been modified");
+            (0..times).for_each(|_| server.answers_once(&format!("PATCH {vmi}"), 409, &*conflict));
+            server
         };
-        let evictions = meddled(TRIES - 1);
-        assert_eq!(message(&evictions, false).await.as_deref(), Some(TRIGGERED));
-        assert_eq!(evacuated(&evictions), "node1");
-        let evictions = meddled(TRIES);
-        let why = message(&evictions, false).await.unwrap();
+        let server = meddled(TRIES - 1);
+        assert_eq!(message(&Evictions::new(server.client()), false).await.as_deref(), Some(TRIGGERED));
+        assert_eq!(evacuated(&server), "node1");
+        let server = meddled(TRIES);
+        let why = message(&Evictions::new(server.client()), false).await.unwrap();
         assert!(why.contains("changed by others"), "{why}");
-        assert_eq!(evacuated(&evictions), json!(null));
+        assert_eq!(evacuated(&server), json!(null));
     }
 
     #[tokio::test]
     async fn what_is_not_there_is_let_through_and_what_cannot_be_looked_at_is_not() {
         let [pod, vmi] = objects("LiveMigrate");
-        assert_eq!(message(&Evictions::at(Played::default()), false).await, None, "no pod");
-        assert_eq!(message(&Evictions::at(Played::with([pod.clone()])), false).await, None, "no VMI");
-        let broken = Evictions::at(Played { is_broken: true, ..Played::with([pod, vmi]) });
-        let why = message(&broken, false).await.unwrap();
-        assert!(why.contains("the API server is away; try again"), "{why}");
+        assert_eq!(message(&evictions_with([]), false).await, None, "no pod");
+        assert_eq!(message(&evictions_with([pod.clone()]), false).await, None, "no VMI");
+        let broken = server_with([pod, vmi]);
+        broken.fails(Some(http::StatusCode::SERVICE_UNAVAILABLE));
+        let why = message(&Evictions::new(broken.client()), false).await.unwrap();
+        assert!(why.contains("the API server fails in this test; try again"), "{why}");
     }
 
     #[tokio::test]
     async fn a_flood_of_evictions_is_no_flood_at_the_api_server() {
-        let server = Played { takes: Duration::from_millis(20), ..Played::with(objects("None")) };
-        let evictions = Evictions::at(server);
+        let server = server_with(objects("None"));
+        server.takes(Duration::from_millis(20));
+        let evictions = Evictions::new(server.client());
         let all = futures_util::future::join_all((0..1000).map(|_| message(&evictions, false))).await;
         let through = all.iter().filter(|message| message.is_none()).count();
         assert_eq!(through, WAITING);
         let put_off = all.into_iter().flatten();
         assert!(put_off.into_iter().all(|why| why.contains("other evictions are being processed")));
-        let server = &evictions.server;
-        assert_eq!(server.gets.load(Ordering::SeqCst), 2 * WAITING);
-        assert!(server.most.load(Ordering::SeqCst) <= AT_ONCE);
+        assert_eq!(server.count(), 2 * WAITING);
+        assert!(server.most_at_once() <= AT_ONCE);
     }
 
     /// The API server does not answer in this test, so no review ends.
     #[tokio::test]
     async fn forged_reviews_do_not_put_off_those_of_the_api_server() {
         let never = Duration::from_secs(86_400);
-        let server = Played { takes: never, ..Played::with(objects("None")) };
-        let evictions = Evictions { patience: never, ..Evictions::at(server) };
+        let server = server_with(objects("None"));
+        server.takes(never);
+        let evictions = Evictions { patience: never, ..Evictions::new(server.client()) };
         let asks = |number: u8| Box::pin(message_to(&evictions, false, peer(number)));
         let mut forged: Vec<_> = (0..WAITING).map(|at| asks(2 + u8::try_from(at % 4).unwrap())).collect();
         for review in &mut forged {
@@ -402,7 +339,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn reviews_of_one_address_do_not_wait_for_all_that_another_sent_before() {
         const FORGED: usize = 100;
-        let evictions = Evictions { patience: Duration::from_secs(600), ..Evictions::at(Played::default()) };
+        let evictions = Evictions { patience: Duration::from_secs(600), ..evictions_with([]) };
         let (done, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let forged = futures_util::future::join_all((0..FORGED).map(|_| async {
             message_to(&evictions, false, peer(2)).await;
@@ -420,8 +357,9 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn the_api_server_that_asks_has_its_answer_before_it_gives_up() {
-        let server = Played { takes: Duration::from_secs(600), ..Played::with(objects("None")) };
-        let evictions = Evictions { patience: Duration::from_millis(100), ..Evictions::at(server) };
+        let server = server_with(objects("None"));
+        server.takes(Duration::from_secs(600));
+        let evictions = Evictions { patience: Duration::from_millis(100), ..Evictions::new(server.client()) };
         let why = message(&evictions, false).await.unwrap();
         assert!(why.contains("the API server did not answer within"), "{why}");
     }
@@ -429,11 +367,9 @@ pub(super) mod tests {
     /// Through HTTP, as the API server does.
     #[tokio::test]
     async fn an_eviction_is_answered_with_429_and_its_words() {
-        let server = Asked::begin().await;
-        let objects = objects("External");
-        objects.clone().into_iter().for_each(|(path, object)| server.has(&path, object));
+        let server = server_with(objects("External"));
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client(), server.client());
         for expected in [TRIGGERED.to_owned(), format!("Evacuation in progress: {TRIGGERED}")] {
             let answer = routes.answer_to(hook(), peer(1), eviction(false), false).await;
             let said: Value = serde_json::from_slice(answer.body()).unwrap();

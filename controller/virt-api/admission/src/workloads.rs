@@ -84,7 +84,7 @@ pub(super) mod tests {
     use crate::live::Live;
     use crate::routes::Routes;
     use cluster_model::webhooks::{WEBHOOKS, Webhook};
-    use kit::Asked;
+    use kit::ApiServer;
     use serde_json::json;
     use serve::health::Health;
     use std::sync::Arc;
@@ -102,8 +102,8 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_flood_of_deletions_is_no_flood_of_lists() {
-        let server = Asked::begin().await;
-        let workloads = Workloads::new(server.client.clone());
+        let server = ApiServer::default();
+        let workloads = Workloads::new(server.client());
         let asked =
             futures_util::future::join_all((0..100).map(|_| workloads.left(Question::KubeVirtRemoval))).await;
         let answered = asked.iter().filter(|left| matches!(left, Ok(None))).count();
@@ -116,8 +116,8 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn deletions_are_looked_into_one_after_the_other_and_not_too_often() {
-        let server = Asked::begin().await;
-        let workloads = Workloads::new(server.client.clone());
+        let server = ApiServer::default();
+        let workloads = Workloads::new(server.client());
         let all = async || {
             let began = Instant::now();
             let asked =
@@ -130,17 +130,17 @@ pub(super) mod tests {
         let time = all().await;
         assert!(time >= 2 * PAUSE, "all after {time:?}");
         // … and if it is slower than the pause, lists do not overlap.
-        server.lists_take(PAUSE);
+        server.takes(PAUSE);
         all().await;
-        assert_eq!(server.most_lists(), 1);
+        assert_eq!(server.most_at_once(), 1);
     }
 
     /// The author of a forged review chooses its content and its path.
     #[tokio::test]
     async fn nothing_is_asked_for_but_for_the_deletion_of_what_is_to_stay() {
-        let server = Asked::begin().await;
+        let server = ApiServer::default();
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client(), server.client());
         for hook in WEBHOOKS.iter().filter(|hook| hook.path != "/kubevirt-validate-delete") {
             routes.answer_to(hook, peer(1), deletion(), false).await;
             assert_eq!(server.count(), 0, "{}", hook.path);
@@ -156,9 +156,9 @@ pub(super) mod tests {
     /// DataVolumes block the deletion of a CDI object, and VMs do not.
     #[tokio::test]
     async fn a_cdi_object_asks_for_data_volumes_alone() {
-        let server = Asked::begin().await;
+        let server = ApiServer::default();
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client(), server.client());
         let hook = Webhook::at("/cdi-validate").unwrap();
         let mut review: serde_json::Value = serde_json::from_str(&deletion()).unwrap();
         review["request"]["oldObject"]["status"] = json!({"phase": "Deployed"});
@@ -168,9 +168,9 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_deletion_that_is_not_looked_into_is_refused_and_not_let_through() {
-        let server = Asked::begin().await;
+        let server = ApiServer::default();
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client(), server.client());
         let hook = Webhook::at("/kubevirt-validate-delete").unwrap();
         let answers = (0..50).map(|_| routes.answer_to(hook, peer(1), deletion(), false));
         let mut allowed = 0;

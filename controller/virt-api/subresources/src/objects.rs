@@ -71,11 +71,7 @@ impl Objects {
 
     /// Reads an object as JSON.
     pub(crate) async fn found(&self, key: &Key) -> Result<Option<Value>> {
-        match self.writer.get(key).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
-            Err(error) => Err(failed(&error)),
-        }
+        self.writer.find(key).await.map_err(|error| failed(&error))
     }
 
     async fn read<T: Wire>(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<T>> {
@@ -204,18 +200,15 @@ fn failed(error: &Error) -> Refusal {
 mod tests {
     use super::*;
     use crate::lifecycle::{StartOptions, StopOptions, start, stop};
-    use kit::Asked;
+    use kit::ApiServer;
     use std::collections::BTreeSet;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
-    use tokio::task::JoinHandle;
 
     const VM: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web";
     const VMI: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
 
     #[tokio::test]
     async fn a_vm_is_changed_by_the_rights_that_are_declared() {
-        let server = Asked::begin().await;
+        let server = ApiServer::default();
         server.has(
             VM,
             json!({
@@ -224,7 +217,7 @@ mod tests {
                 "status": {"startFailure": {"consecutiveFailCount": 3}},
             }),
         );
-        let objects = Objects::new(server.client.clone());
+        let objects = Objects::new(server.client());
         let starts = StartOptions::default();
         objects.change("n", "web", &[], |found| start(&found.vm, found.vmi.as_ref(), &starts)).await.unwrap();
         let vm = objects.vm("n", "web").await.unwrap();
@@ -244,47 +237,14 @@ mod tests {
         assert_eq!(server.rights(), BTreeSet::from(RIGHTS));
     }
 
-    /// An API server that sends these responses in order, and records the requests with their bodies.
-    async fn answers(all: &[(&'static str, Value)]) -> (kube::Client, JoinHandle<Vec<(String, Value)>>) {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let all = all.to_owned();
-        let asked = tokio::spawn(async move {
-            let mut asked = Vec::new();
-            for (status, answer) in all {
-                let mut stream = listener.accept().await.unwrap().0;
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.unwrap());
-                }
-                let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
-                let size = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
-                let mut body = vec![0; size.parse().unwrap()];
-                stream.read_exact(&mut body).await.unwrap();
-                let path = head.split([' ', '?']).nth(1).unwrap().to_owned();
-                asked.push((path, serde_json::from_slice(&body).unwrap()));
-                let answer = answer.to_string();
-                let said = format!(
-                    "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: application/json\r\n\
-                     content-length: {}\r\n\r\n{answer}",
-                    answer.len()
-                );
-                stream.write_all(said.as_bytes()).await.unwrap();
-            }
-            asked
-        });
-        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
-        (kube::Client::try_from(config).unwrap(), asked)
-    }
-
     #[tokio::test]
     async fn a_grace_period_is_taken_back_only_from_the_vmi_as_it_was_left() {
-        let conflict = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": "changed", "reason": "Conflict", "code": 409});
+        let server = ApiServer::default();
         let written = json!({"metadata": {"resourceVersion": "8"}});
-        let no = ("409 Conflict", conflict);
-        let (client, asked) = answers(&[("200 OK", written), no.clone(), no]).await;
+        let conflict = kit::failure(409, "Conflict", "changed");
+        server.answers_once(&format!("PATCH {VMI}"), 200, written.to_string());
+        server.answers_once(&format!("PATCH {VM}"), 409, &*conflict);
+        server.answers_once(&format!("PATCH {VMI}"), 409, &*conflict);
         let vm = json!({"metadata": {"name": "web", "resourceVersion": "5"},
             "spec": {"runStrategy": "Always", "template": {"spec": {"domain": {}}}}});
         let vmi = json!({"metadata": {"name": "web", "resourceVersion": "7"},
@@ -292,9 +252,11 @@ mod tests {
         let found = VmWithVmi { vm: api::wire::read(vm).unwrap(), vmi: Some(api::wire::read(vmi).unwrap()) };
         let stops = StopOptions { grace_period: Some(0), ..StopOptions::default() };
         let changes = stop(&found.vm, found.vmi.as_ref(), &stops).unwrap();
-        let error = write(&Writer::new(client, COMPONENT), "n", "web", &found, changes).await.unwrap_err();
+        let error =
+            write(&Writer::new(server.client(), COMPONENT), "n", "web", &found, changes).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
-        let asked = asked.await.unwrap();
+        let asked = server.asked().into_iter().map(|request| (request.path, request.body));
+        let asked: Vec<(String, Value)> = asked.collect();
         let grace = |seconds: i64, version: &str| json!({"spec": {"terminationGracePeriodSeconds": seconds}, "metadata": {"resourceVersion": version}});
         assert_eq!(asked[0], (VMI.to_owned(), grace(0, "7")));
         assert_eq!(asked[1].0, VM);
@@ -303,8 +265,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_evacuation_is_cancelled_where_there_is_one() {
-        let server = Asked::begin().await;
-        let objects = Objects::new(server.client.clone());
+        let server = ApiServer::default();
+        let objects = Objects::new(server.client());
         let options = EvacuateCancelOptions::default();
         objects.cancel_evacuation("n", "web", &options).await.unwrap();
         let status = json!({"nodeName": "node1", "evacuationNodeName": "node1"});
@@ -324,8 +286,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_there_is_not_found_and_an_unknown_dry_run_is_refused() {
-        let server = Asked::begin().await;
-        let objects = Objects::new(server.client.clone());
+        let server = ApiServer::default();
+        let objects = Objects::new(server.client());
         let none = objects.vm("n", "web").await.unwrap_err();
         assert_eq!(
             (none.status.as_u16(), &*none.message),

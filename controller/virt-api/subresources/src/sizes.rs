@@ -78,7 +78,7 @@ async fn spec(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kit::Asked;
+    use kit::ApiServer;
     use serde_json::json;
 
     fn bad(why: String) -> Refusal {
@@ -100,8 +100,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_vm_is_shown_with_what_it_uses() {
-        let server = Asked::begin().await;
-        let objects = Objects::new(server.client.clone());
+        let server = ApiServer::default();
+        let objects = Objects::new(server.client());
         let group = "/apis/instancetype.kubevirt.io/v1beta1";
         server.has(
             &format!("{group}/virtualmachineclusterinstancetypes/small"),

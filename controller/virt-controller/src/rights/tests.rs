@@ -4,7 +4,7 @@
 use super::*;
 use crate::decide;
 use crate::sim::others::{image_is, worker_ends};
-use crate::sim::{Sim, vm, vmi};
+use crate::sim::{Sim, blank, data_volume_spec, vm, vm_with_disk, vmi};
 use api::job::Stage;
 use api::machine::host_device::List;
 use api::meta::ObjectMeta;
@@ -20,7 +20,7 @@ use cluster_model::objects::{API_CERTIFICATE, Attempt, Home, LEASE, LauncherPods
 use cluster_model::plan::{EventRecord, Mounts, OnNetwork, Plan};
 use cluster_model::uploads::{BUNDLE, SIGNING_KEY};
 use jiff::Timestamp;
-use kit::Asked;
+use kit::ApiServer;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -37,18 +37,14 @@ fn history() -> Sim {
     let beat = json!({"kubevirt.io/heartbeat": "1"});
     let schedulable = json!({"kubevirt.io/schedulable": "true"});
     sim.put(Kind::Node, json!({"metadata": {"name": "node1", "labels": schedulable, "annotations": beat}}));
-    let mut web = vm("web", "Always");
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    web["spec"]["dataVolumeTemplates"] =
-        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
-    web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+    let mut web = vm_with_disk("web", "Always", blank());
     // Its pod may get a device of a network.
     web["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] =
         json!([{"name": "lan", "bridge": {}}]);
     web["spec"]["template"]["spec"]["networks"] = json!([{"name": "lan", "multus": {"networkName": "lan"}}]);
     let web = sim.put(Kind::VirtualMachine, web);
     sim.settle();
-    sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "data"), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&Key::new(Kind::PersistentVolumeClaim, "n", "data"));
     sim.settle();
     let worker = Key::new(Kind::Pod, "n", "importer-data");
     worker_ends(&mut sim, &worker, Some(Stage::Done));
@@ -63,7 +59,7 @@ fn history() -> Sim {
     let claims = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();
     let pod = sim.pod_of(&claims).unwrap();
-    let uid = sim.get(&pod)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let uid = sim.uid(&pod);
     sim.put(Kind::ResourceClaim, allocated_claim("one", &uid));
     sim.put(Kind::ResourceSlice, slice_of_node1());
     sim.pod_runs(&pod, "node1");
@@ -75,10 +71,10 @@ fn history() -> Sim {
     sim.pod_ends(&pod, "Succeeded", 0);
     sim.settle();
     // A disk that a client sends, once the authorities of its certificate are known.
-    let spec = json!({"source": {"upload": {}}, "storage": storage});
+    let spec = data_volume_spec(json!({"upload": {}}));
     sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "sent"}, "spec": spec}));
     sim.settle();
-    sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "sent"), json!({"status": {"phase": "Bound"}}));
+    sim.bind(&Key::new(Kind::PersistentVolumeClaim, "n", "sent"));
     let server = Key::new(Kind::Pod, "n", "cdi-upload-sent");
     for _ in 0..20 {
         sim.settle();
@@ -94,7 +90,8 @@ fn history() -> Sim {
     let gold = json!({"source": {"pvc": {"namespace": "n", "name": "data"}}});
     sim.put(Kind::DataSource, json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": gold}));
     // An image that is imported anew when its tag moves, and what is too old goes.
-    let template = json!({"spec": {"source": {"registry": {"url": "docker://registry.example/os:1"}}, "storage": storage}});
+    let template =
+        json!({"spec": data_volume_spec(json!({"registry": {"url": "docker://registry.example/os:1"}}))});
     let spec = json!({
         "template": template, "schedule": "@hourly", "managedDataSource": "os", "importsToKeep": 1, "retentionPolicy": "None",
     });
@@ -105,7 +102,7 @@ fn history() -> Sim {
         image_is(&mut sim, &cron, Ok(&format!("sha256:{}", digits.repeat(32))));
         sim.settle();
         let name = format!("os-{}", digits.repeat(6));
-        sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", &name), json!({"status": {"phase": "Bound"}}));
+        sim.bind(&Key::new(Kind::PersistentVolumeClaim, "n", &name));
         sim.settle();
         worker_ends(&mut sim, &Key::new(Kind::Pod, "n", format!("importer-{name}")), Some(Stage::Done));
         sim.settle();
@@ -126,7 +123,7 @@ fn history() -> Sim {
         json!({"metadata": {"namespace": "n", "name": "populated"}, "spec": spec}),
     );
     sim.settle();
-    let uid = |sim: &Sim, key: &Key| sim.get(key)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let uid = |sim: &Sim, key: &Key| sim.uid(key);
     let prime = Key::new(Kind::PersistentVolumeClaim, "n", format!("prime-{}", uid(&sim, &target)));
     let claim = json!({"namespace": "n", "name": prime.name, "uid": uid(&sim, &prime)});
     let spec = json!({"claimRef": claim, "persistentVolumeReclaimPolicy": "Delete"});
@@ -145,7 +142,7 @@ fn history() -> Sim {
     let meta = json!({"namespace": "n", "name": "kept", "annotations": notes});
     let kept = json!({"metadata": meta, "spec": spec, "status": {"phase": "Bound"}});
     let kept = sim.put(Kind::PersistentVolumeClaim, kept);
-    let spec = json!({"source": {"blank": {}}, "storage": storage});
+    let spec = blank();
     sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "kept"}, "spec": spec}));
     sim.settle();
     assert_eq!(sim.get(&kept)["metadata"]["ownerReferences"][0]["kind"], "DataVolume");
@@ -213,7 +210,7 @@ fn history() -> Sim {
     sim.delete(&installation);
     sim.settle();
     assert!(!sim.objects.contains_key(&installation));
-    sim.put(Kind::KubeVirt, json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}));
+    sim.put(Kind::KubeVirt, crate::sim::kubevirt(json!({})));
     sim.settle();
     sim
 }
@@ -238,8 +235,8 @@ fn slice_of_node1() -> Value {
 
 /// Who acts is settled by a lease.
 async fn lease() -> BTreeSet<Right> {
-    let server = Asked::begin().await;
-    let writer = Writer::new(server.client.clone(), "virt-controller");
+    let server = ApiServer::default();
+    let writer = Writer::new(server.client(), "virt-controller");
     let mut lease = Lease::new(writer, "kubevirt", LEASE, "one".into());
     lease.acquire().await;
     lease.release().await;
@@ -249,9 +246,9 @@ async fn lease() -> BTreeSet<Right> {
 
 /// Who may read what it measures.
 async fn measures() -> BTreeSet<Right> {
-    let server = Asked::begin().await;
+    let server = ApiServer::default();
     assert!(
-        serve::authentication::Gate::new(server.client.clone())
+        serve::authentication::Gate::new(server.client())
             .may_read(
                 &kit::monitors_request(),
                 serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
@@ -277,15 +274,15 @@ async fn every_right_is_used_and_no_other() {
 #[tokio::test]
 async fn a_kind_is_followed_by_two_rights_and_few_objects_by_their_names() {
     for which in followed_by(Program::Controller, &Home { namespace: "kubevirt".into(), ..Home::default() }) {
-        let server = Asked::begin().await;
+        let server = ApiServer::default();
         let (to, mut seen) = tokio::sync::mpsc::channel(1);
         let kind = which.kind;
-        let task = tokio::spawn(watch::follow(server.client.clone(), which, to));
+        let task = tokio::spawn(watch::follow(server.client(), which, to));
         assert!(
             matches!(seen.recv().await, Some(watch::WatchMessage::Listed(of, _)) if of == kind)
                 || kind_is_named(kind)
         );
-        server.until(&follow(kind).into()).await;
+        server.until_used(&follow(kind).into()).await;
         task.abort();
         server.kept_to(Program::Controller);
         assert_eq!(server.rights(), follow(kind).into());
@@ -418,28 +415,32 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         signing(Some("1"), KeyChange::Promote),
         Step::Tell(note),
     ] {
-        let server = Asked::begin().await;
+        let server = ApiServer::default();
         // What is to be made is there already: that is when it is read.
-        let there = json!({"metadata": {"name": "web", "uid": "1"}});
+        let there = json!({"metadata": {"name": "web", "uid": "1"}, "spec": {}});
         let made = match &step {
             Step::Create { object, .. } | Step::CreateOnNetworks { object, .. } => object.clone(),
             _ => there,
         };
-        server.has(&pod.path(), made);
-        server.has(&lan.path(), vf.clone());
-        server.has(&wanted.claim.path(), allocated_claim("one", "1"));
-        server.has(&Kind::ResourceSlice.collection(""), json!({"items": [slice_of_node1()]}));
-        server.has(&vmi.path(), json!({"metadata": {"name": "web"}}));
-        server.has(&authority.key.path(), signed.clone());
-        server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
-        server.has(&for_pod.signer().path(), signed.clone());
-        server.has(&for_pod.others().path(), bundle.clone());
+        let has = |key: &Key, mut object: Value| {
+            object["metadata"]["resourceVersion"] = json!("1");
+            server.has(&key.path(), object);
+        };
+        has(&pod, made);
+        has(&lan, vf.clone());
+        has(&wanted.claim, allocated_claim("one", "1"));
+        server.has_object(Kind::ResourceSlice, slice_of_node1());
+        has(&vmi, json!({"metadata": {"name": "web"}}));
+        has(&authority.key, signed.clone());
+        has(&issue("server", None, None).key, json!({"metadata": {"name": "server"}}));
+        has(&for_pod.signer(), signed.clone());
+        has(&for_pod.others(), bundle.clone());
         let of_upload =
             json!({"metadata": {"name": "cdi-upload-web", "uid": "2", "ownerReferences": [for_pod.owner]}});
-        server.has(&Key::new(Kind::Service, "n", "cdi-upload-web").path(), of_upload.clone());
-        server.has(&for_pod.key.path(), of_upload);
-        server.has(&Key::new(Kind::Secret, "kubevirt", SIGNING_KEY).path(), next.clone());
-        let writer = Writer::new(server.client.clone(), "virt-controller");
+        has(&Key::new(Kind::Service, "n", "cdi-upload-web"), of_upload.clone());
+        has(&for_pod.key, of_upload);
+        has(&Key::new(Kind::Secret, "kubevirt", SIGNING_KEY), next.clone());
+        let writer = Writer::new(server.client(), "virt-controller");
         let done = writer.carry_out(Plan { steps: vec![step.clone()], again: None }).await;
         assert!(done.failed.is_none(), "{step:?}: {:?}", done.failed);
         assert_eq!(server.rights(), needs(&step).into_iter().collect(), "{step:?}");
@@ -449,7 +450,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
 /// An API server that always has one page more is not asked for ever.
 #[tokio::test]
 async fn pages_of_resource_slices_without_end_are_given_up() {
-    let server = Asked::begin().await;
+    let server = ApiServer::default();
     let wanted = ClaimedDevice {
         list: List::Gpus,
         name: "gpu".into(),
@@ -458,7 +459,7 @@ async fn pages_of_resource_slices_without_end_are_given_up() {
     };
     server.has(&wanted.claim.path(), allocated_claim("one", "1"));
     let page = json!({"metadata": {"continue": "more"}, "items": []});
-    server.has(&Kind::ResourceSlice.collection(""), page);
+    server.answers(&format!("GET {}", Kind::ResourceSlice.collection("")), 200, page.to_string());
     let telling = TellDevices {
         key: Key::new(Kind::VirtualMachineInstance, "n", "web"),
         version: "1".into(),
@@ -466,7 +467,7 @@ async fn pages_of_resource_slices_without_end_are_given_up() {
         node: "node1".into(),
         devices: vec![wanted],
     };
-    let writer = Writer::new(server.client.clone(), "virt-controller");
+    let writer = Writer::new(server.client(), "virt-controller");
     let done = writer.carry_out(Plan { steps: vec![Step::TellDevices(telling)], again: None }).await;
     let (about, error) = done.failed.unwrap();
     assert_eq!(about, Some(Attempt::Make(Kind::ResourceClaim)));

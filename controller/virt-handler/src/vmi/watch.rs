@@ -291,7 +291,7 @@ mod tests {
     async fn virt_handler_ends_where_the_history_of_the_cluster_went_back() {
         let server = kit::ApiServer::default();
         let settings = |label: &str| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt", "labels": {"a": label}}, "spec": {}});
-        server.has(Kind::KubeVirt, settings("1"));
+        server.has_object(Kind::KubeVirt, settings("1"));
         let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
         let dials = Dials::new(Program::Handler, home.clone());
         let folder = std::env::temp_dir();
@@ -304,7 +304,7 @@ mod tests {
         let itself = SettingsSenders { dials: Arc::clone(&dials), nodes: watch::channel(None).0 };
         let running = tokio::spawn(run(server.client(), home, node, Health::default(), itself));
         let snapshot = server.snapshot();
-        server.has(Kind::KubeVirt, settings("2"));
+        server.has_object(Kind::KubeVirt, settings("2"));
         let path = "/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt";
         let version = server.object(path).unwrap()["metadata"]["resourceVersion"].to_string();
         while !String::from_utf8_lossy(&dials.version.answer()).contains(&version) {
