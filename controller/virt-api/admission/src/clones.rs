@@ -45,35 +45,6 @@ const WAITING: usize = 128;
 /// Name of virt-api in managed fields.
 const COMPONENT: &str = "virt-api";
 
-/// Requests to the API server.
-pub(super) trait Cluster: Send + Sync {
-    /// Reads an object; `None` if it does not exist.
-    fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Value>>> + Send;
-
-    /// Makes a SubjectAccessReview with this spec. True if the access is permitted.
-    fn may(&self, spec: &Value) -> impl Future<Output = Result<bool>> + Send;
-}
-
-/// The API server as the [`Cluster`] of production; tests have one in memory.
-pub(super) struct Real {
-    client: kube::Client,
-    server: Writer,
-}
-
-impl Cluster for Real {
-    async fn read(&self, key: &Key) -> Result<Option<Value>> {
-        match self.server.get(key).await {
-            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
-            found => found.map(Some),
-        }
-    }
-
-    async fn may(&self, spec: &Value) -> Result<bool> {
-        let is = review(&self.client, Kind::SubjectAccessReview, spec).await?;
-        Ok(is["allowed"] == true && is["denied"] != true)
-    }
-}
-
 /// A question about the clones of a request.
 pub(super) struct CloneCheck<'a> {
     /// Sources of the clones, one for each template.
@@ -86,8 +57,9 @@ pub(super) struct CloneCheck<'a> {
 }
 
 /// Checks permissions of clones.
-pub(super) struct Clones<C = Real> {
-    cluster: C,
+pub(super) struct Clones {
+    client: kube::Client,
+    server: Writer,
     waiting: Waiting,
     namespaces: Namespaces,
     working: Semaphore,
@@ -95,14 +67,9 @@ pub(super) struct Clones<C = Real> {
 
 impl Clones {
     pub(super) fn new(client: kube::Client) -> Clones {
-        Clones::of(Real { server: Writer::new(client.clone(), COMPONENT), client })
-    }
-}
-
-impl<C: Cluster> Clones<C> {
-    fn of(cluster: C) -> Clones<C> {
         Clones {
-            cluster,
+            server: Writer::new(client.clone(), COMPONENT),
+            client,
             waiting: Waiting::new(WAITING),
             namespaces: Namespaces::new(WAITING),
             working: Semaphore::new(AT_ONCE),
@@ -216,7 +183,8 @@ impl<C: Cluster> Clones<C> {
         if let Some(name) = name {
             spec["resourceAttributes"]["name"] = json!(name);
         }
-        self.cluster.may(&spec).await
+        let answer = review(&self.client, Kind::SubjectAccessReview, &spec).await?;
+        Ok(answer["allowed"] == true && answer["denied"] != true)
     }
 
     /// Namespace and name of the source PVC; `None` if it is not known yet.
@@ -242,7 +210,7 @@ impl<C: Cluster> Clones<C> {
         if !is_path {
             return Ok(None);
         }
-        let found = self.cluster.read(&Key::new(Kind::DataSource, namespace, name)).await?;
+        let found = self.server.find(&Key::new(Kind::DataSource, namespace, name)).await?;
         let source = found.and_then(|object| wire::read_in_part::<DataSource>(object, &mut Vec::new()));
         Ok(source.map(|source| source.spec.source))
     }
@@ -260,7 +228,7 @@ impl<C: Cluster> Clones<C> {
             CloneSubject::Account(name) => name.clone(),
             CloneSubject::Vm(name, uid) => {
                 let found =
-                    self.cluster.read(&Key::new(Kind::VirtualMachine, asked.namespace, &**name)).await?;
+                    self.server.find(&Key::new(Kind::VirtualMachine, asked.namespace, &**name)).await?;
                 let vm =
                     found.and_then(|object| wire::read_in_part::<VirtualMachine>(object, &mut Vec::new()));
                 match vm.filter(|vm| vm.metadata.uid.as_ref() == Some(uid)) {

@@ -6,45 +6,37 @@ use crate::rules::clone::{wanted, whose};
 use crate::rules::{Request, RequestContext, judge};
 use cluster_model::objects::Plain;
 use cluster_model::webhooks::Webhook;
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use kit::ApiServer;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const TOKEN: &str = "cdi.kubevirt.io/storage.clone.token";
 const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
 
-/// An API server: objects by their paths, and users that may clone, each with the namespace.
-#[derive(Default)]
-struct Played {
-    objects: BTreeMap<String, Value>,
-    may: Vec<(&'static str, &'static str)>,
-    asked: Mutex<Vec<Value>>,
-    is_away: bool,
-    /// Duration of a response, number of requests in progress, and its maximum.
-    takes: Duration,
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-impl Cluster for Played {
-    async fn read(&self, key: &Key) -> Result<Option<Value>> {
-        Ok(self.objects.get(&key.path()).cloned())
-    }
-
-    async fn may(&self, spec: &Value) -> Result<bool> {
-        if self.is_away {
-            return Err(Error::new(ErrorKind::Unreachable, "the API server is away"));
-        }
-        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        tokio::time::sleep(self.takes).await;
-        self.now.fetch_sub(1, Ordering::SeqCst);
-        self.asked.lock().unwrap().push(spec.clone());
+/// A server on which these users may clone, each with the namespace.
+fn server_of(may: &[(&'static str, &'static str)]) -> ApiServer {
+    let (server, may) = (ApiServer::default(), may.to_owned());
+    server.permits(move |spec| {
         let attributes = &spec["resourceAttributes"];
         let of = |name: &str| attributes[name].as_str().unwrap_or_default().to_owned();
         assert_eq!((of("verb"), of("group")), ("create".into(), "cdi.kubevirt.io".into()));
         assert_eq!((of("resource"), of("subresource")), ("datavolumes".into(), "source".into()));
-        Ok(self.may.iter().any(|(user, namespace)| spec["user"] == *user && of("namespace") == *namespace))
-    }
+        may.iter().any(|(user, namespace)| spec["user"] == *user && of("namespace") == *namespace)
+    });
+    server
+}
+
+fn clones_of(may: &[(&'static str, &'static str)]) -> Clones {
+    Clones::new(server_of(may).client())
+}
+
+/// The same, with objects.
+fn clones_with(
+    objects: impl IntoIterator<Item = (String, Value)>,
+    may: &[(&'static str, &'static str)],
+) -> Clones {
+    let server = server_of(may);
+    objects.into_iter().for_each(|(path, object)| server.has(&path, object));
+    Clones::new(server.client())
 }
 
 fn source(namespace: &str, name: &str, spec: Value) -> (String, Value) {
@@ -78,7 +70,7 @@ fn volume(spec: &Value) -> Value {
 
 /// The answer to a review. A token is replaced by the source that it would be signed for.
 async fn answered(
-    clones: &Clones<Played>,
+    clones: &Clones,
     (hook, request): (&'static Webhook, Request),
 ) -> Result<(Vec<String>, Vec<Value>)> {
     let mut context = RequestContext::new("kubevirt", Some(&Plain::default()));
@@ -104,7 +96,7 @@ async fn answered(
     ))
 }
 
-async fn of_volume(clones: &Clones<Played>, user: &str, object: &Value) -> (Vec<String>, Vec<Value>) {
+async fn of_volume(clones: &Clones, user: &str, object: &Value) -> (Vec<String>, Vec<Value>) {
     answered(clones, review("/datavolume-mutate", user, object, false)).await.unwrap()
 }
 
@@ -115,10 +107,11 @@ fn token(patch: &[Value]) -> &Value {
 
 #[tokio::test]
 async fn whoever_may_clone_there_gets_a_token_in_the_place_of_what_they_wrote() {
-    let clones = Clones::of(Played { may: vec![("alice", "s")], ..Played::default() });
+    let server = server_of(&[("alice", "s")]);
+    let clones = Clones::new(server.client());
     let (faults, patch) = of_volume(&clones, "alice", &volume(&pvc("s"))).await;
     assert_eq!((faults.len(), token(&patch)), (0, &json!("for s/golden")));
-    let asked = clones.cluster.asked.lock().unwrap()[0].clone();
+    let asked = server.reviews()[0].clone();
     assert_eq!((&asked["groups"], &asked["extra"]), (&json!(["system:authenticated"]), &json!({"a": ["b"]})));
     assert_eq!(asked["resourceAttributes"]["name"], "golden");
     // A user without the right is refused, and the message names the right.
@@ -131,12 +124,13 @@ async fn whoever_may_clone_there_gets_a_token_in_the_place_of_what_they_wrote() 
 
 #[tokio::test]
 async fn in_the_own_namespace_nobody_is_asked_and_no_token_stays() {
-    let clones = Clones::of(Played::default());
+    let server = server_of(&[]);
+    let clones = Clones::new(server.client());
     for spec in [pvc("t"), pvc(""), json!({"source": {"blank": {}}}), named("t")] {
         let (faults, patch) = of_volume(&clones, "bob", &volume(&spec)).await;
         assert_eq!((faults.len(), token(&patch)), (0, &Value::Null), "{spec}");
     }
-    assert!(clones.cluster.asked.lock().unwrap().is_empty());
+    assert!(server.reviews().is_empty());
 }
 
 #[tokio::test]
@@ -147,8 +141,7 @@ async fn a_data_source_is_followed_to_the_namespace_of_its_pvc() {
         source("t", "os", json!({"pvc": {"namespace": "s", "name": "golden"}})),
         source("far", "os", json!({"dataSource": {"namespace": "g", "name": "os-2"}})),
     ];
-    let may = vec![("alice", "g")];
-    let clones = Clones::of(Played { objects: objects.into_iter().collect(), may, ..Played::default() });
+    let clones = clones_with(objects, &[("alice", "g")]);
     let (faults, patch) = of_volume(&clones, "alice", &volume(&named("g"))).await;
     assert_eq!((faults.len(), token(&patch)), (0, &json!("for g/golden")));
     let (faults, _) = of_volume(&clones, "alice", &volume(&named("t"))).await;
@@ -168,13 +161,14 @@ async fn of_a_data_source_that_leads_nowhere_yet_all_of_its_namespace_is_asked_a
         source("g", "os", json!({})),
         source("g", "far", json!({"dataSource": {"namespace": "s", "name": "os"}})),
     ];
-    let may = vec![("alice", "g")];
-    let clones = Clones::of(Played { objects: objects.into_iter().collect(), may, ..Played::default() });
+    let server = server_of(&[("alice", "g")]);
+    objects.into_iter().for_each(|(path, object)| server.has(&path, object));
+    let clones = Clones::new(server.client());
     for name in ["os", "none", "far"] {
         let spec = json!({"sourceRef": {"kind": "DataSource", "namespace": "g", "name": name}});
         let (faults, patch) = of_volume(&clones, "alice", &volume(&spec)).await;
         assert_eq!((faults.len(), token(&patch)), (0, &json!(format!("for DataSource g/{name}"))));
-        let asked = clones.cluster.asked.lock().unwrap().last().unwrap()["resourceAttributes"].clone();
+        let asked = server.reviews().last().unwrap()["resourceAttributes"].clone();
         assert_eq!(
             (&asked["namespace"], &asked["name"]),
             (&json!("g"), &Value::Null),
@@ -207,8 +201,7 @@ async fn for_a_vm_its_service_account_is_asked_about() {
         (vm("1", of_account), "system:serviceaccount:t:default", false),
         (vm("2", json!([])), "system:serviceaccount:t:default", false),
     ] {
-        let objects = BTreeMap::from([vm.clone()]);
-        let clones = Clones::of(Played { objects, may: vec![(may, "s")], ..Played::default() });
+        let clones = clones_with([vm.clone()], &[(may, "s")]);
         let (faults, _) = of_volume(&clones, CONTROLLER, &made).await;
         assert_eq!(faults.is_empty(), is_permitted, "{vm:?} {may}: {faults:?}");
         // A user who names a VM as the owner of the DataVolume is still checked as that user.
@@ -230,7 +223,7 @@ async fn a_vm_learns_of_its_templates_when_it_is_written() {
     spec["storage"] = json!({});
     vm["spec"]["dataVolumeTemplates"] = json!([{"metadata": {"name": "disk"}, "spec": spec}]);
     for (may, is_permitted) in [("system:serviceaccount:t:default", true), ("bob", false)] {
-        let clones = Clones::of(Played { may: vec![(may, "s")], ..Played::default() });
+        let clones = clones_of(&[(may, "s")]);
         let asked = review("/virtualmachines-validate", "bob", &vm, false);
         let (faults, _) = answered(&clones, asked).await.unwrap();
         assert_eq!(faults.is_empty(), is_permitted, "{faults:?}");
@@ -242,13 +235,15 @@ async fn a_vm_learns_of_its_templates_when_it_is_written() {
 
 #[tokio::test]
 async fn an_api_server_that_does_not_answer_is_no_yes() {
-    let clones = Clones::of(Played { is_away: true, may: vec![("alice", "s")], ..Played::default() });
+    let server = server_of(&[("alice", "s")]);
+    server.fails(Some(http::StatusCode::SERVICE_UNAVAILABLE));
+    let clones = Clones::new(server.client());
     let asked = review("/datavolume-mutate", "alice", &volume(&pvc("s")), false);
     assert!(answered(&clones, asked).await.is_err());
 }
 
 /// Asks about a clone into this namespace. All requests come from one address, as from an API server.
-async fn asks(clones: &Clones<Played>, namespace: &str) -> Result<Vec<Option<CloneResult>>> {
+async fn asks(clones: &Clones, namespace: &str) -> Result<Vec<Option<CloneResult>>> {
     let wanted = [Some(CloneSource::Claim("s".to_owned(), "golden".to_owned()))];
     let subject = json!({"user": "alice"});
     let asked = CloneCheck { wanted: &wanted, namespace, whose: CloneSubject::Requester, subject: &subject };
@@ -257,16 +252,20 @@ async fn asks(clones: &Clones<Played>, namespace: &str) -> Result<Vec<Option<Clo
 
 #[tokio::test]
 async fn reviews_of_one_api_server_are_looked_at_beside_each_other_and_not_too_many() {
-    let clones = Clones::of(Played { takes: Duration::from_millis(20), ..Played::default() });
+    let server = server_of(&[]);
+    server.takes(Duration::from_millis(20));
+    let clones = Clones::new(server.client());
     let all = futures_util::future::join_all((0..3 * AT_ONCE).map(|_| asks(&clones, "t"))).await;
     assert!(all.iter().all(Result::is_ok));
-    assert_eq!(clones.cluster.most.load(Ordering::SeqCst), AT_ONCE);
+    assert_eq!(server.most_at_once(), AT_ONCE);
 }
 
 /// The API server does not answer in this test, so no review ends.
 #[tokio::test]
 async fn a_flood_of_one_namespace_does_not_refuse_those_of_another() {
-    let clones = Clones::of(Played { takes: Duration::from_secs(86_400), ..Played::default() });
+    let server = server_of(&[]);
+    server.takes(Duration::from_secs(86_400));
+    let clones = Clones::new(server.client());
     let mut flood: Vec<_> = (0..2 * WAITING).map(|_| Box::pin(asks(&clones, "t"))).collect();
     let mut refused = 0;
     for review in &mut flood {
@@ -286,7 +285,9 @@ async fn a_flood_of_one_namespace_does_not_refuse_those_of_another() {
 #[tokio::test]
 async fn reviews_of_one_namespace_do_not_wait_for_all_that_another_sent_before() {
     const FLOOD: usize = 60;
-    let clones = Clones::of(Played { takes: Duration::from_millis(5), ..Played::default() });
+    let server = server_of(&[]);
+    server.takes(Duration::from_millis(5));
+    let clones = Clones::new(server.client());
     let (done, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let flood = futures_util::future::join_all((0..FLOOD).map(|_| async {
         assert!(asks(&clones, "t").await.is_ok());
