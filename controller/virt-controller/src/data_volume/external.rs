@@ -53,3 +53,43 @@ pub(super) fn populated(
 fn shown(reference: &Option<DataReference>) -> Option<String> {
     reference.as_ref().map(|named| format!("{} {}", named.kind, named.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Sim;
+    use cluster_model::objects::{Key, Kind};
+    use serde_json::json;
+
+    /// `kubectl get dv` has nothing else to show of a populator that is not ours.
+    #[test]
+    fn what_a_populator_says_is_repeated_until_its_volume_is_bound() {
+        let mut sim = Sim::new();
+        let source = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"});
+        let resources = json!({"requests": {"storage": "1Gi"}});
+        let pvc = json!({"accessModes": ["ReadWriteOnce"], "resources": resources, "dataSourceRef": source});
+        let meta = json!({"namespace": "n", "name": "disk"});
+        let volume = sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": {"pvc": pvc}}));
+        sim.settle();
+        let claim = Key::new(Kind::PersistentVolumeClaim, "n", "disk");
+        let message = "PVC disk is populated by VolumeSnapshot s";
+        for (said, progress, expected, progress_then) in [
+            ("", "", message.to_owned(), "N/A"),
+            ("half of it", "50.0%", format!("{message}: half of it"), "50.0%"),
+        ] {
+            let notes = json!({RUNNING_MESSAGE: said, POPULATOR_PROGRESS: progress});
+            sim.change(&claim, json!({"metadata": {"annotations": notes}}));
+            sim.settle();
+            assert_eq!(sim.condition(&volume, "Running").unwrap().2, expected);
+            let status = &sim.get(&volume)["status"];
+            assert_eq!((&status["phase"], &status["progress"]), (&json!("Pending"), &json!(progress_then)));
+        }
+        sim.change(&claim, json!({"status": {"phase": "Bound"}}));
+        sim.settle();
+        let status = &sim.get(&volume)["status"];
+        assert_eq!((&status["phase"], &status["progress"]), (&json!("Succeeded"), &json!("100.0%")));
+        assert_eq!(sim.condition(&volume, "Ready").unwrap().0, "True");
+        assert_eq!(sim.condition(&volume, "Running").unwrap().1, "Completed");
+        assert!(sim.warnings.is_empty() && sim.reasons().contains(&"ImportSucceeded".to_owned()));
+    }
+}
