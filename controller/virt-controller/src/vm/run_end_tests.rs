@@ -260,6 +260,8 @@ fn a_first_start_that_was_refused_is_not_the_first_and_one_that_was_seen_is() {
         sim.world.failures.insert(of.clone(), Failure { about, message: "m".to_owned(), times: 1, retry });
         sim.settle();
         assert!(!sim.objects.contains_key(&key), "{strategy}");
+        assert_eq!(sim.told, [("FailedCreate".to_owned(), "m".to_owned())]);
+        assert_eq!(sim.warnings, ["FailedCreate"]);
         sim.now = retry;
         sim.settle();
         assert!(sim.objects.contains_key(&key), "{strategy}: it was never started");
