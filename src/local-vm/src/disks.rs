@@ -1,15 +1,19 @@
 //! Disks and kernels that were unpacked of images (`disks/sha256-…`), and the removal of those that are no
 //! longer needed.
 //!
-//! A folder stays while a VM that is known here uses a file in it, and while the store has the manifest that
-//! it was unpacked of (or the layer, for folders of older versions): a second run needs no unpacking then.
-//! The start of a VM [`hold`]s all of them until its record names the ones it needs.
+//! A folder stays while a VM that is known here uses a file in it, while a process has one locked or open as a
+//! QEMU does, and while the store has the manifest that it was unpacked of (or the layer, for folders of older
+//! versions): a second run needs no unpacking then. The start of a VM [`hold`]s all of them until its record
+//! names the ones it needs.
 
 use crate::error::{Error, Result};
 use crate::place::{Home, Lock};
 use crate::record::Vm;
 use api::launcher::Source;
-use std::collections::BTreeSet;
+use container_disk::file_id::FileId;
+use container_disk::in_use::file_in_use;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -30,37 +34,56 @@ pub fn hold(home: &Home) -> Result<Lock> {
 
 /// Removes the folders that neither a VM nor the store at `store` needs.
 pub fn prune(home: &Home, store: &Path) -> Result<Pruned> {
-    let folder = home.disks();
     let mut pruned = Pruned::default();
-    if !folder.is_dir() {
+    if !home.disks().is_dir() {
         return Ok(pruned);
     }
     let _lock = Lock::take(&lock(home), "the disks of images")?;
     let needed = needed(home)?;
-    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
-    for entry in std::fs::read_dir(&folder).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for folder in entries(&home.disks())? {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let Some(hash) = name.strip_prefix("sha256-") else { continue };
-        if needed.contains(&path) || store.join("blobs/sha256").join(hash).exists() {
-            continue;
+        let (mut is_needed, mut unused) = (store.join("blobs/sha256").join(hash).exists(), vec![]);
+        for file in entries(&folder)? {
+            match is_used(&file, &needed).map_err(|e| cannot_read(&file, e))? {
+                true => is_needed = true,
+                false => unused.push(file),
+            }
         }
-        let (disks, bytes) = weigh(&path)?;
-        let cannot = |e| Error::io(format!("cannot remove {}", path.display()), e);
-        std::fs::remove_dir_all(&path).map_err(cannot)?;
-        pruned.disks += disks;
-        pruned.freed += bytes;
+        for file in unused {
+            if !is_needed {
+                pruned.remove(&file)?;
+            }
+        }
+        if !is_needed {
+            fs::remove_dir_all(&folder).map_err(|e| cannot_remove(&folder, e))?;
+        }
     }
     Ok(pruned)
+}
+
+impl Pruned {
+    /// Removes a file, and counts it. A folder is left.
+    fn remove(&mut self, file: &Path) -> Result<()> {
+        let facts = fs::symlink_metadata(file).map_err(|e| cannot_read(file, e))?;
+        if facts.is_dir() {
+            return Ok(());
+        }
+        fs::remove_file(file).map_err(|e| cannot_remove(file, e))?;
+        self.freed += facts.blocks() * 512;
+        // A file that was unpacked in full is read-only; notes, locks and partial files are not.
+        self.disks += u64::from(facts.is_file() && facts.permissions().readonly());
+        Ok(())
+    }
 }
 
 fn lock(home: &Home) -> PathBuf {
     home.disks().join("lock")
 }
 
-/// Folders with files that VMs use.
-fn needed(home: &Home) -> Result<BTreeSet<PathBuf>> {
-    let mut needed = BTreeSet::new();
+/// Files that VMs use, whatever paths their records name them by.
+fn needed(home: &Home) -> Result<Vec<FileId>> {
+    let mut needed = vec![];
     for (_, vm) in Vm::all(home)? {
         // An unreadable record does not say what its VM needs, so nothing is removed; the error says how to
         // remove the VM.
@@ -70,22 +93,101 @@ fn needed(home: &Home) -> Result<BTreeSet<PathBuf>> {
             Source::Folder { .. } | Source::Absent => None,
         });
         let kernel = resolved.kernel.into_iter().flat_map(|kernel| [Some(kernel.kernel), kernel.initrd]);
-        let files = volumes.chain(kernel.flatten());
-        needed.extend(files.filter_map(|path| path.parent().map(Path::to_owned)));
+        for path in volumes.chain(kernel.flatten()) {
+            match FileId::of_path(&path).map_err(io::Error::from) {
+                Ok(file) => needed.push(file),
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                Err(e) => return Err(cannot_read(&path, e)),
+            }
+        }
     }
     Ok(needed)
 }
 
-/// Number of disks and kernels in a folder, and the disk space of all its files in bytes.
-fn weigh(folder: &Path) -> Result<(u64, u64)> {
-    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
-    let (mut disks, mut bytes) = (0, 0);
-    for entry in std::fs::read_dir(folder).map_err(cannot)? {
-        let entry = entry.map_err(cannot)?;
-        let facts = entry.metadata().map_err(cannot)?;
-        bytes += facts.blocks() * 512;
-        // A file that was unpacked in full is read-only; notes, locks and partial files are not.
-        disks += u64::from(facts.is_file() && facts.permissions().readonly());
+/// True if a VM needs the file, or a process has it open and locked.
+fn is_used(path: &Path, needed: &[FileId]) -> io::Result<bool> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Ok(false);
     }
-    Ok((disks, bytes))
+    let file = File::open(path)?;
+    Ok(needed.contains(&FileId::of(&file)?) || file_in_use(&file)?.is_some())
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    entries.map_err(|e| cannot_read(folder, e))
+}
+
+fn cannot_read(path: &Path, e: io::Error) -> Error {
+    Error::io(format!("cannot read {}", path.display()), e)
+}
+
+fn cannot_remove(path: &Path, e: io::Error) -> Error {
+    Error::io(format!("cannot remove {}", path.display()), e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use api::launcher::{Format, Resolved, Sync};
+    use rustix::fs::{FlockOperation, fcntl_lock};
+
+    /// A home, with the folder of each of these images and a disk in it.
+    fn home(root: &Path, images: &[&str]) -> Home {
+        let home = Home::from_env(Some(root.to_owned()), |_| None).unwrap();
+        for image in images {
+            let disk = disk(&home, image);
+            fs::create_dir_all(disk.parent().unwrap()).unwrap();
+            fs::write(disk, [1; 512]).unwrap();
+        }
+        home
+    }
+
+    fn disk(home: &Home, image: &str) -> PathBuf {
+        home.disks().join(format!("sha256-{image}")).join(format!("{}.disk", "0a".repeat(32)))
+    }
+
+    /// Records a VM with this disk.
+    fn record(home: &Home, path: PathBuf) {
+        let volume = Source::Image { path, format: Format::Raw };
+        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+        let sync = Sync { vmi: serde_json::Value::Null, generation: 1, resolved };
+        fs::create_dir_all(home.vm("vm")).unwrap();
+        Record::new("vm", "os:1", false, sync, Path::new("/launcher")).save(home).unwrap();
+    }
+
+    #[test]
+    fn the_disk_of_a_vm_stays_whatever_path_names_it() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        std::os::unix::fs::symlink(at("home"), at("link")).unwrap();
+        let (home, linked) = (home(&at("home"), &["a", "b"]), home(&at("link"), &[]));
+        for (named, pruned_at) in [(&home, &linked), (&linked, &home)] {
+            record(&home, disk(named, "a"));
+            prune(pruned_at, &at("store")).unwrap();
+            assert!(disk(&home, "a").exists());
+        }
+        assert!(!disk(&home, "b").exists(), "no VM needs it");
+
+        std::os::unix::fs::symlink(disk(&home, "a"), at("disk.img")).unwrap();
+        record(&home, at("disk.img"));
+        prune(&home, &at("store")).unwrap();
+        assert!(disk(&home, "a").exists());
+    }
+
+    /// Its record may be in another home.
+    #[test]
+    fn a_disk_that_qemu_has_open_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(&place.path().join("home"), &["a"]);
+        let qemu = File::open(disk(&home, "a")).unwrap();
+        fcntl_lock(&qemu, FlockOperation::NonBlockingLockShared).unwrap();
+        let store = place.path().join("store");
+        assert_eq!(prune(&home, &store).unwrap(), Pruned::default());
+        assert!(disk(&home, "a").exists());
+        drop(qemu);
+        prune(&home, &store).unwrap();
+        assert!(!disk(&home, "a").exists());
+    }
 }
