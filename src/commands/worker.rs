@@ -18,7 +18,7 @@ use cdi::source::{Options, SourceSpec, image};
 use cdi::target::Destination;
 use container_disk::image::{Config, choose};
 use container_disk::inputs::Inputs;
-use container_disk::locate;
+use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document, Manifest};
 use container_disk::open::{FoundImage, Places};
 use container_disk::registry::copy;
@@ -28,10 +28,11 @@ use disk_format::read_at::FileAt;
 use local_vm::place::Lock;
 use local_vm::record::write_whole;
 use local_vm::resolve::image::usable;
+use local_vm::unpacked;
 use local_vm::worker::{ImageInfo, JobRequest, Outcome, PinnedImage, Task};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -161,30 +162,26 @@ impl Work {
 
     fn disk(&self, image: &Pinned, path: Option<&str>, folder: &Path) -> Result<PathBuf> {
         let open = self.open(image)?;
-        let index = folder.join(format!("disk{}", suffix(path)));
-        if let Some(known) = known(&index) {
+        let name = unpacked::note(path);
+        let note = folder.join(&name);
+        if let Some(known) = known(&note) {
             return Ok(known);
         }
-        let _lock = Lock::wait(&index.with_extension("lock"))?;
-        if let Some(known) = known(&index) {
+        let _lock = Lock::wait(&folder.join(unpacked::lock(&name)))?;
+        if let Some(known) = known(&note) {
             return Ok(known);
         }
         let target = self.unpack(image, &open, path, folder)?;
-        write_whole(&index, format!("{}\n", target.display()).as_bytes())?;
-        known(&index).ok_or_else(|| Error::failed(format!("{} vanished while it was made", target.display())))
+        write_whole(&note, format!("{}\n", target.display()).as_bytes())?;
+        known(&note).ok_or_else(|| Error::failed(format!("{} vanished while it was made", target.display())))
     }
 
     /// Unpacks the disk, unless it was unpacked under another path of the image.
     fn unpack(&self, image: &Pinned, open: &Open, path: Option<&str>, folder: &Path) -> Result<PathBuf> {
-        let path = path.map(str::to_owned);
-        let how = locate::Options { path, one_pass: true, ..locate::Options::default() };
-        let located = locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?;
-        let inside = located.path.clone();
-        drop(located);
-        // The prefix keeps names apart from those of notes and kernels.
-        let name = format!("_{}", inside.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_"));
+        let inside = locate_file(image, open, path)?.path;
+        let name = unpacked::disk(&inside);
         let target = folder.join(&name);
-        let _lock = Lock::wait(&folder.join(format!("{name}.lock")))?;
+        let _lock = Lock::wait(&folder.join(unpacked::lock(&name)))?;
         if target.is_file() {
             return Ok(target);
         }
@@ -203,24 +200,19 @@ impl Work {
         Ok(target)
     }
 
+    /// Unpacks the kernel or the initrd.
     fn boot(&self, image: &Pinned, path: &str, folder: &Path) -> Result<PathBuf> {
         let open = self.open(image)?;
-        let _lock = Lock::wait(&folder.join("boot.lock"))?;
-        let target = folder.join(format!("boot{}", suffix(Some(path))));
+        let name = unpacked::boot(path);
+        let target = folder.join(&name);
+        let _lock = Lock::wait(&folder.join(unpacked::lock(&name)))?;
         if target.is_file() {
             return Ok(target);
         }
-        let how =
-            locate::Options { path: Some(path.to_owned()), one_pass: true, ..locate::Options::default() };
-        let mut located = locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?;
-        let mut partial = target.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let mut located = locate_file(image, &open, Some(path))?;
+        let partial = folder.join(format!("{name}.partial"));
         let cannot = |e| Error::io(format!("cannot write {}", partial.display()), e);
-        let mut file = File::create(&partial).map_err(cannot)?;
-        // Reading to the end of the stream verifies the layer's digest.
-        io::copy(&mut located.stream()?, &mut file).map_err(cannot)?;
-        file.flush().and_then(|()| file.sync_all()).map_err(cannot)?;
+        write_boot(&mut located.stream()?, &partial).map_err(cannot)?;
         std::fs::rename(&partial, &target).map_err(cannot)?;
         Ok(target)
     }
@@ -287,12 +279,24 @@ fn wishes() -> ConvertOptions {
     ConvertOptions::with_threads(std::thread::available_parallelism().map_or(2, usize::from))
 }
 
-/// Path of the disk in a note, if it still exists. Notes of older versions name folders of layers, which are
-/// not used.
-fn known(index: &Path) -> Option<PathBuf> {
-    let path = PathBuf::from(std::fs::read_to_string(index).ok()?.trim_end());
-    usable(&path).ok().filter(|_| path.parent() == index.parent())?;
+/// Path of the disk in a note, if it still exists in the folder of the note.
+fn known(note: &Path) -> Option<PathBuf> {
+    let path = PathBuf::from(std::fs::read_to_string(note).ok()?.trim_end());
+    usable(&path).ok().filter(|_| path.parent() == note.parent())?;
     Some(path)
+}
+
+/// The disk of an image, or the file at this path.
+fn locate_file(image: &Pinned, open: &Open, path: Option<&str>) -> Result<Located> {
+    let how = locate::Options { path: path.map(str::to_owned), one_pass: true, ..locate::Options::default() };
+    Ok(locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?)
+}
+
+/// Writes a file of an image to disk. Reading to the end of the stream verifies the layer's digest.
+fn write_boot(stream: &mut impl Read, to: &Path) -> io::Result<()> {
+    let mut file = File::create(to)?;
+    io::copy(stream, &mut file)?;
+    file.sync_all()
 }
 
 fn manifest<'a>(name: &Name, document: &'a Document) -> Result<&'a Manifest> {
@@ -302,23 +306,10 @@ fn manifest<'a>(name: &Name, document: &'a Document) -> Result<&'a Manifest> {
     }
 }
 
-/// Suffix of a file name for a path in an image.
-fn suffix(path: Option<&str>) -> String {
-    path.map_or_else(String::new, |path| {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        // The checksum distinguishes paths that differ in replaced characters alone.
-        let sum = path.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let tail: String =
-            path.chars().rev().take(40).collect::<Vec<_>>().into_iter().rev().map(plain).collect();
-        format!("-{tail}-{sum:016x}")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::tests::layout::{LAYER, Layout, Tar};
     use guard::confine::Use;
 
     #[test]
@@ -332,6 +323,49 @@ mod tests {
             assert_eq!(reach.process().use_of(&own), Some(Use::Write), "{image}");
             let above = own.ancestors().skip(1).find(|above| reach.process().use_of(above).is_some());
             assert_eq!(above, None, "{image}");
+        }
+    }
+
+    fn work(place: &Path) -> Work {
+        Work { places: Arc::new(Places::new(None).with_store(place.join("store"))), show: Show::Quiet }
+    }
+
+    /// The image of a layout, by its digest.
+    fn pinned_layout(work: &Work, layout: &Path) -> Pinned {
+        let name = named(&format!("oci:{}:1", layout.display())).unwrap();
+        let digest = Open::new(work.places.find(&name).unwrap()).unwrap().document.digest;
+        Pinned { name, digest }
+    }
+
+    /// Also paths that differ in other letters than those of file names alone, or end like files beside a disk.
+    #[test]
+    fn each_path_of_an_image_has_a_disk_and_a_kernel_of_its_own() {
+        let paths = [
+            "数据.img",
+            "系统.img",
+            "root-1.img",
+            "root_1.img",
+            "root",
+            "root.lock",
+            "root.partial",
+            "root.partial.journal",
+        ]
+        .map(|name| format!("disk/{name}"));
+        let place = tempfile::tempdir().unwrap();
+        let (layout, folder) = (place.path().join("layout"), place.path().join("sha256-a"));
+        let bytes = |at: usize| vec![b'A' + u8::try_from(at).unwrap(); 4096];
+        let tar = paths.iter().enumerate().fold(Tar::default(), |tar, (at, path)| tar.file(path, &bytes(at)));
+        Layout::create(&layout).image(LAYER, &tar.end());
+        std::fs::create_dir(&folder).unwrap();
+        let work = work(place.path());
+        let image = pinned_layout(&work, &layout);
+        for _ in 0..2 {
+            for (at, path) in paths.iter().enumerate() {
+                let disk = work.disk(&image, Some(path), &folder).unwrap();
+                let kernel = work.boot(&image, path, &folder).unwrap();
+                assert!(std::fs::read(&disk).unwrap() == bytes(at), "{path}: {}", disk.display());
+                assert!(std::fs::read(&kernel).unwrap() == bytes(at), "{path}: {}", kernel.display());
+            }
         }
     }
 

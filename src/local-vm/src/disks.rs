@@ -3,12 +3,13 @@
 //!
 //! A folder stays while a VM that is known here uses a file in it, while a process has one locked or open as a
 //! QEMU does, and while the store has the manifest that it was unpacked of (or the layer, for folders of older
-//! versions): a second run needs no unpacking then. The start of a VM [`hold`]s all of them until its record
-//! names the ones it needs.
+//! versions): a second run needs no unpacking then. In a folder that stays, files under names of older versions
+//! go. The start of a VM [`hold`]s all of them until its record names the ones it needs.
 
 use crate::error::{Error, Result};
 use crate::place::{Home, Lock};
 use crate::record::Vm;
+use crate::unpacked;
 use api::launcher::Source;
 use container_disk::file_id::FileId;
 use container_disk::in_use::file_in_use;
@@ -51,7 +52,7 @@ pub fn prune(home: &Home, store: &Path) -> Result<Pruned> {
             }
         }
         for file in unused {
-            if !is_needed {
+            if !is_needed || !unpacked::is_known(file.file_name().unwrap_or_default()) {
                 pruned.remove(&file)?;
             }
         }
@@ -174,6 +175,29 @@ mod tests {
         record(&home, at("disk.img"));
         prune(&home, &at("store")).unwrap();
         assert!(disk(&home, "a").exists());
+    }
+
+    /// In a folder that stays. One that a VM uses since then stays, too.
+    #[test]
+    fn a_file_under_a_name_of_an_older_version_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(&place.path().join("home"), &["a"]);
+        let older = |name: &str| disk(&home, "a").with_file_name(name);
+        for name in ["_disk_root.img", "_disk_other.img", "disk-root-00", "boot.lock"] {
+            fs::write(older(name), [1; 512]).unwrap();
+        }
+        record(&home, older("_disk_other.img"));
+        let store = place.path().join("store");
+        prune(&home, &store).unwrap();
+        let mut left: Vec<_> = fs::read_dir(disk(&home, "a").parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(disk(&home, "a").exists() && older("_disk_other.img").exists());
+
+        fs::create_dir_all(store.join("blobs/sha256/a")).unwrap();
+        record(&home, "/nowhere".into());
+        prune(&home, &store).unwrap();
+        left = fs::read_dir(disk(&home, "a").parent().unwrap()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
     }
 
     /// Its record may be in another home.

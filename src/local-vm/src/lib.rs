@@ -27,6 +27,7 @@ pub mod place;
 pub mod record;
 pub mod resolve;
 pub mod start;
+pub mod unpacked;
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};

@@ -3,9 +3,11 @@
 //! ```text
 //!  name ──policy──► store (registry, mirrors, fail-over: container_disk's)
 //!                     │ the manifest for this computer
-//!                     ├──► disks/sha256-MANIFEST/_disk_disk.img    by the engine: checked, sparse, whole or not at all
-//!                     └──► disks/sha256-MANIFEST/boot-…            kernel and initrd, checked to their layer's end
+//!                     ├──► disks/sha256-MANIFEST/HASH.disk    by the engine: checked, sparse, whole or not at all
+//!                     └──► disks/sha256-MANIFEST/HASH.boot    kernel and initrd, checked to their layer's end
 //! ```
+//!
+//! The hash is that of the path in the image (`unpacked.rs`).
 //!
 //! A name is resolved once in a command: the first lookup gives the digest of its manifest, and all later
 //! steps use that digest, so that a tag which moves meanwhile cannot mix two images in one VM.
