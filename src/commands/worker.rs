@@ -36,6 +36,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Limit of the size of a kernel or an initrd in bytes.
+const BOOT_MAX: u64 = 512 << 20;
+
 /// Job of 'coracle run' or 'coracle test', read from standard input
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
@@ -210,10 +213,21 @@ impl Work {
             return Ok(target);
         }
         let mut located = locate_file(image, &open, Some(path))?;
+        if located.size > BOOT_MAX {
+            let what = format!(
+                "{path} in {} has {} bytes; a kernel or an initrd has {BOOT_MAX} at most",
+                image.name, located.size
+            );
+            return Err(Error::refused(what));
+        }
         let partial = folder.join(format!("{name}.partial"));
-        let cannot = |e| Error::io(format!("cannot write {}", partial.display()), e);
-        write_boot(&mut located.stream()?, &partial).map_err(cannot)?;
-        std::fs::rename(&partial, &target).map_err(cannot)?;
+        let written =
+            write_boot(&mut located.stream()?, &partial).and_then(|()| std::fs::rename(&partial, &target));
+        written.map_err(|e| {
+            // Without a file there is nothing to remove; one that stays is written anew.
+            drop(std::fs::remove_file(&partial));
+            Error::io(format!("cannot write {}", partial.display()), e)
+        })?;
         Ok(target)
     }
 
@@ -309,7 +323,7 @@ fn manifest<'a>(name: &Name, document: &'a Document) -> Result<&'a Manifest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::tests::layout::{LAYER, Layout, Tar};
+    use ::tests::layout::{LAYER, LAYER_GZIP, Layout, Tar, bomb, digest};
     use guard::confine::Use;
 
     #[test]
@@ -367,6 +381,32 @@ mod tests {
                 assert!(std::fs::read(&kernel).unwrap() == bytes(at), "{path}: {}", kernel.display());
             }
         }
+    }
+
+    #[test]
+    fn a_kernel_that_is_refused_leaves_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let (at, folder) = (place.path().join("layout"), place.path().join("sha256-a"));
+        std::fs::create_dir(&folder).unwrap();
+        let work = work(place.path());
+        let unpacked = |path: &str| {
+            let e = work.boot(&pinned_layout(&work, &at), path, &folder).unwrap_err();
+            let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+            let left: Vec<_> =
+                files.filter(|file| file.extension().is_none_or(|end| end != "lock")).collect();
+            assert!(left.is_empty(), "{left:?}");
+            e.to_string()
+        };
+        Layout::create(&at).image(LAYER_GZIP, &bomb(9));
+        assert!(unpacked("disk/disk.img").contains("536870912 at most"));
+
+        let tar = Tar::default().file("boot/vmlinuz", &[1; 4096]).end();
+        let layout = Layout::create(&at);
+        layout.image(LAYER, &tar);
+        let mut other = tar.clone();
+        other[512] = 2;
+        std::fs::write(layout.path(&digest(&tar)), other).unwrap();
+        assert!(unpacked("boot/vmlinuz").contains("digest"));
     }
 
     #[test]
