@@ -13,6 +13,7 @@
 
 pub mod build;
 pub mod convert;
+pub mod device;
 pub mod done_marker;
 pub mod error;
 pub mod export;
@@ -20,6 +21,8 @@ pub mod filter;
 pub mod import;
 pub mod inspect;
 pub mod journal;
+#[cfg(test)]
+mod loop_device;
 pub mod permissions;
 pub mod plan;
 pub mod run;

@@ -3,7 +3,7 @@
 //!
 //! | work | reads | writes | network |
 //! |---|---|---|---|
-//! | a source: a path | the file or device | – | – |
+//! | a source: a path, `-` | the file or device; the kernel's counters of devices | – | – |
 //! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry, those of a clone | – | yes |
 //! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
 //! | a source: an empty disk, an upload | – | – | – |
@@ -17,11 +17,14 @@
 //! (`docker-credential-…`) cannot be started once the rest is given up.
 
 use crate::Result;
+use crate::device;
 use crate::source::{Options, SourceSpec};
 use crate::target::Destination as Target;
 use container_disk::Name;
 use container_disk::open::Places;
 use guard::confine::{Confined, Process, Use};
+use rustix::fs::{FileType, Stat, fstat, stat};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The kernel's lists that show if a target is in use.
@@ -48,7 +51,8 @@ impl Permissions {
     pub fn source(self, named: &SourceSpec, options: &Options) -> Result<Permissions> {
         Ok(match named {
             SourceSpec::Image(image) => return self.image(image, &options.places),
-            SourceSpec::Stdin | SourceSpec::Blank(_) | SourceSpec::Upload(_) => self,
+            SourceSpec::Stdin => Permissions { process: counters(self.process, fstat(io::stdin())) },
+            SourceSpec::Blank(_) | SourceSpec::Upload(_) => self,
             SourceSpec::Web(_) => {
                 let mutual = options.mutual.iter();
                 let mutual = mutual.flat_map(|files| [&files.certificate, &files.key, &files.authority]);
@@ -60,9 +64,9 @@ impl Permissions {
         })
     }
 
-    /// Adds a file that is read.
+    /// Adds a file or a device that is read.
     pub fn file(self, path: &Path) -> Permissions {
-        Permissions { process: self.process.uses(path, Use::Read) }
+        Permissions { process: counters(self.process.uses(path, Use::Read), stat(path)) }
     }
 
     /// Adds an image that is read. Logins are looked up now.
@@ -133,6 +137,16 @@ impl Permissions {
     /// before.
     pub fn enter(&self) -> Confined {
         self.process.enter()
+    }
+}
+
+/// Adds the kernel's counters of devices, if this is one.
+fn counters(process: Process, examined: rustix::io::Result<Stat>) -> Process {
+    match examined.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::BlockDevice) => {
+            device::FACTS.iter().fold(process, |process, facts| process.uses(facts, Use::Read))
+        }
+        _ => process,
     }
 }
 

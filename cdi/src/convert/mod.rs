@@ -126,7 +126,7 @@ pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
 
 fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {
     let room = match &request.target {
-        Destination::Device(path) => Some(FileSource::open(path)?.facts().size.unwrap_or(0)),
+        Destination::Device(path) => Some(FileSource::size_of_device(path)?),
         _ => None,
     };
     let (facts, access) = facts::gather(&request, source, room).map_err(|e| e.of(&source.facts().name))?;

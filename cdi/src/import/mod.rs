@@ -26,7 +26,7 @@ use crate::convert::{self, Prepared, Request};
 use crate::permissions::Permissions;
 use crate::plan::ConvertOptions;
 use crate::run::watch::Watch;
-use crate::source::{self, FileSource, Options, Source as _, SourceSpec, Store};
+use crate::source::{self, FileSource, Options, SourceSpec, Store};
 use crate::target::Destination;
 use crate::{Error, Result, unpack};
 use api::job::{self, Http, Import, Registry, Target};
@@ -95,8 +95,8 @@ fn request(job: &Import, places: Arc<Places>, convert_options: ConvertOptions) -
     if let Target::Device(path) = &job.target {
         // The device is zeroed from the end of the disk to its own end: the guest must not read data of an
         // earlier user there.
-        let size = FileSource::open(path)?.facts().size;
-        convert_options.resize = convert_options.resize.max(size);
+        let size = FileSource::size_of_device(path)?;
+        convert_options.resize = convert_options.resize.max(Some(size));
     }
     Ok(Request { source_format: format, ..Request::new(named, target, options, convert_options) })
 }

@@ -3,6 +3,7 @@
 
 use super::once::Once;
 use super::{Identity, Source, SourceFacts};
+use crate::device::{self, DeviceVersion};
 use crate::{Detail, Error, ErrorKind, Result};
 use container_disk::in_use::is_locked;
 use disk_format::ReadAt;
@@ -34,6 +35,8 @@ enum From {
     File {
         file: Arc<File>,
         bytes: Arc<FileAt>,
+        /// The version of a device when it was opened, if the kernel counts its writes.
+        device: Option<DeviceVersion>,
     },
     /// A pipe; or the rest of a file, which is kept open.
     Pipe(Once, Option<File>),
@@ -50,29 +53,18 @@ impl FileSource {
         FileSource::open_with(path, OFlags::NOFOLLOW)
     }
 
+    /// The size of a block device in bytes. It may be in use.
+    pub fn size_of_device(path: &Path) -> Result<u64> {
+        let cannot = |e: Errno| Error::io(format!("cannot examine {}", path.display()), e);
+        rustix::fs::seek(open(path, OFlags::empty())?, SeekFrom::End(0)).map_err(cannot)
+    }
+
     fn open_with(path: &Path, more: OFlags) -> Result<Self> {
-        let shown = path.display();
-        // A device without a medium must not block here; a named pipe must wait for its writer.
-        let wait = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
-        let flags = if wait { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
-        let opened = File::options().read(true).custom_flags((flags | more).bits() as i32).open(path);
-        let file = opened.map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("there is no file {shown}")).because(e)
-            }
-            io::ErrorKind::PermissionDenied => {
-                let error = Error::failed(format!("no permission to read {shown}"));
-                error.with_detail(Detail::Denied(path.to_owned())).because(e)
-            }
-            _ if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) && more.contains(OFlags::NOFOLLOW) => {
-                Error::refused(format!("{shown} is a link; the disk itself must be there"))
-            }
-            _ => Error::io(format!("cannot open {shown}"), e),
-        })?;
+        let file = open(path, more)?;
         if path.extension().is_some_and(|end| end == "partial") {
             hold(&file, path);
         }
-        FileSource::of(file.into(), shown.to_string())
+        FileSource::of(file.into(), path.display().to_string())
     }
 
     /// An open descriptor, with its name for messages. Bytes before its present position are not part of the
@@ -120,20 +112,20 @@ impl FileSource {
             let copy = file.try_clone().map_err(|e| Error::io(format!("cannot use {name}"), e))?;
             return Ok(FileSource { facts, from: From::Pipe(Once::new(file, name), Some(copy)) });
         }
+        for byte in QEMU_WRITES {
+            // A file system without locks answers with an error: no lock can be held on it.
+            if is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
+                let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
+                return Err(Error::failed(what));
+            }
+        }
         let stat = rustix::fs::fstat(&file).map_err(cannot)?;
-        let (size, identity) = if kind == FileType::BlockDevice {
+        let (size, identity, device) = if kind == FileType::BlockDevice {
             let size = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(cannot)?;
             rustix::fs::seek(&file, SeekFrom::Start(0)).map_err(cannot)?;
-            (size, None)
+            (size, None, device::version(&file))
         } else {
-            for byte in QEMU_WRITES {
-                // A file system without locks answers with an error: no lock can be held on it.
-                if is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
-                    let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
-                    return Err(Error::failed(what));
-                }
-            }
-            (u64::try_from(stat.st_size).unwrap_or(0), Some(identity(&stat)))
+            (u64::try_from(stat.st_size).unwrap_or(0), Some(identity(&stat)), None)
         };
         // A hint only, for more read-ahead.
         if let Err(e) = rustix::fs::fadvise(&file, 0, None, Advice::Sequential) {
@@ -151,7 +143,7 @@ impl FileSource {
         };
         Ok(FileSource {
             facts,
-            from: From::File { file: Arc::new(file), bytes: Arc::new(FileAt::new(copy, size)) },
+            from: From::File { file: Arc::new(file), bytes: Arc::new(FileAt::new(copy, size)), device },
         })
     }
 }
@@ -160,7 +152,7 @@ impl FileSource {
     /// Bytes and holes at any offset; `None` for a pipe.
     pub fn sparse(&self) -> Option<SparseFile> {
         match &self.from {
-            From::File { file, bytes } => Some(SparseFile { file: file.clone(), bytes: bytes.clone() }),
+            From::File { file, bytes, .. } => Some(SparseFile { file: file.clone(), bytes: bytes.clone() }),
             From::Pipe(..) => None,
         }
     }
@@ -193,16 +185,19 @@ impl Source for FileSource {
     }
 
     fn unchanged(&self) -> Result<()> {
-        let (From::File { file, .. }, Some(then)) = (&self.from, &self.facts.identity) else { return Ok(()) };
+        let From::File { file, device, .. } = &self.from else { return Ok(()) };
         let name = &self.facts.name;
         let stat = rustix::fs::fstat(file).map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
-        if identity(&stat) == *then {
-            return Ok(());
-        }
         let was = self.facts.size.unwrap_or(0);
-        let how = match stat.st_size {
-            now if u64::try_from(now) != Ok(was) => format!("it had {was} bytes and now has {now}"),
-            _ => "its times have changed".to_owned(),
+        let how = match (device, &self.facts.identity) {
+            (Some(then), _) if device::version(file).as_ref() != Some(then) => {
+                "the kernel counted writes to it".to_owned()
+            }
+            (None, Some(then)) if identity(&stat) != *then => match stat.st_size {
+                now if u64::try_from(now) != Ok(was) => format!("it had {was} bytes and now has {now}"),
+                _ => "its times have changed".to_owned(),
+            },
+            _ => return Ok(()),
         };
         let what = format!("{name} was changed while it was read ({how}); run the same command again");
         Err(Error::failed(what).of_another_version())
@@ -290,6 +285,27 @@ impl Read for Sequential {
     }
 }
 
+fn open(path: &Path, more: OFlags) -> Result<File> {
+    let shown = path.display();
+    // A device without a medium must not block here; a named pipe must wait for its writer.
+    let wait = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
+    let flags = if wait { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
+    let opened = File::options().read(true).custom_flags((flags | more).bits() as i32).open(path);
+    opened.map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("there is no file {shown}")).because(e)
+        }
+        io::ErrorKind::PermissionDenied => {
+            let error = Error::failed(format!("no permission to read {shown}"));
+            error.with_detail(Detail::Denied(path.to_owned())).because(e)
+        }
+        _ if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) && more.contains(OFlags::NOFOLLOW) => {
+            Error::refused(format!("{shown} is a link; the disk itself must be there"))
+        }
+        _ => Error::io(format!("cannot open {shown}"), e),
+    })
+}
+
 /// Locks a file whose name another run may take for an unfinished file, and replace. Other sources are not
 /// locked: on NFS the lock would keep a VM from starting with them. A file system without locks answers with
 /// an error, and so does the lock of a run that reads its own file back.
@@ -318,5 +334,7 @@ fn identity(stat: &Stat) -> Identity {
     Identity::of_content(value, u64::try_from(stat.st_size).ok())
 }
 
+#[cfg(test)]
+mod device_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! | name | file | seeks | identity |
 //! |---|---|---|---|
 //! | a path | `file.rs` | yes | device, inode, size, times |
-//! | a block device | `file.rs` | yes | no |
+//! | a block device | `file.rs` | yes | no; while it is read, the kernel's count of writes to it |
 //! | `-` | `stdin.rs` | no (a redirected file: yes) | no (a redirected file: as a path) |
 //! | `http://`, `https://` | `http/` | with ranges | the full name, the size and a strong ETag |
 //! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in an uncompressed layer; `docker://` streams can be entered again if the layer can | digest |

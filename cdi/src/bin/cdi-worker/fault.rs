@@ -22,7 +22,7 @@
 use crate::protocol::Fault;
 use api::job::export::Disk;
 use api::job::{Export, Import, Target};
-use cdi::source::{FileSource, Source as _};
+use cdi::source::FileSource;
 use cdi::{Detail, Error, ErrorKind};
 use std::io;
 use std::path::Path;
@@ -171,7 +171,7 @@ fn is_device(path: &Path, job: &Import) -> bool {
 /// Bytes of the volume: the requested size, or that of a device.
 fn volume(job: &Import) -> Option<u64> {
     let device = match &job.target {
-        Target::Device(path) => FileSource::open(path).ok().and_then(|device| device.facts().size),
+        Target::Device(path) => FileSource::size_of_device(path).ok(),
         Target::File(_) | Target::Folder(_) => None,
     };
     device.max(job.size)

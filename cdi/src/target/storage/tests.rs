@@ -1,30 +1,8 @@
 //! On loop devices, where this host permits them.
 
 use super::*;
+use crate::loop_device::Loop;
 use std::process::Command;
-
-/// A loop device, gone when it is dropped; `None` (and the reason is printed) where there can be none.
-struct Loop(PathBuf);
-
-impl Loop {
-    fn over(file: &Path, flags: &[&str]) -> Option<Loop> {
-        match Command::new("losetup").args(["--find", "--show"]).args(flags).arg(file).output() {
-            Ok(output) if output.status.success() => {
-                Some(Loop(PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())))
-            }
-            why => {
-                eprintln!("skipped: no loop device: {why:?}");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        Command::new("losetup").arg("--detach").arg(&self.0).status().unwrap();
-    }
-}
 
 fn run(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
