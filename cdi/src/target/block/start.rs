@@ -7,10 +7,10 @@
 //! that keeps no journal removes an existing one before it writes.
 
 use super::BlockTarget;
+use crate::device;
 use crate::journal::{self, Conversion, Journal, Mode, Resume, may_resume};
 use crate::target::disk::Folder;
 use crate::target::file::Started;
-use crate::target::in_use;
 use crate::target::real_folder::RealFolder;
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{major, minor};
@@ -54,10 +54,8 @@ impl BlockTarget {
     fn identity(&self) -> Result<(String, OsString)> {
         let cannot = |e| Error::io(format!("cannot examine {}", self.path.display()), e);
         let rdev = self.file.metadata().map_err(cannot)?.rdev();
-        // Kernels since 5.15 count; a partition has the count of its disk.
-        let sequence = std::fs::read_to_string(in_use::sys_block(rdev).join("diskseq")).unwrap_or_default();
-        let identity =
-            format!("device {}:{} {} {}", major(rdev), minor(rdev), self.capacity, sequence.trim());
+        let sequence = device::sequence(rdev).unwrap_or_default();
+        let identity = format!("device {}:{} {} {sequence}", major(rdev), minor(rdev), self.capacity);
         Ok((identity, name(rdev)))
     }
 }
