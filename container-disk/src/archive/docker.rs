@@ -62,12 +62,12 @@ const IMAGES_MAX: usize = 256;
 pub struct DockerArchive {
     contents: Contents,
     items: Vec<Item>,
-    known: Mutex<Known>,
+    read: Mutex<ReadImages>,
 }
 
 /// The images that were asked for.
 #[derive(Default)]
-struct Known {
+struct ReadImages {
     /// By their place in `manifest.json`.
     documents: BTreeMap<usize, Document>,
     blobs: Blobs,
@@ -95,7 +95,7 @@ impl DockerArchive {
             let what = format!("{name} lists {} images; at most {IMAGES_MAX} are allowed", items.len());
             return Err(Error::refused(what));
         }
-        Ok(DockerArchive { contents, items, known: Mutex::default() })
+        Ok(DockerArchive { contents, items, read: Mutex::default() })
     }
 
     /// The reference for a tag that the user gave (`NAME:TAG`, or `TAG` alone). Without a tag the archive
@@ -115,12 +115,12 @@ impl DockerArchive {
 
     /// The manifest of the image at a place in `manifest.json`.
     fn image(&self, at: usize) -> Result<Document> {
-        let mut known = self.known();
-        if let Some(document) = known.documents.get(&at) {
+        let mut read = self.read_images();
+        if let Some(document) = read.documents.get(&at) {
             return Ok(document.clone());
         }
-        let document = self.read_image(&self.items[at], &mut known.blobs)?;
-        known.documents.insert(at, document.clone());
+        let document = self.read_image(&self.items[at], &mut read.blobs)?;
+        read.documents.insert(at, document.clone());
         Ok(document)
     }
 
@@ -193,18 +193,18 @@ impl DockerArchive {
         if tags.is_empty() { "no names".to_owned() } else { tags.join(", ") }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read_images(&self) -> MutexGuard<'_, ReadImages> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has_no_such(&self) -> Error {
+    fn not_found(&self) -> Error {
         let what = format!("{} has no such image; it has {}", self.name(), self.tag_list());
         Error::new(ErrorKind::NotFound, what)
     }
 
     fn by_tag(&self, tag: &str) -> Result<Document> {
         let mut found = (0..self.items.len()).filter(|&at| self.items[at].has_tag(tag));
-        let Some(at) = found.next() else { return Err(self.has_no_such()) };
+        let Some(at) = found.next() else { return Err(self.not_found()) };
         if found.any(|other| !self.items[other].is_same(&self.items[at])) {
             let what = format!("{} has several such images: {}", self.name(), self.tag_list());
             return Err(Error::usage(what));
@@ -213,7 +213,7 @@ impl DockerArchive {
     }
 
     fn by_digest(&self, digest: &Digest) -> Result<Document> {
-        let known = self.known().documents.values().find(|known| known.digest == *digest).cloned();
+        let known = self.read_images().documents.values().find(|known| known.digest == *digest).cloned();
         if let Some(document) = known {
             return Ok(document);
         }
@@ -225,7 +225,7 @@ impl DockerArchive {
                 Err(e) => failed = failed.or(Some(e)),
             }
         }
-        Err(failed.unwrap_or_else(|| self.has_no_such()))
+        Err(failed.unwrap_or_else(|| self.not_found()))
     }
 }
 
@@ -251,7 +251,7 @@ impl Place for DockerArchive {
 
     fn blob(&self, descriptor: &Descriptor) -> Result<Arc<dyn Blob>> {
         let digest: Digest = descriptor.digest.parse()?;
-        let Some(bytes) = self.known().blobs.get(&digest).map(Arc::clone) else {
+        let Some(bytes) = self.read_images().blobs.get(&digest).map(Arc::clone) else {
             return Err(Error::new(ErrorKind::NotFound, format!("{} has no blob {digest}", self.name())));
         };
         let name = format!("the blob {digest} of {}", self.name());

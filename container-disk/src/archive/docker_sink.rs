@@ -46,12 +46,12 @@ struct Stored {
     /// Size of the blob as it was added, before decompression.
     size: u64,
     name: String,
-    kind: Kind,
+    content: StoredContent,
 }
 
 #[derive(Clone)]
-enum Kind {
-    /// The content, shared by all who read it.
+enum StoredContent {
+    /// The bytes, shared by their readers.
     Config(Arc<[u8]>),
     /// Digest of the uncompressed layer.
     Layer(Digest),
@@ -85,7 +85,7 @@ impl DockerArchiveSink {
             })
         };
         let stored = find(&manifest.config)?;
-        let Kind::Config(config) = stored.kind else {
+        let StoredContent::Config(config) = stored.content else {
             return Err(Error::refused(format!(
                 "the blob {} is the config of the image, but holds a layer",
                 manifest.config.digest
@@ -95,7 +95,7 @@ impl DockerArchiveSink {
         let mut layers = vec![];
         for (at, d) in manifest.layers.iter().enumerate() {
             let layer = find(d)?;
-            let Kind::Layer(diff_id) = layer.kind else {
+            let StoredContent::Layer(diff_id) = layer.content else {
                 return Err(Error::refused(format!(
                     "layer {} is not a tar; an image has no other layers",
                     at + 1
@@ -279,7 +279,7 @@ impl BlobWriter for Blob<'_> {
                 if sink.is_new(&name) {
                     sink.file.add(&name, &config)?;
                 }
-                let stored = Stored { size, name, kind: Kind::Config(config.into()) };
+                let stored = Stored { size, name, content: StoredContent::Config(config.into()) };
                 sink.state().blobs.insert(digest, stored);
                 return Ok((digest, size));
             }
@@ -295,7 +295,7 @@ impl BlobWriter for Blob<'_> {
         if sink.is_new(&name) {
             layer.growth.finish(&name, diff_id)?;
         }
-        sink.state().blobs.insert(digest, Stored { size, name, kind: Kind::Layer(diff_id) });
+        sink.state().blobs.insert(digest, Stored { size, name, content: StoredContent::Layer(diff_id) });
         Ok((digest, size))
     }
 }
