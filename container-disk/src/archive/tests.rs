@@ -494,7 +494,7 @@ fn only_a_regular_file_is_replaced_by_an_archive() {
     let node =
         |path: &Path, kind| mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), makedev(1, 3)).unwrap();
     type Make<'a> = &'a dyn Fn(&Path);
-    let table: [(&str, Make); 6] = [
+    let table: [(&str, Make<'_>); 6] = [
         ("a symbolic link", &|path| symlink("elsewhere", path).unwrap()),
         ("a folder", &|path| fs::create_dir(path).unwrap()),
         ("a named pipe", &|path| node(path, FileType::Fifo)),
