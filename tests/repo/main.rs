@@ -120,6 +120,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "virt-handler",
             "install",
             "cdi-uploadproxy",
+            "kit",
         ],
     ),
 ];

@@ -2,7 +2,7 @@
 //!
 //! | on the way | here |
 //! |---|---|
-//! | API server | a map ([`cluster`]), which asks the real webhooks before it writes |
+//! | API server | the one in memory of `controller/kit` ([`cluster`]), which asks the real webhooks before it writes |
 //! | virt-controller | its decisions on its World, carried out by its own writer |
 //! | scheduler, kubelet | played: a node's name, folders, a mounted image, what the pod says of itself |
 //! | virt-handler | its layout, volumes, decisions, client and patch; played is the loop around them, which has tests of its own, and `/`: the pod's file system is a folder |
@@ -114,7 +114,7 @@ async fn a_vm_that_is_applied_runs() {
     let targets: Vec<&Value> =
         seen["status"]["volumeStatus"].as_array().unwrap().iter().map(|volume| &volume["target"]).collect();
     assert_eq!(targets, ["vda", "sda"], "{:#}", seen["status"]);
-    assert_eq!(cluster.deleted(), [], "nothing is deleted on the way to a start");
+    assert_eq!(cluster.deleted(), [] as [String; 0], "nothing is deleted on the way to a start");
     // And then there is silence.
     let version = cluster.version();
     cluster.decide().await;

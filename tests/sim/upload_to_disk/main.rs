@@ -2,7 +2,7 @@
 //!
 //! | on the way | here |
 //! |---|---|
-//! | API server | a map ([`cluster`]), which asks the real webhook before it writes; what cdi-uploadproxy reads of it, over HTTP |
+//! | API server | the one in memory of `controller/kit` ([`cluster`]), which asks the real webhook before it writes |
 //! | virt-controller | its decisions on its World, carried out by its own writer: PVC, certificates, pod, Service, status |
 //! | provisioner, scheduler, kubelet | played ([`kubelet`]): a PVC is bound, a pod's Secret is mounted, what the pod says of itself is told |
 //! | virt-api | its signer of upload tokens, with the key that virt-controller had made |
@@ -12,9 +12,6 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
-#[path = "../../../controller/virt-api/tests/hostile_clients/api_server.rs"]
-#[allow(dead_code, reason = "the suite of virt-api uses the rest")]
-mod api_server;
 #[path = "../../../controller/cdi-uploadproxy/tests/uploads/client.rs"]
 #[allow(dead_code, reason = "the suite of cdi-uploadproxy uses the rest")]
 mod client;
@@ -26,13 +23,11 @@ mod kubelet;
 mod program;
 
 use api::cdi::annotations::{POD_PHASE, POD_READY, TARGET};
-use api_server::ApiServer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::{Client, head};
 use cluster::Cluster;
 use cluster_model::objects::{self, Key, Kind};
-use cluster_model::servers;
 use cluster_model::uploads::{
     BUNDLE, CLIENT_CERTIFICATE, PRIVATE_KEY, PUBLIC_KEY, SERVER_SIGNER, SIGNING_KEY, UPLOADER,
 };
@@ -110,10 +105,7 @@ async fn a_disk_that_is_uploaded_is_whole() {
     assert_eq!((&annotations[TARGET], &annotations[POD_READY]), (&json!(""), &json!("true")));
 
     // The proxy has what virt-controller made for it, and asks the API server about the PVC.
-    let api = ApiServer::begin().await;
-    let secret = cluster.object(&ours(Kind::Secret, servers::PROXY.secret));
-    api.has(&format!("/api/v1/namespaces/kubevirt/secrets/{}", servers::PROXY.secret), secret);
-    api.has("/api/v1/namespaces/n/persistentvolumeclaims/disk", cluster.object(&claim));
+    let url = cluster.server.listen().await;
     let map = |name: &str, key: &str| text(&cluster.object(&ours(Kind::ConfigMap, name))["data"][key]);
     let shows = cluster.object(&ours(Kind::Secret, CLIENT_CERTIFICATE));
     let files = vec![
@@ -123,7 +115,7 @@ async fn a_disk_that_is_uploaded_is_whole() {
         ("authorities", BUNDLE, map(SERVER_SIGNER.1, BUNDLE)),
     ];
     let roots = roots(&map(objects::AUTHORITY, objects::BUNDLE));
-    let program = Program::begin(&api.address, server.address(), files, Arc::clone(&roots), &[]).await;
+    let program = Program::begin(&url, server.address(), files, Arc::clone(&roots), &[]).await;
 
     // virt-api signs a token, for this PVC alone.
     let signer = Signer::default();
@@ -156,8 +148,9 @@ async fn a_disk_that_is_uploaded_is_whole() {
     );
     let annotations = cluster.object(&claim)["metadata"]["annotations"].clone();
     assert_eq!(annotations[POD_PHASE], "Succeeded", "{annotations:#}");
+    let deleted = cluster.deleted();
     for kind in [Kind::Pod, Kind::Service, Kind::Secret] {
-        assert!(cluster.deleted().contains(&of(kind, &name)), "{kind:?} is not taken away");
+        assert!(deleted.contains(&of(kind, &name).path()), "{kind:?} is not taken away");
     }
 
     // Content of the volume: the disk with the requested size and name, and no other file.

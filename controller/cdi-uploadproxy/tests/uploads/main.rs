@@ -11,9 +11,6 @@
 // The lint does not recognise helpers of tests.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
-#[path = "../../../virt-api/tests/hostile_clients/api_server.rs"]
-#[allow(dead_code, reason = "the suite of virt-api uses the rest")]
-mod api_server;
 #[path = "../../../virt-api/tests/hostile_clients/authority.rs"]
 #[allow(dead_code, reason = "the suite of virt-api uses the rest")]
 mod authority;

@@ -1,6 +1,5 @@
 //! Environment of cdi-uploadproxy, and a well-behaved client.
 
-use crate::api_server::ApiServer;
 use crate::authority::{Authority, Identity};
 use crate::client::{Client, PROXY, head};
 use crate::pod::{PODS, Pod};
@@ -10,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_model::servers;
 use cluster_model::uploads::{BUNDLE, CLIENT_NAME, CONTENT_TYPE, POD_PHASE, POD_READY, PUBLIC_KEY, TARGET};
 use jiff::{SignedDuration, Timestamp};
+use kit::ApiServer;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use serde_json::{Value, json};
 use serve::token::{Claims, Pair, sign};
@@ -64,7 +64,7 @@ impl Scene {
     }
 
     async fn with_words(all: &Authorities, pod: Pod, more: &[&str]) -> Scene {
-        let api = ApiServer::begin().await;
+        let api = ApiServer::default();
         let certificate = format!("/api/v1/namespaces/kubevirt/secrets/{}", servers::PROXY.secret);
         api.has(&certificate, all.ours.signs(PROXY, &[ServerAuth]).secret());
         let shows = all.clients.signs(CLIENT_NAME, &[ClientAuth]);
@@ -74,7 +74,7 @@ impl Scene {
             ("client", "tls.key", pem(&shows, "tls.key")),
             ("authorities", BUNDLE, all.pods.pem.clone().into_bytes()),
         ];
-        let program = Program::begin(&api.address, pod.address, files, all.ours.roots(), more).await;
+        let program = Program::begin(&api.listen().await, pod.address, files, all.ours.roots(), more).await;
         let client = Client::new(program.address, all.ours.roots());
         let scene = Scene { api, pod, program, client };
         scene.pvc("disk", &[(POD_READY, "true"), (POD_PHASE, "Running")]);
