@@ -1,8 +1,7 @@
 //! A console client: a websocket to a guest.
 
-use crate::api_server::ANN;
 use crate::client::{Client, Connection, LONG, head};
-use crate::scene::SUBRESOURCES;
+use crate::scene::{ANN, SUBRESOURCES};
 use futures_util::future::join_all;
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::time::timeout;

@@ -1,9 +1,8 @@
 //! UDP ports whose clients never read, while the guest sends as much as it can.
 
-use crate::api_server::ANN;
 use crate::client::{answer, head, say};
 use crate::consoles::masked;
-use crate::scene::{SUBRESOURCES, Scene};
+use crate::scene::{ANN, SUBRESOURCES, Scene};
 use std::net::{IpAddr, Ipv4Addr};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UdpSocket;

@@ -1,10 +1,9 @@
 //! Changes under open consoles: new certificates, and the exit of virt-api.
 
-use crate::api_server::ANN;
 use crate::authority::Authority;
 use crate::client::{Client, LONG, answer, head, say};
 use crate::console::{Console, all, raw};
-use crate::scene::{AGGREGATOR, SUBRESOURCES, Scene, believes, bundle, shows};
+use crate::scene::{AGGREGATOR, ANN, SUBRESOURCES, Scene, believes, bundle, shows};
 use crate::virt_handler::HANDLER;
 use cluster_model::objects::BUNDLE;
 use futures_util::future::join_all;

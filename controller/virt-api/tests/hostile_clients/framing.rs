@@ -1,9 +1,8 @@
 //! Framing of requests: if two servers disagree about the end of a request, a second request can be smuggled
 //! past the first server.
 
-use crate::api_server::ANN;
 use crate::client::{ended, head};
-use crate::scene::{SUBRESOURCES, Scene};
+use crate::scene::{ANN, SUBRESOURCES, Scene};
 
 /// The user of smuggled requests, who must never appear in a review.
 const GHOST: &str = "ghost";
@@ -123,5 +122,5 @@ async fn what_is_no_request_line_is_no_request() {
         assert!(ended(&mut connection).await.is_empty(), "{line:?}");
         assert!(scene.api.reviews().is_empty(), "{line:?}");
     }
-    assert!(scene.api.written().is_empty());
+    assert!(scene.api.patched().is_empty());
 }

@@ -12,7 +12,6 @@
 // The lint does not recognize helpers of tests as test code.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
-mod api_server;
 mod authority;
 mod client;
 mod console;

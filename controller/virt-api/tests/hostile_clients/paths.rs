@@ -1,8 +1,7 @@
 //! Consistency of authorization and action: the reviewed path is the one that is acted on.
 
-use crate::api_server::ANN;
 use crate::client::head;
-use crate::scene::{SEGMENTS, SUBRESOURCES, Scene, VM};
+use crate::scene::{ANN, SEGMENTS, SUBRESOURCES, Scene, VM};
 use serde_json::json;
 
 /// An ambiguous path is refused without a review, and nothing is done.
@@ -52,8 +51,8 @@ async fn a_path_with_two_meanings_has_none() {
         assert!([400, 404].contains(&answer.status), "{path}: {answer:?}");
         assert!(scene.api.reviews().is_empty(), "{path}: somebody was asked about it");
     }
-    assert!(scene.api.written().is_empty());
-    assert_eq!(scene.api.object(VM)["spec"]["runStrategy"], "Halted");
+    assert!(scene.api.patched().is_empty());
+    assert_eq!(scene.api.object(VM).unwrap()["spec"]["runStrategy"], "Halted");
     scene.start("paths with two meanings").await;
 }
 
@@ -81,8 +80,8 @@ async fn what_is_done_is_what_was_asked_about() {
         assert_eq!(answer.status, 202, "{target}: {answer:?}");
         let reviews = scene.api.reviews();
         assert_eq!((reviews.len(), &reviews[0]["resourceAttributes"]), (1, &about), "{target}");
-        assert!(scene.api.written().iter().all(|path| path.starts_with(VM)), "{target}");
-        assert_eq!(scene.api.object(VM)["spec"]["runStrategy"], "Always", "{target}");
+        assert!(scene.api.patched().iter().all(|path| path.starts_with(VM)), "{target}");
+        assert_eq!(scene.api.object(VM).unwrap()["spec"]["runStrategy"], "Always", "{target}");
     }
     // Other methods are reviewed with their own verb, and do nothing here.
     scene.halts();
@@ -100,7 +99,7 @@ async fn what_is_done_is_what_was_asked_about() {
             assert!(answer.is_none_or(|answer| (400..500).contains(&answer.status)), "{method} {target}");
         }
     }
-    assert!(scene.api.reviews().is_empty() && scene.api.written().is_empty());
+    assert!(scene.api.reviews().is_empty() && scene.api.patched().is_empty());
 }
 
 /// A user without the right does not learn which objects exist.
@@ -126,7 +125,7 @@ async fn who_may_not_is_answered_the_same_whatever_is_there() {
         assert_eq!(said[0], said[1], "{there}");
     }
     assert_eq!(scene.api.reviews().len(), paths.len() * 2);
-    assert!(scene.api.written().is_empty());
+    assert!(scene.api.patched().is_empty());
     scene.handler.has_open(0).await;
 }
 

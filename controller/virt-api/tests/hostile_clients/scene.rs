@@ -1,6 +1,5 @@
 //! The environment of virt-api, and the honest user.
 
-use crate::api_server::{ANN, ApiServer};
 use crate::authority::Authority;
 use crate::client::{Answer, Client, Connection, VIRT_API, answer, head, say};
 use crate::program::Program;
@@ -10,10 +9,13 @@ use base64::engine::general_purpose::STANDARD;
 use cluster_model::objects::{AGGREGATION, AUTHORITY, BUNDLE};
 use cluster_model::servers::API;
 use cluster_model::webhook_paths::FIELD;
+use kit::ApiServer;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use serde_json::json;
 use std::time::Instant;
 
+/// The user with all rights.
+pub(crate) const ANN: &str = "ann";
 pub(crate) const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/v1/namespaces/n";
 pub(crate) const VM: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web";
 /// Segments of webhook paths: the next one, the used one, and the former one.
@@ -40,7 +42,8 @@ impl Scene {
     pub(crate) async fn begin() -> Scene {
         serve::transport::raise().unwrap();
         let (ours, front) = (Authority::new(), Authority::new());
-        let api = ApiServer::begin().await;
+        let api = ApiServer::default();
+        api.permits(|spec| spec["user"] == ANN);
         let handler = VirtHandler::begin(&ours, &ours.signs(HANDLER, &[ServerAuth])).await;
         shows(&api, &ours);
         api.has(&bundle(), json!({"data": {BUNDLE: ours.pem}}));
@@ -48,11 +51,12 @@ impl Scene {
         api.has(
             SLICE,
             json!({
+                "metadata": {"labels": {"kubernetes.io/service-name": "virt-handler"}},
                 "ports": [{"name": "https", "port": handler.port, "protocol": "TCP"}],
                 "endpoints": [{"addresses": ["127.0.0.1"], "nodeName": "node1", "conditions": {"ready": true}}],
             }),
         );
-        let program = Program::begin(&api.address, ours.roots()).await;
+        let program = Program::begin(&api.listen().await, ours.roots()).await;
         Scene { api, ours, front, handler, program }
     }
 
@@ -105,7 +109,7 @@ impl Scene {
             "among {among}: start was answered within {:.1} ms",
             since.elapsed().as_secs_f64() * 1000.0
         );
-        assert_eq!(self.api.object(VM)["spec"]["runStrategy"], "Always");
+        assert_eq!(self.api.object(VM).unwrap()["spec"]["runStrategy"], "Always");
     }
 
     /// Sends this as the aggregator, on a new connection.

@@ -1,8 +1,7 @@
 //! Heads and bodies that never end, and slow clients.
 
-use crate::api_server::ANN;
 use crate::client::{answer, ended, head, say};
-use crate::scene::{SUBRESOURCES, Scene};
+use crate::scene::{ANN, SUBRESOURCES, Scene};
 use futures_util::future::join_all;
 use std::time::Duration;
 

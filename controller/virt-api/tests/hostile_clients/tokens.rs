@@ -1,8 +1,7 @@
 //! Upload tokens: a user who may create an UploadTokenRequest gets one for the named PVC, and other users get
 //! none.
 
-use crate::api_server::ANN;
-use crate::scene::Scene;
+use crate::scene::{ANN, Scene};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use serve::token::Verifier;
@@ -66,7 +65,7 @@ async fn a_token_is_for_who_may_and_for_the_pvc_that_is_named() {
     {
         assert_eq!(scene.says(&request(method, path, ANN, &wanted)).await.status, 405, "{method} {path}");
     }
-    assert_eq!(scene.api.written(), Vec::<String>::new(), "nothing is stored");
+    assert_eq!(scene.api.patched(), Vec::<String>::new(), "nothing is stored");
 }
 
 #[tokio::test]

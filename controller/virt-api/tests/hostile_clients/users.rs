@@ -1,8 +1,7 @@
 //! Authentication: the aggregator's headers with its certificate, and look-alike headers.
 
-use crate::api_server::ANN;
 use crate::client::{Client, answer, head, say};
-use crate::scene::{AGGREGATOR, SUBRESOURCES, Scene};
+use crate::scene::{AGGREGATOR, ANN, SUBRESOURCES, Scene};
 use rcgen::ExtendedKeyUsagePurpose::ServerAuth;
 use serde_json::{Value, json};
 
@@ -13,7 +12,7 @@ fn start() -> String {
 /// Asserts that there was no review and no change.
 fn nothing(scene: &Scene) {
     assert_eq!(scene.api.reviews(), [] as [Value; 0]);
-    assert_eq!(scene.api.written(), [] as [String; 0]);
+    assert_eq!(scene.api.patched(), [] as [String; 0]);
 }
 
 #[tokio::test]
@@ -104,7 +103,7 @@ async fn headers_that_look_like_the_aggregators_name_nobody() {
             assert_eq!(reviews[0][field], who[field], "{more:?}: {}", reviews[0]);
         }
         scene.halts();
-        scene.api.written();
+        scene.api.patched();
     }
     // Alone they name no user. Invalid headers make the request invalid.
     let alone = format!("PUT {} HTTP/1.1\r\nhost: a\r\n{lookalikes}\r\n", start());
@@ -136,7 +135,7 @@ async fn a_user_may_have_many_groups_and_not_without_end() {
         |count: usize| -> String { (0..count).map(|at| format!("X-Remote-Group: g{at}\r\n")).collect() };
     assert_eq!(scene.says(&head("PUT", &start(), ANN, &groups(1000))).await.status, 202);
     assert_eq!(scene.api.reviews()[0]["groups"].as_array().unwrap().len(), 1000);
-    scene.api.written();
+    scene.api.patched();
     let refused = scene.says(&head("PUT", &start(), ANN, &groups(1025))).await;
     assert_eq!((refused.status, refused.body.as_str()), (401, "the request names too many groups\n"));
     assert_eq!(scene.says(&head("PUT", &start(), ANN, &groups(3000))).await.status, 431);
