@@ -8,10 +8,10 @@
 use super::certificate;
 use super::deletion::Deletion;
 use super::event::{Source, event};
+use super::object::meta;
 use super::server::{Server, is_of};
 use super::signing_key;
 use crate::error::{Error, ErrorKind, Result};
-use api::meta::ObjectMeta;
 use api::vmi::DeviceAttribute;
 use api::wire::Wire;
 use cluster_model::claimed::{self, Allocated, ClaimedDevice, Search, TellDevices};
@@ -472,8 +472,4 @@ fn check_is_own(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
         "{key} is there already, and was created by another program or user: delete it, or give the VMI or the DataVolume another name"
     );
     Err(Error::new(ErrorKind::Refused, what))
-}
-
-pub(crate) fn meta(object: &Value) -> ObjectMeta {
-    api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new()).unwrap_or_default()
 }

@@ -9,7 +9,7 @@
 //! A program that does not record it counts the object until a watch reports the deletion, and may choose
 //! another one to delete meanwhile.
 
-use super::carry_out::meta;
+use super::object::meta;
 use cluster_model::objects::Key;
 use serde_json::Value;
 

@@ -27,6 +27,7 @@ mod events;
 pub mod history;
 pub mod lease;
 pub mod metrics;
+mod object;
 mod request;
 mod server;
 pub mod signing_key;

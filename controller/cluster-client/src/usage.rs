@@ -1,6 +1,6 @@
 //! Pods that use the disks of a namespace, from a list of its pods.
 
-use super::carry_out::meta;
+use super::object::meta;
 use cluster_model::objects::LauncherPods;
 use cluster_model::plan::Mounts;
 use serde_json::Value;

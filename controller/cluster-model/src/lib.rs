@@ -33,6 +33,7 @@ pub mod clones;
 pub mod components;
 pub mod conditions;
 pub mod config;
+mod disk_settings;
 pub mod instancetypes;
 pub mod issue;
 mod kubevirt_config;

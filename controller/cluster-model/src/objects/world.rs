@@ -16,11 +16,12 @@ use super::{
     Component, IndexKey, Key, Kind, LauncherPods, METADATA_ALONE, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, ResourceQuota, Revision, Secret, StorageClass, Store, owner,
 };
-use crate::config::cdi::DiskSettings;
+use crate::disk_settings::DiskSettings;
 use crate::kubevirt_config::Config;
 use crate::polls::Polled;
 use api::cdi::{
-    DataImportCron, DataSource, StorageProfile, VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
+    CONFIG, DataImportCron, DataSource, StorageProfile, VolumeCloneSource, VolumeImportSource,
+    VolumeUploadSource,
 };
 use api::data_volume::DataVolume;
 use api::instancetype::{
@@ -259,7 +260,15 @@ impl World {
 
     /// Parses the settings, after a CDI object or a CDIConfig was put or removed.
     pub(super) fn read_disk_settings(&mut self) {
-        self.disk_settings = DiskSettings::of(self);
+        let cdi = self.installed_cdi().map(|object| &object.object["spec"]);
+        let config = self.cdi_configs.get("", CONFIG).and_then(|object| object.object.get("spec"));
+        self.disk_settings = DiskSettings::read(cdi, config);
+    }
+
+    /// The effective CDI object: the oldest one that is not being deleted.
+    pub fn installed_cdi(&self) -> Option<&Plain> {
+        let stays = self.cdis.all().filter(|object| object.meta.deletion_timestamp.is_none());
+        stays.min_by_key(|object| (object.meta.creation_timestamp.clone(), object.meta.name.clone()))
     }
 
     /// The keys of all objects of a kind.

@@ -1,5 +1,5 @@
 //! The CDI object: what is said of the part of the installation that fills disks, and its end. What it says of worker pods and of
-//! clones is read by [`cluster_model::config::cdi`].
+//! clones is read into [`cluster_model::config::DiskSettings`].
 //!
 //! ```text
 //!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed         what runs, and is ready
@@ -32,7 +32,6 @@ use api::cdi::CONFIG;
 use api::cdi::annotations::CONFIG_AUTHORITY;
 use api::cdi::served::{unserved, unserved_config};
 use api::kubevirt::served::CONDITION;
-use cluster_model::config::cdi::installed;
 use cluster_model::objects::{CDI, CDI_REMOVED, Key, Kind, Plain, World, key};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -56,7 +55,7 @@ pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
             ),
         ));
     }
-    if installed(world).is_some() || removal::waits(world) {
+    if world.installed_cdi().is_some() || removal::waits(world) {
         return None;
     }
     let is_gone = world.cdis.all().next().is_some() || removal::note(world).is_some();
@@ -90,7 +89,7 @@ pub(crate) fn missing(world: &World) -> Plan {
 /// if it carries the annotation. It also decides if it has any settings, since settings without an effect
 /// would be useless.
 pub(crate) fn config(world: &World) -> Option<Value> {
-    let object = &installed(world)?.object;
+    let object = &world.installed_cdi()?.object;
     let said = &object["spec"]["config"];
     let is_authority = !object["metadata"]["annotations"][CONFIG_AUTHORITY].is_null();
     match said.is_object() {
@@ -120,7 +119,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     }
     let mut next = object.object.clone();
     removal::hold(object, &mut next);
-    let first = installed(world).filter(|first| first.meta.name != object.meta.name);
+    let first = world.installed_cdi().filter(|first| first.meta.name != object.meta.name);
     match first {
         Some(first) => say_unwanted(&mut next, first, now),
         None => say_state(world, object, &mut next, now),

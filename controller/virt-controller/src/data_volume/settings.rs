@@ -16,7 +16,7 @@
 use api::cdi::CDIConfigSpec;
 use api::data_volume::DataVolume;
 use api::wire::Wire;
-use cluster_model::config::cdi::Workers;
+use cluster_model::config::Workers;
 use serde_json::{Value, json};
 
 /// All blocks of the disk are allocated.

@@ -224,7 +224,7 @@ fn a_vmi_that_is_held_by_others_alone_takes_no_revision_along() {
     assert!(!plan.steps.iter().any(|step| matches!(step, Step::Delete { .. })), "{plan:?}");
 }
 
-/// A guest whose uuid changes under it is another machine to its licences.
+/// A guest whose uuid changes under it has another serial number for its licences.
 #[test]
 fn another_uuid_needs_a_restart_and_that_of_the_name_is_the_default() {
     let sum = |firmware: Value| {

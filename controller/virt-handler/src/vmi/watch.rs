@@ -308,17 +308,17 @@ mod tests {
         let path = "/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt";
         let version = server.object(path).unwrap()["metadata"]["resourceVersion"].to_string();
         while !String::from_utf8_lossy(&dials.version.answer()).contains(&version) {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert!(!running.is_finished());
         server.restore(&snapshot, 0);
         let ended = async {
             while !running.is_finished() {
                 server.breaks();
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let ended = tokio::time::timeout(std::time::Duration::from_secs(60), ended).await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), ended).await;
         ended.expect("it goes on with its old picture");
     }
 

@@ -1,11 +1,10 @@
 //! Settings of the CDI object and of the CDIConfig, for imports, uploads, clones and their worker pods.
 
-use crate::objects::{Plain, World};
-use api::cdi::{CDIConfigSpec, CONFIG, CloneStrategy};
+use api::cdi::{CDIConfigSpec, CloneStrategy};
 use api::wire;
 use serde_json::{Map, Value};
 
-/// Settings for the filling of disks. [`World`] parses them when one of both objects changes.
+/// Settings for the filling of disks, parsed when one of both objects changes.
 #[derive(Clone, Debug, Default)]
 pub struct DiskSettings {
     /// Spec of the CDIConfig. A part that cannot be read counts as unset.
@@ -29,23 +28,14 @@ pub struct Workers {
     pub tolerations: Vec<Value>,
 }
 
-/// The effective CDI object: the oldest one that is not being deleted.
-pub fn installed(world: &World) -> Option<&Plain> {
-    let stays = world.cdis.all().filter(|object| object.meta.deletion_timestamp.is_none());
-    stays.min_by_key(|object| (object.meta.creation_timestamp.clone(), object.meta.name.clone()))
-}
-
 impl DiskSettings {
-    /// The settings in the objects of the World.
-    pub(crate) fn of(world: &World) -> DiskSettings {
-        let config = world.cdi_configs.get("", CONFIG);
-        let imports = config.and_then(|object| object.object.get("spec")).cloned();
-        let imports = imports.and_then(|spec| wire::read_in_part(spec, &mut Vec::new()));
-        let installed = installed(world).map(|object| &object.object["spec"]);
+    /// The settings in the specs of the effective CDI object and of the CDIConfig.
+    pub(crate) fn read(cdi: Option<&Value>, config: Option<&Value>) -> DiskSettings {
+        let imports = config.and_then(|spec| wire::read_in_part(spec.clone(), &mut Vec::new()));
         DiskSettings {
             imports: imports.unwrap_or_default(),
-            workers: installed.map(Workers::of).unwrap_or_default(),
-            clones: installed.and_then(clone_strategy),
+            workers: cdi.map(Workers::of).unwrap_or_default(),
+            clones: cdi.and_then(clone_strategy),
         }
     }
 
@@ -78,7 +68,7 @@ fn clone_strategy(spec: &Value) -> Option<CloneStrategy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{Key, Kind};
+    use crate::objects::{Key, Kind, World};
     use jiff::Timestamp;
     use serde_json::json;
 
