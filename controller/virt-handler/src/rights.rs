@@ -44,12 +44,8 @@ mod tests {
             .flat_map(|kind| kind.followed_by(Program::Handler, &home))
             .map(|which| tokio::spawn(follow(server.client(), which, to.clone())))
             .collect();
-        let follows = certificate::follow(
-            server.client(),
-            "kubevirt",
-            HANDLER_CERTIFICATE,
-            std::sync::Arc::default(),
-        );
+        let follows =
+            certificate::follow(server.client(), "kubevirt", HANDLER_CERTIFICATE, std::sync::Arc::default());
         let authorities = std::sync::Arc::default();
         let believes = certificate::follow_authorities(server.client(), "kubevirt", authorities);
         assert!(
