@@ -139,7 +139,7 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
                 let located = located(source.clone(), at, path, &entry, Arc::new(image), Some(stream));
                 return Ok(Located { notes, ..located });
             }
-            Rest::Scanned(changes) => image.layers[at] = Some(changes),
+            Rest::Scanned(changes) => image.layers[at] = Some(*changes),
         }
     }
     let (path, entry) = image.judge()?;

@@ -30,7 +30,7 @@ pub(super) enum Rest {
     /// The search stopped at the first byte of the disk, unless a later member contradicts that.
     Paused(Box<Stream>, String),
     /// The layer has ended.
-    Scanned(Changes),
+    Scanned(Box<Changes>),
 }
 
 impl Stream {
@@ -53,7 +53,7 @@ impl Stream {
             }
         }
         members.drain()?;
-        Ok(Rest::Scanned(changes))
+        Ok(Rest::Scanned(Box::new(changes)))
     }
 
     /// Reads a layer up to the disk that an earlier scan has found.
