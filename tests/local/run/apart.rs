@@ -54,14 +54,14 @@ fn run_reads_no_image_itself_and_what_does_is_confined() {
         let folders = fs::read_dir(place.path("h/data/disks")).unwrap().flatten();
         folders.map(|folder| folder.path().join(name)).filter(|path| path.exists()).collect()
     };
-    let [note] = &paths("disk")[..] else { panic!("one image was unpacked") };
+    let [note] = &paths("default.path")[..] else { panic!("one image was unpacked") };
     let disk = PathBuf::from(fs::read_to_string(note).unwrap().trim());
     assert!(tests::disk::same(&place.path("disk.raw"), &disk), "{} is not the disk", disk.display());
     assert_eq!(fs::metadata(&disk).unwrap().permissions().mode() & 0o777, 0o400, "nobody writes to it");
 
     // The second run waits at this lock, with the image open.
     fs::remove_file(note).unwrap();
-    let lock = fs::File::options().write(true).open(note.with_extension("lock")).unwrap();
+    let lock = fs::File::options().write(true).open(note.with_extension("path.lock")).unwrap();
     lock.lock().unwrap();
     let mut run = laptop.command(&RUN).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let file = place.path("os.tar").canonicalize().unwrap();
@@ -95,9 +95,9 @@ fn who_reads_an_image_ends_with_who_wants_it() {
     laptop.run(&["build", "-q", "--format", "raw", "-t", "oci-archive:os.tar", "disk.raw"]).ok();
     laptop.run(&RUN).refused(1, "the launcher ended with");
     let folders = fs::read_dir(place.path("h/data/disks")).unwrap().flatten();
-    let note = folders.map(|folder| folder.path().join("disk")).find(|path| path.exists()).unwrap();
+    let note = folders.map(|folder| folder.path().join("default.path")).find(|path| path.exists()).unwrap();
     fs::remove_file(&note).unwrap();
-    let lock = fs::File::options().write(true).open(note.with_extension("lock")).unwrap();
+    let lock = fs::File::options().write(true).open(note.with_extension("path.lock")).unwrap();
     lock.lock().unwrap();
     let mut run = laptop.command(&RUN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let file = place.path("os.tar").canonicalize().unwrap();

@@ -28,12 +28,12 @@ fn unpacked(laptop: &Laptop) -> Vec<PathBuf> {
     let files = super::below(&laptop.place.path("h/data/disks")).into_iter().filter(|path| path.is_file());
     // Locks, and the note with the path of an image's disk.
     let is_beside =
-        |path: &Path| path.extension().is_some_and(|end| end == "lock") || is_named(path, &["lock", "disk"]);
+        |path: &Path| ["lock", "path"].iter().any(|end| has_end(path, end)) || path.ends_with("lock");
     files.filter(|path| !is_beside(path)).collect()
 }
 
-fn is_named(path: &Path, names: &[&str]) -> bool {
-    path.file_name().is_some_and(|own| names.iter().any(|name| own == *name))
+fn has_end(path: &Path, end: &str) -> bool {
+    path.extension().is_some_and(|own| own == end)
 }
 
 /// Runs `image` and moves its tag while the kernel is unpacked. No file of the second image may be unpacked.
@@ -46,7 +46,10 @@ fn moves(image: &str, policy: &str, laptop: &Laptop, build: impl Fn(&str)) {
     // The second run waits at this lock: it has resolved the image, and has not unpacked any file of it.
     of_one.iter().for_each(|path| fs::remove_file(path).unwrap());
     let locks = super::below(&place.path("h/data/disks"));
-    let lock = locks.iter().find(|path| path.ends_with("boot.lock")).expect("a kernel was unpacked");
+    let lock = locks
+        .iter()
+        .find(|path| path.to_string_lossy().ends_with(".boot.lock"))
+        .expect("a kernel was unpacked");
     let lock = &lock.canonicalize().unwrap();
     let held = fs::File::options().write(true).open(lock).unwrap();
     held.lock().unwrap();
