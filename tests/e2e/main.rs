@@ -80,7 +80,7 @@ spec:
               image: registry:5000/tiny:1
               kernelPath: /boot/vmlinux
               initrdPath: /boot/initrd
-            kernelArgs: console=ttyS0 quiet tsc=reliable no_timer_check cryptomgr.notests init_on_alloc=0 mitigations=off
+            kernelArgs: console=ttyS0 loglevel=5 tsc=reliable no_timer_check cryptomgr.notests init_on_alloc=0 mitigations=off
         devices:
           interfaces:
           - name: default
