@@ -141,11 +141,11 @@ mod tests {
         }
     }
 
-    fn claim(name: &str, more: Value) -> Value {
+    fn claim(name: &str, more: &Value) -> Value {
         let mut object = json!({
             "metadata": {"namespace": "n", "name": name}, "spec": {}, "status": {"phase": "Bound"},
         });
-        cluster_model::plan::merge(&mut object, &more);
+        cluster_model::plan::merge(&mut object, more);
         object
     }
 
@@ -184,8 +184,8 @@ mod tests {
             let mut sim = Sim::new();
             let meta = json!({"namespace": "n", "name": "disk"});
             sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": status}));
-            sim.put(Kind::PersistentVolumeClaim, claim("disk", json!({})));
-            sim.put(Kind::PersistentVolumeClaim, claim("more", json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("disk", &json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("more", &json!({})));
             assert_eq!(needs(&mut sim), expected);
         }
     }
@@ -216,7 +216,7 @@ mod tests {
         let mut sim = Sim::new();
         assert_eq!(needs(&mut sim), "missing: PVC n/disk does not exist, waiting for it to appear");
         let half = json!({"metadata": {"annotations": {POD_PHASE: "Running"}}});
-        sim.put(Kind::PersistentVolumeClaim, claim("more", half));
+        sim.put(Kind::PersistentVolumeClaim, claim("more", &half));
         let told = needs(&mut sim);
         assert!(told.starts_with("filling: PVC n/more is not whole"), "{told}");
     }
@@ -232,8 +232,8 @@ mod tests {
             let mut sim = Sim::new();
             let meta = json!({"namespace": "n", "name": "disk"});
             sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": {}, "status": {"phase": SUCCEEDED}}));
-            sim.put(Kind::PersistentVolumeClaim, claim("disk", json!({})));
-            sim.put(Kind::PersistentVolumeClaim, claim("more", json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("disk", &json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("more", &json!({})));
             let mut object = vmi("web");
             object["spec"]["domain"]["devices"]["disks"] = json!([]);
             object["spec"]["volumes"] = volumes;
@@ -262,8 +262,8 @@ mod tests {
             ),
         ] {
             let mut sim = Sim::new();
-            let disk = sim.put(Kind::PersistentVolumeClaim, claim("disk", json!({})));
-            sim.put(Kind::PersistentVolumeClaim, claim("more", json!({})));
+            let disk = sim.put(Kind::PersistentVolumeClaim, claim("disk", &json!({})));
+            sim.put(Kind::PersistentVolumeClaim, claim("more", &json!({})));
             let owner = cluster_model::objects::owner::reference(
                 Kind::PersistentVolumeClaim,
                 &sim.world.pvcs.get("n", "disk").unwrap().meta,
