@@ -16,8 +16,10 @@ use crate::processes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
+use std::any::Any;
 use std::fmt;
 use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -25,6 +27,15 @@ use transcript::{Transcript, without_kernel};
 
 /// Longer than any step takes on a busy host; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(540);
+
+/// Longer than the first word of a guest takes on a busy host.
+const FIRST_WORD: Duration = Duration::from_secs(240);
+
+/// Message of a kernel one of whose tasks has not let go of its processor for 45 s.
+const LOCKUP: &str = "watchdog: BUG: soft lockup";
+
+/// Beginning of the message of a panic about a guest that stands still.
+const STANDS_STILL: &str = "the guest stands still";
 
 /// Asks a TPM for the public part of the endorsement key that was made with it (TPM2_ReadPublic of 81010001).
 const TPM_KEY: &str = "exec 3<>/dev/tpm0; printf '\\x80\\x01\\x00\\x00\\x00\\x0e\\x00\\x00\\x01\\x73\\x81\\x01\\x00\\x01' >&3; \
@@ -212,7 +223,7 @@ impl Line {
         patience: Duration,
         mut is: impl FnMut(&mut Said) -> Option<T>,
     ) -> Result<T, &'static str> {
-        let end = Instant::now() + patience;
+        let begin = Instant::now();
         let mut said = self.said();
         loop {
             if let Some(found) = is(&mut said) {
@@ -221,7 +232,11 @@ impl Line {
             if said.ended {
                 return Err("the line has ended");
             }
-            let left = end.saturating_duration_since(Instant::now());
+            let patience = if said.bytes.is_empty() { patience.min(FIRST_WORD) } else { patience };
+            let left = patience.saturating_sub(begin.elapsed());
+            if said.has_lockup() || left.is_zero() && said.bytes.is_empty() {
+                return Err(STANDS_STILL);
+            }
             if left.is_zero() {
                 return Err("time is up");
             }
@@ -231,9 +246,31 @@ impl Line {
 }
 
 impl Said {
+    /// True if the kernel of the guest has told of a lockup.
+    fn has_lockup(&self) -> bool {
+        self.bytes.windows(LOCKUP.len()).any(|found| found == LOCKUP.as_bytes())
+    }
+
     fn says(&self, text: &str) -> bool {
         self.transcript.has(text) || String::from_utf8_lossy(&self.bytes).contains(text)
     }
+}
+
+/// Runs a test of a guest again where the guest stood still, twice at most: once in some hundred starts under emulation on a
+/// busy host, a kernel stands still in its start or in its end (docs/plan.md).
+pub fn with_another_guest<T>(test: impl Fn() -> T) -> T {
+    for _ in 0..2 {
+        match catch_unwind(AssertUnwindSafe(&test)) {
+            Err(why) if stood_still(&*why) => eprintln!("once more, with another guest"),
+            Err(why) => resume_unwind(why),
+            Ok(result) => return result,
+        }
+    }
+    test()
+}
+
+fn stood_still(why: &(dyn Any + Send)) -> bool {
+    why.downcast_ref::<String>().is_some_and(|why| why.starts_with(STANDS_STILL))
 }
 
 /// The output behind a mark; `None` where its sum is another's.
@@ -267,6 +304,7 @@ mod tests {
     use super::*;
     use std::io::{BufRead as _, BufReader};
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread::JoinHandle;
 
     /// A guest that is played: what it says first, and then to each line that is typed.
@@ -331,6 +369,22 @@ mod tests {
             }
         });
         assert_eq!(serial.runs("cat a"), "a\n\nb\n");
+    }
+
+    #[test]
+    fn a_guest_whose_kernel_has_locked_up_is_tried_again() {
+        let tries = AtomicUsize::new(0);
+        let result = with_another_guest(|| {
+            let lockup =
+                "[   52.833068] watchdog: BUG: soft lockup - CPU#0 stuck for 45s! [kworker/0:1:17]\r\n";
+            let first = if tries.fetch_add(1, Ordering::Relaxed) < 2 { lockup } else { "tiny login: " };
+            let (mut serial, _) = guest(first, |_, _| "/root # ".to_owned());
+            serial.log_in();
+            tries.load(Ordering::Relaxed)
+        });
+        assert_eq!(result, 3);
+        let fails = || with_another_guest(|| panic!("{}", "a word is missing".to_owned()));
+        assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
     }
 
     #[test]

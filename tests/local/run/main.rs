@@ -97,6 +97,14 @@ impl Laptop {
         String::from_utf8(ran.out).unwrap().lines().map(str::to_owned).collect()
     }
 
+    /// Removes all VMs.
+    fn remove_all(&self) {
+        let names = self.run(&["ps", "-q", "-a"]);
+        for name in String::from_utf8_lossy(&names.out).lines() {
+            let _ = self.command(&["rm", "-f", name]).output();
+        }
+    }
+
     /// Serial console log of the guest.
     fn log(&self, name: &str) -> String {
         String::from_utf8_lossy(&self.run(&["logs", name]).ok().out).into_owned()
@@ -139,10 +147,7 @@ impl Laptop {
 
 impl Drop for Laptop {
     fn drop(&mut self) {
-        let names = self.run(&["ps", "-q", "-a"]);
-        for name in String::from_utf8_lossy(&names.out).lines() {
-            let _ = self.command(&["rm", "-f", name]).output();
-        }
+        self.remove_all();
     }
 }
 
