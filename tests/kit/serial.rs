@@ -258,6 +258,7 @@ impl Said {
 
 /// Runs a test of a guest again where the guest stood still, twice at most: once in some hundred starts under emulation on a
 /// busy host, a kernel stands still in its start or in its end (docs/plan.md).
+#[allow(clippy::print_stderr, reason = "the log of a suite tells how often that is")]
 pub fn with_another_guest<T>(test: impl Fn() -> T) -> T {
     for _ in 0..2 {
         match catch_unwind(AssertUnwindSafe(&test)) {
