@@ -208,7 +208,7 @@ mod tests {
             for name in ["disk", "more"] {
                 let change = if name == "disk" { change.clone() } else { Some(json!({})) };
                 let Some(change) = change else { continue };
-                sim.put(Kind::PersistentVolumeClaim, claim(name, json!({"metadata": change})));
+                sim.put(Kind::PersistentVolumeClaim, claim(name, &json!({"metadata": change})));
             }
             assert_eq!(needs(&mut sim), expected);
         }
