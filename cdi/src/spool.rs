@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(&buf[..3], b"far");
         for (at, len) in [(9, 2), (15, 2), (0, 1), ((5 << 40) - 1, 4), (5 << 40, 4)] {
             let e = Error::io("x", file.read_exact_at(&mut buf[..len], at).unwrap_err());
-            assert!(e.to_string().contains("had not been kept"), "{at}: {e}");
+            assert!(e.to_string().contains("which are not kept"), "{at}: {e}");
         }
         let past = spool.of_size(12).read_exact_at(&mut buf[..4], 10).unwrap_err();
         assert_eq!(past.kind(), io::ErrorKind::UnexpectedEof);
