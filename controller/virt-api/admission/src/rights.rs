@@ -28,17 +28,8 @@ mod tests {
         review.to_string()
     }
 
-    /// The server answers on the stack of its client, which needs more than a test has where it is not optimised.
-    const STACK: usize = 16 << 20;
-
-    #[test]
-    fn every_right_is_used_and_no_other() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let thread = std::thread::Builder::new().stack_size(STACK);
-        thread.spawn(move || runtime.block_on(rights_are_used())).unwrap().join().unwrap();
-    }
-
-    async fn rights_are_used() {
+    #[tokio::test]
+    async fn every_right_is_used_and_no_other() {
         let server = ApiServer::default();
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let task = tokio::spawn(Arc::clone(&live).keep(server.client()));

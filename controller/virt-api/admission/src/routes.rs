@@ -154,7 +154,8 @@ impl Routes {
         if hook.question == Question::Eviction {
             // An eviction may wait for the API server, and holds no memory meanwhile.
             drop(body);
-            return Ok(self.evictions.answer(hook, request, context, peer).await);
+            // On the heap: the future holds a pod and a VMI, and each review would be as large.
+            return Ok(Box::pin(self.evictions.answer(hook, request, context, peer)).await);
         }
         if needs_workloads(hook, request) {
             context.left = match self.workloads.left(hook.question).await {
