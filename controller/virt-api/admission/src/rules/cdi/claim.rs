@@ -140,7 +140,7 @@ mod tests {
         let request = Request { object: object.clone(), operation: Operation::Create, ..Request::default() };
         let answer = complete(&request, context);
         assert!(answer.faults.is_empty());
-        patch::applied(object, &answer.patch)["spec"].clone()
+        kit::json_patch(object, &answer.patch).unwrap()["spec"].clone()
     }
 
     fn asks(size: &str) -> Value {

@@ -1,7 +1,7 @@
 //! Objects to start from, helpers to change them, and to read answers.
 
 use crate::rules::review::Requester;
-use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, Sizes, judge, patch};
+use crate::rules::{AdmissionResponse, Operation, Request, RequestContext, Sizes, judge};
 use api::machine::host_folders::HOST_DISK_FOLDERS;
 use cluster_model::objects::Plain;
 use cluster_model::webhooks::Webhook;
@@ -56,7 +56,7 @@ pub(super) fn ask(path: &str, request: &Request, context: &RequestContext) -> Ad
 pub(super) fn changed(path: &str, request: &Request, context: &RequestContext) -> Value {
     let answer = ask(path, request, context);
     assert_eq!(answer.faults, []);
-    patch::applied(request.object.clone(), &answer.patch)
+    kit::json_patch(request.object.clone(), &answer.patch).unwrap()
 }
 
 /// Fields and messages of the causes.

@@ -1,7 +1,7 @@
 //! Every manifest under `tests/manifests` passes the webhooks that its objects have in a cluster.
 
 use super::base::*;
-use crate::rules::{Request, RequestContext, Sizes, patch};
+use crate::rules::{Request, RequestContext, Sizes};
 use api::instancetype::{MatcherKind, Role, Scope};
 use api::preset::VirtualMachineInstancePreset;
 use cluster_model::instancetypes::Live;
@@ -62,7 +62,7 @@ pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize,
             let kind = object["kind"].as_str().unwrap_or_default().to_owned();
             let answer = ask(webhook.path, &Request { kind, ..create(object.clone()) }, &context);
             refused.extend(told(&answer).into_iter().map(|(_, message)| message));
-            object = patch::applied(object, &answer.patch);
+            object = kit::json_patch(object, &answer.patch).unwrap();
         }
     }
     (asked, refused)
