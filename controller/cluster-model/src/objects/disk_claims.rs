@@ -49,14 +49,13 @@ impl World {
         let mut claims: Vec<&str> = vmi.spec.volumes.iter().filter_map(claim_of).collect();
         claims.sort_unstable();
         claims.dedup();
-        let mut found = Vec::new();
-        for claim in claims {
-            let Some(own) = use_of(vmi, claim) else { continue };
-            if found.is_empty() {
-                let unread = self.unread_vmis(&own_key);
-                let cause = ConflictCause::OtherUnread;
-                found.extend(unread.map(|other| DiskConflict { other, claim, cause }));
-            }
+        let own = claims.into_iter().filter_map(|claim| Some((claim, use_of(vmi, claim)?)));
+        let own: Vec<(&str, DiskUse)> = own.collect();
+        let Some(&(first, _)) = own.first() else { return Vec::new() };
+        let cause = ConflictCause::OtherUnread;
+        let unread = self.unread_vmis(&own_key);
+        let mut found: Vec<_> = unread.map(|other| DiskConflict { other, claim: first, cause }).collect();
+        for (claim, own) in own {
             let mark = IndexKey::PersistentVolumeClaim(own_key.namespace.clone(), claim.to_owned());
             let others = self.marked(&mark).filter(|other| other.kind == own_key.kind && **other != own_key);
             let others = others.filter_map(|other| self.vmis.get(&other.namespace, &other.name));
