@@ -17,11 +17,11 @@ const TAIL: usize = 2000;
 /// Describes all processes of virtual machines on this computer: each thread with its state, the kernel function
 /// that it waits in and its processor time in [`BETWEEN`]; the command line; the end of each log that is open.
 pub fn of_vms() -> String {
-    let mut found: Vec<(u32, Vec<Thread>)> =
+    let found: Vec<(u32, Vec<Thread>)> =
         numbers("/proc").filter(|pid| carries_a_guest(*pid)).map(|pid| (pid, threads(pid))).collect();
     std::thread::sleep(BETWEEN);
     let mut text = String::new();
-    for (pid, before) in &mut found {
+    for (pid, before) in &found {
         describe(&mut text, *pid, before);
     }
     text

@@ -34,6 +34,9 @@ const FIRST_WORD: Duration = Duration::from_secs(240);
 /// Message of a kernel one of whose tasks has not let go of its processor for 45 s.
 const LOCKUP: &str = "watchdog: BUG: soft lockup";
 
+/// Bytes of the last output that are searched for it: more than come at once.
+const LATELY: usize = 16 << 10;
+
 /// Beginning of the message of a panic about a guest that stands still.
 const STANDS_STILL: &str = "the guest stands still";
 
@@ -246,9 +249,10 @@ impl Line {
 }
 
 impl Said {
-    /// True if the kernel of the guest has told of a lockup.
+    /// True if the kernel of the guest has told of a lockup lately: it tells again and again.
     fn has_lockup(&self) -> bool {
-        self.bytes.windows(LOCKUP.len()).any(|found| found == LOCKUP.as_bytes())
+        let lately = &self.bytes[self.bytes.len().saturating_sub(LATELY)..];
+        lately.windows(LOCKUP.len()).any(|found| found == LOCKUP.as_bytes())
     }
 
     fn says(&self, text: &str) -> bool {
