@@ -185,7 +185,7 @@ impl Drop for FromDisk<'_> {
 pub(crate) enum Leftovers {
     /// Unfinished files, by names that no other program gives.
     Own,
-    /// Those of older versions too, which were two numbers. Only in a store.
+    /// Unfinished files of older versions too, whose names are two numbers. Only a store may be cleared of them.
     OfStore,
     /// Partial blobs too.
     WithPartial,

@@ -68,7 +68,7 @@ pub struct Layers {
     pub blocks: Option<Blocks>,
 }
 
-/// One layer of a disk.
+/// A layer of a disk: the file or device, and the format of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     pub path: PathBuf,

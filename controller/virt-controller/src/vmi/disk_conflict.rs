@@ -37,7 +37,7 @@ pub(super) enum HandOver {
     Free(Vec<LauncherPods>),
     /// The launcher pod of a VMI that has to give way still exists.
     HeldUp { message: String },
-    /// Another VMI has the PVC.
+    /// The guest may not begin any more: another VMI has the PVC.
     Lost { message: String },
 }
 
