@@ -15,7 +15,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 const TAIL: usize = 2000;
 
 /// Describes all processes of virtual machines on this computer: each thread with its state, the kernel function
-/// that it waits in and its processor time in [`BETWEEN`]; the command line; the end of each log that is open.
+/// that it waits in and its processor time in one second; the command line; the end of each log that is open.
 pub fn of_vms() -> String {
     let found: Vec<(u32, Vec<Thread>)> =
         numbers("/proc").filter(|pid| carries_a_guest(*pid)).map(|pid| (pid, threads(pid))).collect();
