@@ -1,4 +1,5 @@
-//! The commands of `README.md`, `docs/how-to/cluster.md` and `docs/how-to/upload.md` that say so are run here, in order, as they stand.
+//! The commands of `README.md` and of `install.md`, `cluster.md` and `upload.md` in `docs/how-to` that say so are run here, in
+//! order, as they stand.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,18 +28,17 @@ fn the_way_to_a_vm_is_true() {
     let reader = Reader::new(&space);
     let document = std::fs::read_to_string(root().join("docs/how-to/cluster.md")).unwrap();
     // The smallest guest stands in for the Debian of the document: its kernel for the disk's.
-    let blocks = document.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let manifest =
-        blocks.into_iter().find(|block| block.contains("image: registry.example/debian:12")).unwrap();
+    let manifest = document.split("```yaml web.yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(manifest.contains("image: registry.example/debian:12"), "{manifest}");
     let kernel = "        firmware:\n          kernelBoot:\n            container: {image: \"registry:5000/tiny:1\", \
                   kernelPath: /boot/vmlinux, initrdPath: /boot/initrd}\n            kernelArgs: console=ttyS0\n        devices:\n";
     let manifest = manifest
         .replace("        devices:\n", kernel)
         .replace("registry.example/debian:12", "registry:5000/disk:1");
     std::fs::write(reader.folder.path().join("web.yaml"), manifest).unwrap();
-    let commands = commands("docs/how-to/cluster.md");
-    assert_eq!(commands.len(), 4, "the document has other commands now");
-    for line in commands {
+    let (install, boot) = (commands("docs/how-to/install.md"), commands("docs/how-to/cluster.md"));
+    assert_eq!((install.len(), boot.len()), (1, 3), "the documents have other commands now");
+    for line in install.into_iter().chain(boot) {
         reader.run(reader.folder.path(), &line);
     }
     space.console("web").says("tiny login:");

@@ -192,7 +192,7 @@ is the service account that a pod has without asking. virt-handler's token and c
 over; what its token may patch is bound further, to its own node ([accounts.md](accounts.md)).
 
 `all` is get, list, watch, create, update, patch, delete and deletecollection; it is not `*`. The verb `unfence` on
-`virtualmachineinstances`, which [ends fencing](../how-to/cluster.md#when-a-node-is-lost-for-good), is in no role of ours: none
+`virtualmachineinstances`, which [ends fencing](../how-to/nodes.md#when-a-node-is-lost-for-good), is in no role of ours: none
 of these users has it. `virtualmachines/migrate` is in `kubevirt.io:migrate` alone, which has no column: an administrator of
 the cluster binds it.
 

@@ -5,7 +5,7 @@ use tests::cluster::{Space, until};
 
 /// The Role and the RoleBinding by which the guide opens a service account to VMIs, for this account.
 pub(crate) fn opening(account: &str) -> String {
-    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/how-to/cluster.md");
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/how-to/storage.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let mut blocks = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let example = blocks.find(|block| block.contains("kind: RoleBinding")).unwrap();

@@ -10,8 +10,14 @@ use std::iter::once;
 /// examples.
 const PLACES: &[&str] = &[
     "controller/",
+    "docs/how-to/access.md",
     "docs/how-to/cluster.md",
+    "docs/how-to/install.md",
+    "docs/how-to/nodes.md",
     "docs/how-to/run.md",
+    "docs/how-to/settings.md",
+    "docs/how-to/storage.md",
+    "docs/how-to/upgrade.md",
     "docs/reference/accounts.md",
     "docs/reference/kubevirt.md",
     "docs/reference/metadata.md",

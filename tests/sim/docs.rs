@@ -55,7 +55,7 @@ fn every_example_in_the_documents_runs() {
 /// The tag stands there in words, and is another with each version.
 #[test]
 fn the_guide_to_a_cluster_pushes_the_images_that_the_manifests_name() {
-    let guide = fs::read_to_string(root().join("docs/how-to/cluster.md")).expect("the guide");
+    let guide = fs::read_to_string(root().join("docs/how-to/install.md")).expect("the guide");
     let copies = guide.lines().filter_map(|line| line.strip_prefix("$ coracle copy oci-archive:"));
     let pushed: BTreeSet<&str> =
         copies.filter_map(|line| line.split_once(" docker://")).map(|(_, image)| image).collect();

@@ -558,7 +558,7 @@ fn opened_accounts(options: &InstallOptions) -> (String, String) {
             "virt-controller gives the token of a service account to a launcher pod, as a serviceAccount volume of its VMI asks for, \
              only where an administrator allows it: make a Role in the namespace with the verb {OF_TOKENS} on serviceaccounts \
              (apiGroups: [\"\"], resourceNames: the account of the volume), and a RoleBinding of it to the service account {} of the \
-             namespace {} (docs/how-to/cluster.md)",
+             namespace {} (docs/how-to/storage.md)",
             Program::Controller.account(),
             options.namespace
         ),

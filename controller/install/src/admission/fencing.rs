@@ -17,7 +17,7 @@
 //! **The emergency exit** is for an administrator who *knows* that nothing runs any more: it requires the
 //! verb [`VERB`] on `virtualmachineinstances`, which a cluster's administrator has by `*`, and which the
 //! roles admin, edit and view of a namespace do not have, and the annotation [`OFF`] on the object, so that
-//! it is not used by habit (docs/how-to/cluster.md). A user without the verb cannot leave the annotation
+//! it is not used by habit (docs/how-to/nodes.md). A user without the verb cannot leave the annotation
 //! there for one who has it. It is not passed on from a template to a VMI, or from a VMI to a pod.
 
 use super::{Policy, api, is_user, literal, rule, same};

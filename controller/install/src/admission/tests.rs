@@ -504,7 +504,7 @@ fn virt_controller_gives_no_token_of_an_account_that_nobody_opened() {
 /// The Role in the document is the one that the policy requires.
 #[test]
 fn the_document_has_the_role_that_opens_an_account() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/cluster.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/storage.md");
     let text = std::fs::read_to_string(file).unwrap();
     let example = text.split("```yaml\n").find(|block| block.contains("kind: RoleBinding")).unwrap();
     let verbs = format!("verbs: [{}]", super::controller::OF_TOKENS);

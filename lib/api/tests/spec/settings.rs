@@ -314,7 +314,7 @@ the heartbeat of a node and the watch of the KubeVirt object (at least one reque
 take effect with their next start.
 
 Some settings are annotations of the object, since clients of upstream take fields out that they do not know:
-`kubevirt.io/machine-types` ([machine types of other distributions](../how-to/cluster.md#machine-types-of-rhel-and-ubuntu)) and
+`kubevirt.io/machine-types` ([machine types of other distributions](../how-to/settings.md#machine-types-of-rhel-and-ubuntu)) and
 `kubevirt.io/pod-annotations`. The latter is `pass` (the default) or `strict`. With `pass`, all annotations of a VMI are copied
 to its launcher pod except those of a closed list. With `strict`, only the annotations of an allow-list are copied: that is for clusters
 whose tenants may create VMIs and no pods ([which annotations](metadata.md)). An entry of these that
@@ -322,14 +322,14 @@ does not hold as it is written is named by `SettingsServed`.
 
 The annotation `kubevirt.io/host-disk-folders` has the folders of nodes in which the file of a `hostDisk` may lie, with commas between
 several; none unless it is there. In each of them a namespace has the folder of its name: `FOLDER/NAMESPACE/web.img`
-([files of nodes](../how-to/cluster.md#a-file-of-a-node-as-a-disk)). These folders, those below them and those above them are never permitted:
+([files of nodes](../how-to/storage.md#a-file-of-a-node-as-a-disk)). These folders, those below them and those above them are never permitted:
 `/bin`, `/boot`, `/dev`, `/etc`, `/home`, `/lib`, `/lib32`, `/lib64`, `/libx32`, `/opt/cni`, `/proc`, `/root`, `/run`, `/sbin`, `/sys`,
 `/tmp`, `/usr`, `/var/lib/calico`, `/var/lib/cni`, `/var/lib/containerd`, `/var/lib/containers`, `/var/lib/crio`, `/var/lib/docker`,
 `/var/lib/etcd`, `/var/lib/k0s`, `/var/lib/kubelet`, `/var/lib/kubevirt-node-labeller`, `/var/lib/rancher`, `/var/lib/systemd`,
 `/var/log`, `/var/run`, `/var/snap`, `/var/spool`.
 
 The annotation `kubevirt.io/eviction-hard` has the eviction thresholds of the kubelets, in the words of their flag, where virt-handler cannot
-read them ([when the disk of a node fills](../how-to/cluster.md#when-the-disk-of-a-node-fills)).
+read them ([when the disk of a node fills](../how-to/nodes.md#when-the-disk-of-a-node-fills)).
 
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
