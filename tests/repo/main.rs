@@ -4,6 +4,7 @@
 
 mod dependencies;
 mod documented;
+mod links;
 mod modules;
 mod reasons;
 mod security;
@@ -454,22 +455,6 @@ fn a_release_checks_the_sums_of_what_reads_images() {
         let section = section.split("\n[").next().unwrap_or_default();
         assert!(section.lines().any(|line| line == "overflow-checks = true"), "{head} checks no sums");
     }
-}
-
-#[test]
-fn links_in_the_documents_lead_somewhere() {
-    let mut dead = Vec::new();
-    for file in files().iter().filter(|file| file.extension().is_some_and(|ending| ending == "md")) {
-        let content = fs::read_to_string(file).unwrap();
-        for link in content.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap_or_default();
-            let elsewhere = target.contains("://") || target.starts_with("mailto:");
-            if !target.is_empty() && !elsewhere && !file.parent().unwrap().join(target).exists() {
-                dead.push(format!("{}: {link}", short(file)));
-            }
-        }
-    }
-    assert_none(&dead);
 }
 
 #[test]
