@@ -64,6 +64,8 @@ verbs! {
         Ui(Box<commands::ui::Args>) = "ui",
         Manifests(commands::manifests::Args) = "manifests",
         Completions(commands::completions::Args) = "completions",
+        #[command(hide = true)]
+        Man(commands::man::Args) = "man",
     }
 }
 
@@ -114,6 +116,7 @@ impl Command {
             Command::Ui(args) => commands::ui::run(&args),
             Command::Manifests(args) => commands::manifests::run(&args),
             Command::Completions(args) => commands::completions::run(&args),
+            Command::Man(args) => commands::man::run(&args, Cli::command()),
         }
     }
 }
@@ -261,5 +264,19 @@ mod tests {
             assert!(fault(text).is_some(), "{text}");
         }
         assert_eq!(fault("Virtual machine disks as images, and the VMs that boot from them"), None);
+    }
+
+    #[test]
+    fn every_visible_verb_has_a_manual_page_that_names_its_flags() {
+        let folder = tempfile::tempdir().unwrap();
+        let args = commands::man::Args { folder: folder.path().to_owned() };
+        commands::man::run(&args, Cli::command()).unwrap();
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let convert = read("coracle-convert.1");
+        assert!(convert.contains(".TH coracle-convert 1"), "{convert}");
+        assert!(convert.contains("coracle convert"), "the words that a user types: {convert}");
+        assert!(convert.contains("\\-\\-checksum"), "{convert}");
+        assert!(read("coracle-virt-image-upload.1").contains("\\-\\-size"));
+        assert!(!folder.path().join("coracle-apart.1").exists(), "hidden verbs have no page");
     }
 }

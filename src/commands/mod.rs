@@ -10,6 +10,7 @@ pub(crate) mod guest;
 pub(crate) mod host;
 pub(crate) mod inspect;
 pub(crate) mod logs;
+pub(crate) mod man;
 pub(crate) mod manifests;
 pub(crate) mod power;
 pub(crate) mod ps;
