@@ -18,9 +18,11 @@ export RUSTUP_TOOLCHAIN := $(or $(RUSTUP_TOOLCHAIN),$(shell PATH="$(CARGO_HOME)/
 FUZZ_SECONDS ?= 60
 # What `build`, `images` and `install` make: `release`, or `dev`, which takes a third of the time.
 PROFILE ?= release
+# Where `install` puts the programs; DESTDIR goes in front of it.
+PREFIX ?= /usr/local
 BUILT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 
-.PHONY: help setup build images install check test test-all e2e demo bench fuzz mutants advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
+.PHONY: help setup build images install deb cluster-install check test test-all e2e demo bench fuzz mutants advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -58,9 +60,17 @@ test-all: setup ## every suite at its full length, and every story
 # Linked statically (images/rustc-static), so that they run in an image with nothing else in it.
 IMAGED := virt-controller virt-api virt-handler cdi-uploadproxy container-disk cdi-worker
 
-# Prints the paths; what is packed already is not packed again.
 PACK = images/build "$(BUILT)" virt-controller virt-api virt-handler cdi-uploadproxy virt-launcher cdi-worker
 
+# `sudo make install` installs what its user has built: only missing programs are built.
+install: ## coracle, virt-launcher, completions and manual pages below PREFIX (/usr/local); DESTDIR for packages
+	@[[ -x "$(BUILT)/coracle" && -x "$(BUILT)/virt-launcher" ]] || $(MAKE) build
+	images/host/install "$(BUILT)" "$(PREFIX)"
+
+deb: build ## a Debian package of them: target/coracle_VERSION_ARCH.deb, its path is printed
+	images/host/deb "$(BUILT)" "$(TARGET)"
+
+# Prints the paths; what is packed already is not packed again.
 images: build ## the images of the control plane, as archives: their paths are printed
 ifneq ($(PROFILE),dev)
 	cargo build --profile $(PROFILE) --locked -p virt-controller -p virt-api -p virt-handler -p cdi-uploadproxy -p container-disk -p cdi $(addprefix --bin ,$(IMAGED))
@@ -102,7 +112,7 @@ cluster-down: ## end it; nothing of it is left
 e2e: setup ## the product in a real cluster: start one, install, run tests/e2e, end it (KEEP=1: leave it)
 	tests/e2e/run
 
-install: build images ## the product into the test cluster; returns when it is available
+cluster-install: build images ## the product into the test cluster; returns when it is available
 	images=$$($(PACK)); tests/cluster/install "$(BUILT)/coracle" $$images
 
 guests: build ## images of small guests into the test cluster's registry (GUESTS="tiny disk")
