@@ -2,6 +2,7 @@
 
 use super::registry_args::RegistryArgs;
 use crate::error::{Error, ErrorKind, Result};
+use api::wire::known_values;
 use cdi::source::options::{LeastRate, least_rate};
 use cdi::source::{Options, image, options};
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ pub(crate) struct SourceArgs {
 
     /// Architecture of the image to read from a multi-platform image, or to
     /// build: amd64, arm64 [default: that of this computer]
-    #[arg(long, value_name = "ARCH")]
+    #[arg(long, value_name = "ARCH", value_parser = arch)]
     arch: Option<String>,
 
     /// Path of the disk in an image [default: the only file in /disk]
@@ -74,6 +75,19 @@ pub(crate) struct SourceArgs {
 
     #[command(flatten)]
     places: RegistryArgs,
+}
+
+/// Architectures of images, by the names that Go has for them.
+const ARCHES: [&str; 9] =
+    ["386", "amd64", "arm", "arm64", "loong64", "mips64le", "ppc64le", "riscv64", "s390x"];
+
+/// An architecture, or ARCH/VARIANT.
+fn arch(text: &str) -> Result<String, String> {
+    let name = text.split_once('/').map_or(text, |(name, _)| name);
+    match ARCHES.contains(&name) {
+        true => Ok(text.to_owned()),
+        false => Err(known_values(api::architecture::go_name(name), &ARCHES)),
+    }
 }
 
 impl SourceArgs {
@@ -169,4 +183,22 @@ fn header(line: &str) -> Result<(String, String)> {
 
 fn read(path: &PathBuf) -> Result<String> {
     std::fs::read_to_string(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_architecture_is_refused_with_the_known_ones() {
+        for known in ["amd64", "arm64", "arm/v7", "riscv64"] {
+            assert_eq!(arch(known).as_deref(), Ok(known));
+        }
+        for (text, meant) in
+            [("amd46", "amd64"), ("x86_64", "amd64"), ("aarch64", "arm64"), ("arm46/v8", "arm64")]
+        {
+            let said = arch(text).unwrap_err();
+            assert!(said.starts_with(&format!("did you mean {meant}? The known values are 386, ")), "{said}");
+        }
+    }
 }

@@ -20,6 +20,7 @@ mod unknown;
 
 pub use path::Path;
 pub use schema::Schema;
+pub use unknown::known_values;
 pub(crate) use unknown::nearest;
 pub use unknown::{Unknown, unknown_fields};
 

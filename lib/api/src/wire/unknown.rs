@@ -37,6 +37,15 @@ pub fn unknown_fields<'a>(
     }
 }
 
+/// The known values of a field for the message about another one, and the one that was probably meant.
+pub fn known_values(value: &str, known: &[&'static str]) -> String {
+    let all = known.join(", ");
+    match nearest(value, known) {
+        Some(near) => format!("did you mean {near}? The known values are {all}"),
+        None => format!("the known values are {all}"),
+    }
+}
+
 /// The most similar of the known names, if any is similar.
 pub(crate) fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
     // A name of this length is not a misspelling, and its comparison would take long.

@@ -68,9 +68,9 @@ fn misread(file: &Arc<str>, wrong: Vec<yaml::SyntaxFault>) -> Vec<Finding> {
     wrong.into_iter().map(finding).collect()
 }
 
-/// Objects of documents that the program made itself; `name` stands for the file in findings.
+/// Objects of documents that the program made from its arguments; `name` stands for the file in findings.
 pub fn made(name: &str, documents: Vec<Value>) -> Objects {
-    let mut objects = Objects::default();
+    let mut objects = Objects { is_of_arguments: true, ..Objects::default() };
     let file: Arc<str> = name.into();
     for value in documents {
         objects.add(&file, yaml::Document { value, lines: yaml::Lines::default() });

@@ -21,9 +21,9 @@ use api::machine::non_domain::{FieldOwner, non_domain_fields};
 use api::machine::warnings::warnings;
 use api::meta::ObjectMeta;
 use api::secret::Secret;
-use api::vm::{Template, VirtualMachine};
+use api::vm::{RunStrategy, Template, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
-use api::wire::{self, Path, Wire};
+use api::wire::{self, Path, Wire, known_values};
 use api::yaml::Document;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -49,6 +49,8 @@ pub struct Objects {
     pub pvcs: BTreeMap<String, Located<PersistentVolumeClaim>>,
     pub secrets: BTreeMap<String, Located<Secret>>,
     pub config_maps: BTreeMap<String, Located<ConfigMap>>,
+    /// The objects were made from the arguments of a command, not read from a manifest.
+    pub is_of_arguments: bool,
     /// Instance types and preferences, by kind and name.
     pub(super) matched_specs: BTreeMap<(MatcherKind, String), MatchedSpec>,
     /// VMs with an instance type or a preference, until all documents are read.
@@ -240,6 +242,10 @@ fn judge(spec: &api::vm::Spec) -> Vec<Fault> {
     if spec.running.is_some() && spec.run_strategy.is_some() {
         let what = "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy instead";
         faults.push(Fault::new("spec.running", Reason::Invalid, what));
+    }
+    if let Some(RunStrategy::Other(word)) = &spec.run_strategy {
+        let what = format!("Invalid RunStrategy ({word}); {}", known_values(word, RunStrategy::KNOWN));
+        faults.push(Fault::new("spec.runStrategy", Reason::Invalid, what));
     }
     faults
 }

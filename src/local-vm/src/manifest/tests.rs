@@ -113,6 +113,14 @@ fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
 }
 
 #[test]
+fn an_unknown_run_strategy_is_refused_with_the_known_ones() {
+    let text = VM.replace("runStrategy: Always", "runStrategy: Allways");
+    let faults = told(&read_text(&text).faults);
+    let said = "spec.runStrategy: Invalid RunStrategy (Allways); did you mean Always? The known values are ";
+    assert!(faults.len() == 1 && faults[0].contains(said), "{faults:#?}");
+}
+
+#[test]
 fn a_list_is_its_items() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata:\n    name: a\n- apiVersion: v1\n  kind: ConfigMap\n  metadata:\n    name: a\n";
     let objects = read_text(text);
