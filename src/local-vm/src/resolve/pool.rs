@@ -58,12 +58,36 @@ impl Pool<'_> {
     /// Checks that the disk of a PVC exists, or can be created or imported by the manifest.
     pub fn check(&self, pvc: &str) -> Result<()> {
         if Pool::has(self.images, pvc) {
-            return Ok(());
+            return self.check_source(pvc);
         }
         match self.objects.data_volumes.get(pvc) {
             Some(volume) => self.import_of(pvc, &volume.object, None).map(drop),
             None => self.size_of(pvc).map(drop),
         }
+    }
+
+    /// Refuses a source that a user names in a command for a PVC whose disk has another one: the VM would boot
+    /// something else than was asked for.
+    fn check_source(&self, pvc: &str) -> Result<()> {
+        let Some(volume) = self.objects.data_volumes.get(pvc).filter(|_| self.objects.is_of_arguments) else {
+            return Ok(());
+        };
+        let note = DiskRecord::read(&self.images.home.pool().join(pvc))?;
+        let (was, wanted) = (source::shown(&note.from), source_of(&volume.object));
+        if was == wanted {
+            return Ok(());
+        }
+        let what = format!(
+            "{pvc} has a disk already, which was made from {}, not from {}",
+            printable::line(&was),
+            printable::line(&wanted)
+        );
+        let folder = self.images.home.pool().join(pvc);
+        Err(Error::refused(what).with_hint(format!(
+            "give the new VM another --name; 'coracle restart {pvc}' starts the one with that disk, and to begin \
+             anew remove it and the folder of its disk, {}",
+            folder.display()
+        )))
     }
 
     /// The disk of a PVC, created or imported on first use.
@@ -84,12 +108,7 @@ impl Pool<'_> {
 
     /// Opens an existing disk, and grows it if its PVC has grown.
     fn kept(&self, pvc: &str, folder: &Path, volume: Option<&Located<DataVolume>>) -> Result<DiskRecord> {
-        let path = folder.join("disk.json");
-        let bytes =
-            std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
-        let note: DiskRecord = serde_json::from_slice(&bytes).map_err(|e| {
-            Error::refused(format!("{} is not what coracle wrote", path.display())).because(e)
-        })?;
+        let note = DiskRecord::read(folder)?;
         if let Some(volume) = volume
             && source_of(&volume.object) != source::shown(&note.from)
         {
@@ -235,6 +254,14 @@ fn whole(size: u64) -> u64 {
 }
 
 impl DiskRecord {
+    fn read(folder: &Path) -> Result<DiskRecord> {
+        let path = folder.join("disk.json");
+        let bytes =
+            std::fs::read(&path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|e| Error::refused(format!("{} is not what coracle wrote", path.display())).because(e))
+    }
+
     fn write(&self, folder: &Path) -> Result<()> {
         let text =
             serde_json::to_vec_pretty(self).map_err(|e| Error::failed("cannot write a note").because(e))?;
