@@ -263,13 +263,22 @@ fn judge(path: &Path) -> Result<Value> {
         Format::Qcow2 => disk_format::Format::Qcow2,
     };
     let bytes = Arc::new(FileAt::new(file, size));
-    let opened =
-        container_disk::run_confined(|| disk_format::open(known, bytes, Limits::default()).map(drop))?;
-    opened.map_err(|e| {
+    let checked = container_disk::run_confined(|| check_tables(known, bytes))?;
+    checked.map_err(|e| {
         let e = Error::from(e);
         Error::new(e.kind(), format!("the disk {} is not used: {e}", path.display()))
     })?;
     Ok(json!(format))
+}
+
+/// Reads all tables of an image: each cluster must lie inside of the file, which may have been cut short.
+fn check_tables(format: disk_format::Format, bytes: Arc<FileAt>) -> disk_format::Result<()> {
+    let image = disk_format::open(format, bytes, Limits::default())?;
+    let mut next = Some(0);
+    while let Some(from) = next {
+        next = image.window(from)?.next;
+    }
+    Ok(())
 }
 
 impl Open {
