@@ -38,12 +38,30 @@ fn both(laptop: &Laptop, text: &str, more: &[&str]) -> Ran {
     dry
 }
 
+/// The disk of `web1` is kept between runs, and would boot in place of the one that was asked for.
+#[test]
+fn a_vm_whose_disk_was_made_from_another_address_is_refused() {
+    let laptop = Laptop::new();
+    let folder = laptop.place.path("h/data/pool/web1");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("disk.img"), [0; 4096]).unwrap();
+    let record = r#"{"schema": "coracle.disk/v1", "from": "http://127.0.0.1:1/one.img", "size": 4096, "created": "2026-01-01T00:00:00Z"}"#;
+    std::fs::write(folder.join("disk.json"), record).unwrap();
+    let run = |url: &str| laptop.run(&["run", url, "--name", "web1", "--dry-run"]);
+    run("http://127.0.0.1:1/one.img").ok();
+    run("http://127.0.0.1:1/two.img").refused(
+        3,
+        "web1 has a disk already, which was made from http://127.0.0.1:1/one.img, not from http://127.0.0.1:1/two.img",
+    );
+}
+
 #[test]
 fn what_a_run_refuses_is_refused_without_one() {
     let laptop = Laptop::new();
     laptop.place.shell(
         "truncate -s 1M base && qemu-img create -q -f qcow2 -b base -F raw over.qcow2 &&
-         qemu-img create -q -f vmdk d.vmdk 1M && gzip -k base",
+         qemu-img create -q -f vmdk d.vmdk 1M && gzip -k base &&
+         head -c 4M /dev/urandom >full && qemu-img convert -O qcow2 full whole.qcow2 && head -c 2M whole.qcow2 >cut.qcow2",
     );
     let at = |name: &str| laptop.place.path(name).display().to_string();
     let host = |name: &str| format!("hostDisk: {{type: Disk, path: {}}}", at(name));
@@ -69,6 +87,7 @@ fn what_a_run_refuses_is_refused_without_one() {
         (seed, "", secret, 3, "is not in base64"),
         ("cloudInitNoCloud: {userData: x}", keys, "", 3, "there is no Secret \"k\""),
         (&host("over.qcow2"), "", "", 3, "it is an overlay over the backing file \"base\""),
+        (&host("cut.qcow2"), "", "", 3, "reaches past the end of the file"),
         (&host("d.vmdk"), "", "", 3, "vmdk"),
         (&host("base.gz"), "", "", 3, "is gzip"),
         (&host("none"), "", "", 4, "none"),
