@@ -153,7 +153,7 @@ impl VmStatus {
             state: standing.word().to_owned(),
             phase: state.map(|state| state.life.phase()),
             reason: state.and_then(|state| state.reason.clone()),
-            message: state.and_then(|state| state.message.clone()),
+            message: state.and_then(|state| state.message.clone()).or_else(|| unwatched(vm, standing)),
             since: state.map(|state| state.since.clone()),
             created: vm.record.created.clone(),
             source: vm.record.source.clone(),
@@ -170,6 +170,18 @@ impl VmStatus {
         };
         (shown, standing.is_up())
     }
+}
+
+/// Explanation of the state Unwatched.
+fn unwatched(vm: &Vm, standing: &Standing) -> Option<String> {
+    let Standing::Left(Some(state)) = standing else { return None };
+    let name = vm.name();
+    (!state.life.is_final()).then(|| {
+        format!(
+            "the VM runs, but the virt-launcher that watched it has ended; the next verb on the VM, such as \
+             'coracle console {name}', starts another one"
+        )
+    })
 }
 
 /// State of the guest's SSH keys and passwords.
