@@ -28,10 +28,12 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `flags.rs` | the verbs and flags of commands that are not run |
 //! | `page.rs` | a document as its examples |
 //! | `prose.rs` | what the words around the blocks must say, so that no page starts in the middle |
 //! | `run.rs` | the examples, run and compared |
 
+mod flags;
 mod page;
 mod prose;
 mod run;
@@ -81,6 +83,17 @@ fn no_document_starts_in_the_middle() {
             (true, true) => faults.push(format!("{name} is finished: take it out of UNFINISHED")),
             (true, false) => {}
         }
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn commands_that_are_not_run_have_their_verbs_and_flags() {
+    let mut faults = Vec::new();
+    for path in documents() {
+        let content = fs::read_to_string(&path).expect("a document");
+        let found = flags::faults(&content).into_iter();
+        faults.extend(found.map(|(line, fault)| format!("{}:{line}: {fault}", short(&path))));
     }
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
