@@ -122,7 +122,7 @@ fn without_installation(pieces: &[(usize, Piece<'_>)]) -> Option<Fault> {
     let leads =
         |piece: &Piece<'_>| matches!(piece, Piece::Prose(line) if line.contains(&format!("]({INSTALL}")));
     let fault = format!("commands need a cluster with the control plane, and no link leads to {INSTALL}");
-    (!pieces.iter().any(|(_, piece)| leads(piece))).then(|| (needs.0, fault))
+    (!pieces.iter().any(|(_, piece)| leads(piece))).then_some((needs.0, fault))
 }
 
 mod tests {
