@@ -32,7 +32,7 @@ fn links_in_the_documents_lead_somewhere() {
 
 /// The names that headings of a document have in links.
 fn anchors(document: &Path) -> BTreeSet<String> {
-    let content = fs::read_to_string(document).unwrap();
+    let content = fs::read_to_string(document).expect("a document");
     let mut found = BTreeSet::new();
     let mut in_block = false;
     for line in content.lines() {
