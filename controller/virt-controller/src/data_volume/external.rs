@@ -4,13 +4,15 @@
 //!  PVC made ─► not bound: Pending, or PendingPopulation until a pod uses it ─► bound: complete ─► Succeeded
 //! ```
 //!
-//! A volume is bound when its content is complete: CSI drivers and populators ([`super::populator`] too) guarantee that.
+//! CSI drivers and populators ([`super::populator`] too) bind a volume when its content is complete. A volume of another origin
+//! ([`VolumeOrigin`]) may be bound as well, and completes nothing.
 //! **Absent:** progress, unless the annotations of the PVC have it.
 
 use super::claim::{AT_ONCE, RequestedClaim};
 use super::claim_name;
 use super::outcome::Outcome;
 use super::request::Request;
+use super::{VolumeOrigin, volume_origin};
 use api::cdi::annotations::{POPULATOR_PROGRESS, RUNNING_MESSAGE};
 use api::claim::DataReference;
 use api::data_volume::Phase;
@@ -25,7 +27,10 @@ pub(super) fn populated(
     let name = claim_name(claim);
     let populator = shown(&claim.spec.data_source_ref).or_else(|| shown(&claim.spec.data_source));
     let populator = populator.unwrap_or_else(|| "what its spec names".to_owned());
-    if claim.is_bound() {
+    if let VolumeOrigin::Other(why) = volume_origin(request.world, claim) {
+        return misbound(&format!("PVC {name} {why}"));
+    }
+    if claim.is_bound() && volume_origin(request.world, claim) == VolumeOrigin::OfSource {
         let message = format!("PVC {name} was populated by {populator}");
         return Outcome::default().complete(&message).enters(
             Phase::Succeeded,
@@ -48,6 +53,14 @@ pub(super) fn populated(
     let outcome = Outcome::default().waits("Pending", &message).enters(phase, false, "Pending", message);
     annotation(POPULATOR_PROGRESS).cloned().into_iter().fold(outcome, Outcome::progress)
 }
+
+/// The PVC got a volume that does not have the content of its source.
+pub(super) fn misbound(why: &str) -> Outcome {
+    Outcome::default().waits(MISBOUND, why).enters(Phase::Pending, true, MISBOUND, why)
+}
+
+/// Reason of a PVC that was bound to a volume of another origin.
+const MISBOUND: &str = "ErrClaimNotValid";
 
 /// Kind and name of a reference.
 fn shown(reference: &Option<DataReference>) -> Option<String> {

@@ -39,7 +39,8 @@ use api::claim::{ClaimSpec, DataReference};
 use api::data_volume::{ContentType, DataVolume, PvcSource, Source};
 use api::wire::Wire;
 use cluster_model::objects::{
-    Attempt, ClaimReference, Failure, IndexKey, Key, Kind, PersistentVolumeClaim, Work, World, key, owner,
+    Attempt, ClaimReference, Failure, IndexKey, Key, Kind, PersistentVolume, PersistentVolumeClaim, Work,
+    World, key, owner,
 };
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
@@ -309,7 +310,11 @@ fn bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> Plan {
     let meta = &target.claim.meta;
     let mut plan = Plan::default();
     if meta.annotations.contains_key(PRIME) {
-        let is_of_prime = prime.is_none_or(PersistentVolumeClaim::is_filled);
+        let is_of_prime = match prime {
+            Some(prime) => prime.is_filled(),
+            // It was deleted, in the hand-over at the earliest: a free volume was not handed over.
+            None => !is_of_free_volume(target),
+        };
         let entry = |name: &str, text: &str| (name.to_owned(), text.to_owned());
         let annotations = match is_of_prime {
             true => BTreeMap::from([
@@ -331,6 +336,11 @@ fn bound(target: &Target<'_>, prime: Option<&PersistentVolumeClaim>) -> Plan {
         plan.delete(key(Kind::PersistentVolumeClaim, &prime.meta), &prime.meta);
     }
     plan
+}
+
+fn is_of_free_volume(target: &Target<'_>) -> bool {
+    let volume = target.claim.spec.volume_name.as_deref().and_then(|name| target.world.volumes.get("", name));
+    target.claim.was_given_a_free_volume() && volume.is_some_and(PersistentVolume::was_chosen_free)
 }
 
 /// Writes a reason and a message on the PVC, and sends an event where the reason is new.

@@ -1,5 +1,6 @@
 //! PVCs that a VMI needs before its pod is created, and their content.
 
+use crate::data_volume::{VolumeOrigin, volume_origin};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{PersistentVolumeClaim, Work, World, claims_of};
@@ -72,6 +73,10 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             // Also where its DataVolume is gone, and between two pods.
             Some(claim) if claim.not_whole().is_some() => {
                 let why = claim.not_whole().unwrap_or_default();
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} {why}"));
+            }
+            Some(claim) if matches!(volume_origin(world, claim), VolumeOrigin::Other(_)) => {
+                let VolumeOrigin::Other(why) = volume_origin(world, claim) else { continue };
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} {why}"));
             }
             // Before the pod is noted on the PVC.

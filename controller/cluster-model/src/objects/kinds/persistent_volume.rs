@@ -20,6 +20,12 @@ pub(crate) const ABOUT: About = About {
     ..About::named("v1", "PersistentVolume", "persistentvolumes")
 };
 
+/// Annotation by which the control plane of Kubernetes marks what it chose itself: on a volume, that a PVC got it while it was free;
+/// on a PVC, that the control plane chose its volume.
+pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// End of the annotation by which populators record on a volume what they filled it from.
+const POPULATED_FROM: &str = "/populated-from";
+
 /// The part of a PersistentVolume that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PersistentVolume {
@@ -45,6 +51,16 @@ pub struct ClaimReference {
     pub name: String,
     /// UID; empty if the volume is reserved for the next PVC of that name.
     pub uid: String,
+}
+
+impl PersistentVolume {
+    /// True if the control plane chose the volume for its PVC among free ones, and no populator has filled it since. A provisioner
+    /// reserves the volumes that it makes, so these are never free.
+    pub fn was_chosen_free(&self) -> bool {
+        let annotations = &self.meta.annotations;
+        annotations.contains_key(BOUND_BY_CONTROLLER)
+            && !annotations.keys().any(|name| name.ends_with(POPULATED_FROM))
+    }
 }
 
 impl StoredObject for PersistentVolume {

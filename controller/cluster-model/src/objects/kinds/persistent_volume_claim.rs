@@ -90,6 +90,11 @@ impl PersistentVolumeClaim {
         self.status.phase.as_deref() == Some("Bound")
     }
 
+    /// True if the control plane chose the volume of the PVC, and its spec did not name it.
+    pub fn was_given_a_free_volume(&self) -> bool {
+        self.meta.annotations.contains_key(super::persistent_volume::BOUND_BY_CONTROLLER)
+    }
+
     /// True if the PVC accepts an upload and belongs to no DataVolume.
     pub fn is_upload_target(&self) -> bool {
         let is_of_volume =

@@ -52,9 +52,11 @@ pub(super) use serve::{Served, forget_client, is_needed, serve, take_away};
 pub(super) use source::{Cloned, Size, resolve};
 
 use super::claim_annotations::running;
+use super::external::misbound;
 use super::fill::{broke, done};
 use super::outcome::Outcome;
 use super::request::Request;
+use super::{VolumeOrigin, volume_origin};
 use api::data_volume::Phase;
 use cluster_model::objects::{Kind, PersistentVolumeClaim, Work};
 use jiff::{SignedDuration, Timestamp};
@@ -121,10 +123,14 @@ pub(super) fn is_made_by_storage(request: &Request<'_>, claim: &PersistentVolume
         && !matches!(method::of_claim(claim), CloneMethod::Copy(_))
 }
 
-/// The storage makes the PVC from its source. It is complete when it is bound.
+/// The storage makes the PVC from its source. It is complete when it is bound to the volume that was made.
 pub(super) fn populated(request: &Request<'_>, claim: &PersistentVolumeClaim, phase: Phase) -> Outcome {
     let name = super::claim_name(claim);
-    if claim.is_bound() {
+    let origin = volume_origin(request.world, claim);
+    if let VolumeOrigin::Other(why) = &origin {
+        return misbound(&format!("PVC {name} {why}"));
+    }
+    if claim.is_bound() && origin == VolumeOrigin::OfSource {
         return done(request, claim, None, &api::job::Report::default());
     }
     let (kind, source) = claim

@@ -187,3 +187,29 @@ fn a_snapshot_is_restored_where_there_is_a_class_for_it() {
     assert_eq!(phase(&sim), "Failed");
     assert!(said(&sim, "Running").2.contains("in another namespace"), "{:?}", said(&sim, "Running"));
 }
+
+/// kube-controller-manager binds a PVC to any free volume of its class, whatever its dataSource names.
+#[test]
+fn a_clone_by_storage_fails_to_complete_on_a_free_volume_that_no_driver_made_for_it() {
+    let mut sim = csi();
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    sim.settle();
+    let uid = sim.uid(&claim());
+    let by = json!({"pv.kubernetes.io/bound-by-controller": "yes"});
+    let of = json!({"namespace": T, "name": "disk", "uid": uid});
+    sim.put(Kind::PersistentVolume, json!({"metadata": {"name": "left-over-of-somebody", "annotations": by.clone()},
+        "spec": {"claimRef": of, "storageClassName": "fast", "persistentVolumeReclaimPolicy": "Retain"}, "status": {"phase": "Bound"}}));
+    let bound = json!({"metadata": {"annotations": by}, "spec": {"volumeName": "left-over-of-somebody"}, "status": {"phase": "Bound"}});
+    sim.change(&claim(), bound);
+    sim.settle();
+    assert_ne!(phase(&sim), "Succeeded");
+    let (_, reason, message) = said(&sim, "Running");
+    assert!(
+        reason == "ErrClaimNotValid" && message.contains("left-over-of-somebody, which existed already"),
+        "{reason}: {message}"
+    );
+    let own = json!({"metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": null}}});
+    sim.change(&Key::new(Kind::PersistentVolume, "", "left-over-of-somebody"), own);
+    sim.settle();
+    assert_eq!(phase(&sim), "Succeeded", "the provisioner reserves the volumes that it makes");
+}
