@@ -38,7 +38,7 @@ impl<'a> Imports<'a> {
         let volumes = keys.filter_map(|key| world.data_volumes.get(&key.namespace, &key.name));
         Imports {
             cron,
-            volumes: volumes.filter(|volume| is_import(cron, &volume.metadata)).collect(),
+            volumes: volumes.filter(|volume| is_import(cron, volume)).collect(),
             source: world.data_sources.get(&namespace, managed),
             world,
         }
@@ -197,9 +197,13 @@ fn is_of(cron: &DataImportCron, meta: &ObjectMeta) -> bool {
     is_labelled && owner::controller(meta).is_none_or(|owner| Some(&owner.uid) == own.uid.as_ref())
 }
 
-/// The same for a DataVolume, which must also be named like an import: a user's copy of one does not count.
-fn is_import(cron: &DataImportCron, meta: &ObjectMeta) -> bool {
-    let managed = &cron.spec.managed_data_source;
-    let digits = meta.name.as_ref().and_then(|name| name.strip_prefix(&format!("{managed}-")).map(str::len));
-    is_of(cron, meta) && digits.is_some_and(|digits| digits <= source::SHORT)
+/// The same for a DataVolume, which must also have the name of an import: that of the digest in its source, or else of any digest. A
+/// user's copy of an import has another name, and is the user's.
+fn is_import(cron: &DataImportCron, volume: &DataVolume) -> bool {
+    let name = volume.metadata.name.as_deref().unwrap_or_default();
+    let is_named = match volume.spec.source.as_ref().and_then(source::image_digest) {
+        Some(digest) => name == source::name(cron, digest),
+        None => source::is_name(cron, name),
+    };
+    is_of(cron, &volume.metadata) && is_named
 }

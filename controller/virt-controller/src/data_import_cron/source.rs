@@ -111,13 +111,28 @@ pub(crate) fn is_image_digest(text: &str) -> bool {
 }
 
 /// Digits of a digest in the name of its DataVolume.
-pub(super) const SHORT: usize = 12;
+const SHORT: usize = 12;
 
 /// The name of the DataVolume of a digest.
 pub(super) fn name(cron: &DataImportCron, digest: &str) -> String {
     let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
     let short = hex.get(..SHORT).unwrap_or(hex).trim_end_matches('-').to_ascii_lowercase();
     format!("{}-{short}", cron.spec.managed_data_source)
+}
+
+/// True if a name is [`name`] of some digest.
+pub(super) fn is_name(cron: &DataImportCron, name: &str) -> bool {
+    let short = name.strip_prefix(&*cron.spec.managed_data_source).and_then(|rest| rest.strip_prefix('-'));
+    short.is_some_and(|short| {
+        // Of a uid the last one may be a dash, which is left out.
+        (SHORT - 1..=SHORT).contains(&short.len())
+            && short.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-'))
+    })
+}
+
+/// The digest that pins the image of a source.
+pub(super) fn image_digest(source: &Template) -> Option<&str> {
+    reference(source.registry.as_ref()?.url.as_deref()?)?.digest
 }
 
 fn at(field: &str) -> String {

@@ -556,3 +556,17 @@ fn without_a_kubevirt_object_nothing_is_written_and_nobody_is_asked() {
     assert!(decide(&sim.world, "n", "images", sim.now).is_empty());
     assert_eq!(question(&sim.world, "n", "images", sim.now), None);
 }
+
+/// The copy has the label of the import, as `kubectl get dv -o yaml` prints it.
+#[test]
+fn a_users_copy_of_an_import_with_a_short_name_is_kept() {
+    let spec = blank();
+    let mut sim = imported(json!({"importsToKeep": 1}), &[1]);
+    let meta = json!({"namespace": "n", "name": "os-mine", "labels": {IMPORT_CRON: "images"}});
+    let copy =
+        sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": {"phase": "Succeeded"}}));
+    sim.settle();
+    moves(&mut sim, 2);
+    ends(&mut sim, 2, "Succeeded");
+    assert!(imports(&sim).contains(&copy), "{:?}", imports(&sim));
+}
