@@ -34,7 +34,9 @@ use api::meta::ObjectMeta;
 use api::pool::{self, SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
-use cluster_model::objects::{Failure, Key, Kind, Plain, StoredObject as _, World, key};
+use cluster_model::objects::{
+    Failure, Key, Kind, LauncherPods, Plain, StoredObject as _, World, claims_of, key,
+};
 use cluster_model::plan::{Plan, Step};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -204,19 +206,37 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Requires that a VM and its VMI are still as they were seen, by changes that change nothing: what has begun to run
-/// meanwhile is not replaced.
+/// Requires that a VM, its VMI, its launcher pods and its disks are still as they were seen, by changes that change nothing: what has
+/// begun to run meanwhile is not replaced. The watch of one of these kinds may be silent while the others are not.
 fn require_unchanged(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
     let at = key(Kind::VirtualMachineInstance, &vm.metadata);
-    let unchanged = |key: Key, meta: &ObjectMeta| {
+    let unchanged = |kind: Kind, meta: &ObjectMeta| {
         let version = meta.resource_version.clone().unwrap_or_default();
-        Step::Patch { key, version, change: json!({}), part: None }
+        // virt-controller may write the status of a pod alone.
+        let (change, part) = match kind {
+            Kind::Pod => (json!({"status": {}}), Some("status")),
+            _ => (json!({}), None),
+        };
+        Step::Patch { key: key(kind, meta), version, change, part }
     };
-    plan.steps.push(unchanged(key(Kind::VirtualMachine, &vm.metadata), &vm.metadata));
-    plan.steps.push(match world.vmis.get(&at.namespace, &at.name) {
-        Some(vmi) => unchanged(at, &vmi.metadata),
-        None => Step::Absent { key: at, of: None },
-    });
+    plan.steps.push(unchanged(Kind::VirtualMachine, &vm.metadata));
+    let Some(vmi) = world.vmis.get(&at.namespace, &at.name) else {
+        return plan.steps.push(Step::Absent { key: at, of: None });
+    };
+    plan.steps.push(unchanged(Kind::VirtualMachineInstance, &vmi.metadata));
+    if let Some(own) = LauncherPods::of(vmi) {
+        let pods = world.launcher_pods(&own);
+        plan.steps.extend(pods.iter().map(|pod| unchanged(Kind::Pod, &pod.meta)));
+        if pods.is_empty() {
+            plan.steps.extend(own.keys().map(|key| Step::Absent { key, of: Some(own.clone()) }));
+        }
+    }
+    for name in claims_of(vmi) {
+        let claim = world.pvcs.get(&at.namespace, &name).map(|claim| &claim.meta);
+        let volume = world.data_volumes.get(&at.namespace, &name).map(|volume| &volume.metadata);
+        plan.steps.extend(claim.map(|meta| unchanged(Kind::PersistentVolumeClaim, meta)));
+        plan.steps.extend(volume.map(|meta| unchanged(Kind::DataVolume, meta)));
+    }
 }
 
 /// A VM leaves the pool, and stays.

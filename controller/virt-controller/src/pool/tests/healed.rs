@@ -106,3 +106,27 @@ fn a_vm_that_begins_to_run_meanwhile_is_kept() {
         assert_eq!((done.failed.is_some(), crate::sim::is_going(sim.get(&vm_key(0)))), (begins, !begins));
     }
 }
+
+/// The watch of pods is silent, and the launcher pod runs meanwhile: the VMI stays as it is.
+#[test]
+fn a_vm_whose_pod_runs_is_kept_while_the_watch_of_pods_is_silent() {
+    let (mut sim, pool) = begin_healing();
+    fails_to_start(&mut sim, 0, "ImagePullBackOff");
+    sim.settle();
+    sees(&mut sim, 0);
+    sim.settle();
+    assert_eq!(sim.get(&vm_key(0))["status"]["printableStatus"], "ImagePullBackOff");
+    // The leader's picture: nothing more is heard of pods.
+    let mut picture = sim.world.clone();
+    let pod = sim.pod_of(&run_key(0)).unwrap();
+    sim.pod_runs(&pod, "node1");
+    picture.uptime += std::time::Duration::from_secs(301);
+    let now = sim.now.checked_add(SignedDuration::from_secs(301)).unwrap();
+    let plan = crate::decide(&picture, &pool, now);
+    let done = door::carry_out(&mut sim, plan);
+    let is_there = sim.objects.get(&vm_key(0)).is_some_and(|vm| !crate::sim::is_going(vm));
+    assert!(
+        is_there && done.failed.is_some(),
+        "the VM was deleted, with its disks, though its launcher pod runs"
+    );
+}
