@@ -37,9 +37,10 @@ pub(super) fn count(vm: &mut VirtualMachine, vmi: Option<&VirtualMachineInstance
     });
 }
 
-/// Before this, it is not started again.
-pub(super) fn wait_until(vm: &VirtualMachine) -> Option<Timestamp> {
-    vm.status.as_ref()?.start_failure.as_ref()?.retry_after_timestamp.as_ref()?.parse().ok()
+/// Before this, it is not started again. A time that is further ahead than any pause was written while the clock was.
+pub(super) fn wait_until(vm: &VirtualMachine, now: Timestamp) -> Option<Timestamp> {
+    let until = vm.status.as_ref()?.start_failure.as_ref()?.retry_after_timestamp.as_ref()?.parse().ok();
+    until.filter(|until: &Timestamp| until.duration_since(now) <= SignedDuration::from_secs(LONGEST))
 }
 
 fn has_run(vmi: &VirtualMachineInstance) -> bool {
@@ -90,7 +91,7 @@ mod tests {
             let failure = vm.status.as_ref().and_then(|status| status.start_failure.clone());
             let is = failure.as_ref().and_then(|failure| failure.consecutive_fail_count);
             assert_eq!(is, counted, "{uid} {status}");
-            let wait = wait_until(&vm).map(|until| until.duration_since(now).as_secs());
+            let wait = wait_until(&vm, now).map(|until| until.duration_since(now).as_secs());
             assert_eq!(wait.is_some_and(|wait| (90..=135).contains(&wait)), counted == Some(3), "{wait:?}");
         }
     }
@@ -107,5 +108,21 @@ mod tests {
         // A node that comes back starts its VMs one after the other.
         let delays: std::collections::BTreeSet<i64> = (0..40).map(|n| delay(2, &n.to_string())).collect();
         assert!(delays.len() > 8, "{delays:?}");
+    }
+
+    /// The clock was ahead for a moment when a start failed.
+    #[test]
+    fn a_time_to_wait_for_that_no_failure_sets_is_not_waited_for() {
+        use super::super::strategy::{Act, act};
+        let act_at = |until: &str| {
+            let status = json!({"startFailure": {"consecutiveFailCount": 1, "retryAfterTimestamp": until}});
+            let vm: VirtualMachine =
+                api::wire::read(json!({"metadata": {}, "spec": {"runStrategy": "Always"}, "status": status}))
+                    .unwrap();
+            act(&vm, &api::vm::RunStrategy::Always, None, "2026-12-01T00:00:00Z".parse().unwrap())
+        };
+        assert!(matches!(act_at("2026-12-01T00:00:09Z"), Act::Wait { .. }));
+        let said = act_at("2027-12-01T00:00:00Z");
+        assert!(!matches!(said, Act::Wait { .. }), "{said:?}");
     }
 }

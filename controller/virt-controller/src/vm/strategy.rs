@@ -41,7 +41,7 @@ pub(super) fn act(
     let asked = change::wanted(vm, &StateChange::Start);
     let paused =
         asked.is_some_and(|request| request.data.get("paused").is_some_and(|paused| paused == "true"));
-    let start = || match super::failure::wait_until(vm).filter(|&until| until > now) {
+    let start = || match super::failure::wait_until(vm, now).filter(|&until| until > now) {
         Some(until) => Act::Wait { until },
         None => Act::Start { paused },
     };
