@@ -73,5 +73,6 @@ mod tsc;
 mod unanswered;
 mod vm;
 mod vmi;
+mod volume_origin;
 
 pub use decide::decide;

@@ -12,7 +12,7 @@ use super::claim::{AT_ONCE, RequestedClaim};
 use super::claim_name;
 use super::outcome::Outcome;
 use super::request::Request;
-use super::{VolumeOrigin, volume_origin};
+use crate::volume_origin::{VolumeOrigin, volume_origin};
 use api::cdi::annotations::{POPULATOR_PROGRESS, RUNNING_MESSAGE};
 use api::claim::DataReference;
 use api::data_volume::Phase;

@@ -32,7 +32,6 @@
 //! | `upload`, `grow` | certificate, Service and client of an upload; a PVC that is too small for its image |
 //! | `pod`, `base_pod`, `registries` | the worker pod as an object; what all worker pods share; settings of registries and the proxy |
 //! | `status`, `terms`, `claim_annotations` | conditions of a DataVolume; phases and event reasons of each work; annotations of the PVC |
-//! | `volume_origin` | the volume of a PVC that names its source, made from that or any other |
 //! | `standalone_claim`, `populator` | a PVC without a DataVolume, read as one; a PVC with a dataSourceRef |
 //!
 //! **Guarantees.** No PVC and no pod of another owner is used. One pod at a time: its name follows from the
@@ -73,7 +72,6 @@ mod upload;
 #[cfg(test)]
 mod upload_tests;
 pub(crate) mod users;
-mod volume_origin;
 pub(crate) mod worker;
 
 use api::cdi::annotations::ALLOW_ADOPTION;
@@ -89,7 +87,6 @@ use outcome::Outcome;
 pub(crate) use populator::hand_back;
 use request::{Request, requests};
 use size::Overhead;
-pub(crate) use volume_origin::{VolumeOrigin, volume_origin};
 
 /// Part of the message about a pod that broke off, before the time of the next one.
 const NEXT: &str = "the next pod begins at";

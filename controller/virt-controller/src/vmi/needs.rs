@@ -1,6 +1,6 @@
 //! PVCs that a VMI needs before its pod is created, and their content.
 
-use crate::data_volume::{VolumeOrigin, volume_origin};
+use crate::volume_origin::{VolumeOrigin, volume_origin};
 use api::data_volume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use cluster_model::objects::{PersistentVolumeClaim, Work, World, claims_of};

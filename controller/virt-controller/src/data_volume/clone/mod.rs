@@ -56,7 +56,7 @@ use super::external::misbound;
 use super::fill::{broke, done};
 use super::outcome::Outcome;
 use super::request::Request;
-use super::{VolumeOrigin, volume_origin};
+use crate::volume_origin::{VolumeOrigin, volume_origin};
 use api::data_volume::Phase;
 use cluster_model::objects::{Kind, PersistentVolumeClaim, Work};
 use jiff::{SignedDuration, Timestamp};

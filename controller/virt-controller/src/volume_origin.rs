@@ -4,7 +4,7 @@
 //! | the PVC | its volume is of its source where |
 //! |---|---|
 //! | names no source | always |
-//! | names one of our populators | the PVC is marked as filled, or the PVC in its place is ([`super::populator`]) |
+//! | names one of our populators | the PVC is marked as filled, or the PVC in its place is (`data_volume::populator`) |
 //! | names another source | the control plane did not choose it among free volumes, or a populator says on it what it holds |
 
 use cluster_model::objects::{PersistentVolumeClaim, World};
