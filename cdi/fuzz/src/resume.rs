@@ -37,6 +37,10 @@ pub(crate) fn resume(input: &[u8]) {
         }
     }
 
+    // A journal's notes that no run wrote: they are refused, or the rest is judged as any file.
+    let notes = Boundary { input: 0, output: 0, state: rest.to_vec() };
+    let _ = read(layer, threads, file.get(10..).unwrap_or_default().to_vec(), Some(notes), None);
+
     let told: Arc<Mutex<Vec<Boundary>>> = Arc::default();
     let tell: OnBoundary = {
         let told = told.clone();

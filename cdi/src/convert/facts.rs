@@ -11,7 +11,7 @@ use crate::filter::read_ahead::{ReadAhead, Shape};
 use crate::filter::stack::{self, Stack};
 use crate::filter::validating_reader::ValidatingReader;
 use crate::filter::verify::{SumAt, Sums, Verify};
-use crate::filter::{self, Boundary, Budget, OnBoundary};
+use crate::filter::{self, Boundary, Budget, OnBoundary, STATES};
 use crate::journal::Tables;
 use crate::plan::{self, Facts, Flow, SourceAccess};
 use crate::run::holes::Sparse;
@@ -59,7 +59,7 @@ impl Flow<Seek, Stream> {
     }
 }
 
-/// The most boundaries that are kept.
+/// The most boundaries that are kept, beside the bound on their states ([`STATES`]).
 const MOST: usize = 4096;
 
 /// Boundaries where a decoder could be entered again.
@@ -71,7 +71,8 @@ impl Boundaries {
         let list = self.0.clone();
         Arc::new(move |boundary| {
             let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
-            if list.len() >= MOST {
+            let states: usize = list.iter().map(|kept| kept.state.len()).sum();
+            if list.len() >= MOST || states + boundary.state.len() > STATES {
                 // No mark has used them for long: every second one is dropped.
                 let mut is_kept = false;
                 list.retain(|_| {
@@ -405,5 +406,24 @@ mod tests {
         assert!(front(&given(&bytes[..99_999]), &tables).is_err(), "fewer bytes");
         let long = Tables { front: u64::MAX, ..tables };
         assert!(front(&given(&bytes), &long).is_err(), "a journal that makes no sense");
+    }
+
+    #[test]
+    fn the_states_of_boundaries_have_a_bound() {
+        let boundaries = Boundaries::default();
+        let note = boundaries.note();
+        let at = |n: u64, state: usize| Boundary { input: n, output: n, state: vec![0; state] };
+        for n in 1..=10_000 {
+            note(at(n, 32 << 10));
+            let held: usize = boundaries.0.lock().unwrap().iter().map(|kept| kept.state.len()).sum();
+            assert!(held <= STATES, "{held} bytes after {n}");
+        }
+        let kept = boundaries.0.lock().unwrap().len();
+        assert!(kept >= 16, "{kept} are left");
+        assert_eq!(boundaries.last_before(10_000), Some(at(10_000, 32 << 10)));
+        for n in 1..=10_000 {
+            note(at(10_000 + n, 0));
+        }
+        assert!(boundaries.0.lock().unwrap().len() <= MOST);
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! | layer | file | size | zeros | memory | threads | can be entered at |
 //! |---|---|---|---|---|---|---|
-//! | gzip | `gzip.rs` | grows, up to 1032 × | as stored | 32 KiB | one | each member |
+//! | gzip | `gzip/` | grows, up to 1032 × | as stored | 32 KiB | one | each member, and in long ones every few MiB |
 //! | xz | `xz/` | grows, up to 7090 × | as stored | dictionary, for each block in flight | one per block | each block, each stream |
 //! | zstd | `zstd/` | grows, up to 2¹⁵ × | as stored | window, for each frame in flight | one per frame | each frame |
 //! | tar | `tar/` | one file of it; sparse ones grow | holes are skipped, or become zeros | none | none | nowhere |
@@ -44,6 +44,7 @@ pub(crate) mod plain;
 pub mod progress;
 pub mod read_ahead;
 pub mod stack;
+mod state;
 mod tar;
 pub(crate) mod validating_reader;
 pub mod verify;
@@ -92,15 +93,20 @@ impl fmt::Display for Layer {
 }
 
 /// A position where a compressed stream can be entered again: everything before it has been decoded.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Boundary {
     /// Offset in the compressed bytes.
     pub input: u64,
     /// Offset in the decoded bytes.
     pub output: u64,
-    /// State of the decoder (for xz: the stream header and the sums for the index). Opaque, small.
+    /// State of the decoder (for xz: the stream header and the sums for the index; for gzip inside a member: the
+    /// last 32 KiB). Opaque.
+    #[serde(with = "state")]
     pub state: Vec<u8>,
 }
+
+/// Most bytes of states that are kept in memory for a journal.
+pub(crate) const STATES: usize = 1 << 20;
 
 /// A callback for each boundary that the decoder has passed (its output up to there has been returned).
 pub type OnBoundary = Arc<dyn Fn(Boundary) + Send + Sync>;
@@ -197,7 +203,7 @@ fn open_growing(
     from: Option<Boundary>,
     on_boundary: Option<OnBoundary>,
 ) -> Result<Opened> {
-    let from = from.unwrap_or(Boundary { input: 0, output: 0, state: Vec::new() });
+    let from = from.unwrap_or_default();
     match layer {
         Layer::Gzip => gzip::open(input, room.budget, &from, on_boundary),
         Layer::Xz => xz::open(input, room, &from, on_boundary),

@@ -40,7 +40,7 @@ use std::time::Instant;
 
 /// The layout of the records. A journal with another number is of another version of this program, and is not
 /// followed.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Longest journal: a longer one was not written by this program.
 const MAX_LEN: u64 = 64 << 20;
 /// Below this length, old marks are kept.

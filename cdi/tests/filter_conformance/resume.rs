@@ -1,6 +1,6 @@
 //! A stream entered at any of its boundaries gives the same tail, and notices the same faults.
 
-use crate::kit::{AMPLE, decode_from, layer_of, same, sample, tool};
+use crate::kit::{AMPLE, Dice, decode_from, layer_of, same, sample, tool};
 use cdi::filter::{Boundary, Layer, OnBoundary};
 use std::sync::{Arc, Mutex};
 
@@ -47,6 +47,54 @@ fn gzip_members() {
     let plain = sample(1_500_000);
     let packed: Vec<u8> = plain.chunks(100_000).flat_map(|part| tool(&["gzip", "-c"], part)).collect();
     every_boundary_gives_the_tail(&packed, &plain, 14);
+}
+
+/// Blocks of all kinds, which begin at any bit; short windows in small members behind a long one.
+#[test]
+fn gzip_inside_members() {
+    let mut plain = sample(22_000_000);
+    let mut dice = Dice(3);
+    plain.extend((0..5_000_000).map(|_| dice.roll(256) as u8));
+    plain.resize(plain.len() + 9_000_000, 0);
+    for command in [&["gzip", "-1c"][..], &["gzip", "-9c"], &["pigz", "-p2", "-c"], &["pigz", "-i", "-c"]] {
+        let mut packed = tool(command, &plain);
+        packed.extend(tool(command, &plain[..70_000]));
+        every_boundary_gives_the_tail(&packed, &[&plain[..], &plain[..70_000]].concat(), 4);
+    }
+}
+
+/// The trailer of a member is compared with all of its bytes, those before the point of entry too.
+#[test]
+fn a_gzip_member_that_is_entered_is_compared_as_a_whole() {
+    let plain = sample(10_000_000);
+    let packed = tool(&["gzip", "-6nc"], &plain);
+    let boundary = boundaries(Layer::Gzip, &packed, &plain).remove(0);
+    assert!(boundary.state.len() > 32 << 10, "{} bytes of notes", boundary.state.len());
+    let entered = |change: &dyn Fn(&mut Boundary)| {
+        let mut changed = boundary.clone();
+        change(&mut changed);
+        decode_from(Layer::Gzip, &packed, AMPLE, Some(changed), None)
+    };
+    let (out, result) = entered(&|_| {});
+    result.unwrap();
+    same(&out, &plain[boundary.output as usize..]);
+    // The sum of the bytes before, their number, and the bytes that later ones are copied from.
+    for (at, says) in [(2, "a member's CRC-32 is"), (6, "its trailer says")] {
+        let e = entered(&|b| b.state[at] ^= 1).1.unwrap_err();
+        assert!(e.to_string().contains(says), "byte {at}: {e}");
+    }
+    let e = entered(&|b| b.state[14..].iter_mut().for_each(|byte| *byte ^= 0x80)).1.unwrap_err();
+    assert!(e.to_string().contains("a member's CRC-32 is"), "{e}");
+    // Another place in the file, or in its first byte.
+    for change in [|b: &mut Boundary| b.input -= 1, |b: &mut Boundary| b.state[1] = (b.state[1] + 1) % 8] {
+        entered(&change).1.unwrap_err();
+    }
+    // Fewer bytes to copy from than there are references to.
+    entered(&|b| b.state.truncate(14)).1.unwrap_err();
+    for change in [|b: &mut Boundary| b.state[0] = 2, |b: &mut Boundary| b.state.truncate(9)] {
+        let e = entered(&change).1.unwrap_err();
+        assert!(e.to_string().contains("the notes for entering at offset"), "{e}");
+    }
 }
 
 #[test]

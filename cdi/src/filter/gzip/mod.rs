@@ -1,21 +1,31 @@
 //! RFC 1952: all members, each checked against its CRC and size. Size: grows, up to 1032 times. Zeros: as stored.
 //!
-//! The container is parsed here and only the deflate data goes to the codec. So the position is exact, and
-//! each member's start is a boundary. After the last member zeros may follow, as on tapes and in `gzip(1)`;
-//! other bytes are refused.
+//! The container is parsed here and only the deflate data goes to the codec (`inflate.rs`). So the position is
+//! exact, and each member's start is a boundary. Inside a long member, every few MiB the end of a deflate block is
+//! one: with the bytes that later blocks may refer to, as `access_point.rs` keeps them. After the last member zeros
+//! may follow, as on tapes and in `gzip(1)`; other bytes are refused.
+
+mod access_point;
+mod inflate;
 
 use super::marks::Marks;
 use super::read_ahead::{ReadAhead, Shape};
-use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, refused, too_much_memory, truncated};
+use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, STATES};
+use super::{refused, too_much_memory, truncated};
 use crate::{Error, Result};
-use flate2::{Decompress, FlushDecompress, Status};
+use access_point::AccessPoint;
+use inflate::{Inflate, Step};
 use std::io::{self, Read};
 
 const INPUT: usize = 256 << 10;
 
-/// The input buffer, the codec's window and tables, and the buffers of the read-ahead.
+/// Decoded bytes between two access points of a member. Each is a copy of the window: with more of them a run that
+/// goes on would save less than a second.
+const APART: u64 = 4 << 20;
+
+/// The input buffer, the codec's window and tables, the buffers of the read-ahead, and the windows of access points.
 pub(super) const NEED: Need =
-    Need { least: INPUT as u64 + (64 << 10) + Shape::DEFAULT.memory(), per_thread: 0 };
+    Need { least: INPUT as u64 + (128 << 10) + STATES as u64 + Shape::DEFAULT.memory(), per_thread: 0 };
 
 const FHCRC: u8 = 2;
 const FEXTRA: u8 = 4;
@@ -39,25 +49,29 @@ pub(super) fn open(
     }
     let marks = on_boundary.map(|f| Marks::new(f, from.output));
     let start = from.output;
-    let gzip = Gzip::new(input, from, marks.clone());
+    let gzip = Gzip::new(input, from, marks.clone())?;
     let reader = ReadAhead::with_marks("gzip", gzip, Shape::DEFAULT, marks, start)?;
     Ok(Opened { reader: Box::new(reader), allow: None })
 }
 
 struct Gzip {
     input: Input,
-    inflate: Decompress,
+    inflate: Inflate,
     crc: crc32fast::Hasher,
     /// Bytes of this member so far.
     size: u64,
     /// Bytes of all members so far.
     output: u64,
+    /// Value of `output` at the last boundary.
+    noted: u64,
     marks: Option<Marks>,
     state: State,
 }
 
 enum State {
     First,
+    /// In the middle of a member that an earlier run has begun.
+    Entered(AccessPoint),
     Between,
     Body,
     Ended,
@@ -65,22 +79,31 @@ enum State {
 }
 
 impl Gzip {
-    fn new(input: Box<dyn Read + Send>, from: &Boundary, marks: Option<Marks>) -> Self {
-        Gzip {
+    fn new(input: Box<dyn Read + Send>, from: &Boundary, marks: Option<Marks>) -> Result<Self> {
+        let state = match from.state.as_slice() {
+            [] => State::First,
+            state => State::Entered(AccessPoint::parse(state).ok_or_else(|| {
+                Error::failed(format!("gzip: the notes for entering at offset {} cannot be read", from.input))
+            })?),
+        };
+        let inflate = Inflate::new();
+        Ok(Gzip {
             input: Input { inner: input, buf: vec![0; INPUT], range: 0..0, offset: from.input },
-            inflate: Decompress::new(false),
+            inflate: inflate.map_err(|e| Error::failed(format!("gzip: cannot start the decoder: {e}")))?,
             crc: crc32fast::Hasher::new(),
             size: 0,
             output: from.output,
+            noted: from.output,
             marks,
-            state: State::First,
-        }
+            state,
+        })
     }
 
     fn step(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.state {
+            match &self.state {
                 State::First => self.begin(false)?,
+                State::Entered(_) => self.enter()?,
                 State::Between => match self.input.byte()? {
                     None => self.state = State::Ended,
                     Some(0) => self.padding()?,
@@ -112,39 +135,75 @@ impl Gzip {
         if let Some(marks) = &self.marks {
             marks.put(Boundary { input: start, output: self.output, state: Vec::new() });
         }
-        self.inflate.reset(false);
+        self.noted = self.output;
+        self.inflate.reset().map_err(|e| io::Error::other(format!("gzip: {e}")))?;
         self.crc = crc32fast::Hasher::new();
         self.size = 0;
         self.state = State::Body;
         Ok(())
     }
 
+    /// Goes on in the middle of a member.
+    fn enter(&mut self) -> io::Result<()> {
+        let State::Entered(point) = std::mem::replace(&mut self.state, State::Body) else { return Ok(()) };
+        let (bits, value) = match point.skip {
+            0 => (0, 0),
+            skip => {
+                let at = self.input.offset;
+                let byte = self.input.byte()?.ok_or_else(|| truncated(Layer::Gzip, at, "a member's data"))?;
+                (8 - u32::from(skip), byte >> skip)
+            }
+        };
+        let entered = self.inflate.enter(&point.window, bits, value);
+        entered.map_err(|e| {
+            refused(Layer::Gzip, self.input.offset, format_args!("cannot enter a member: {e}"))
+        })?;
+        self.crc = crc32fast::Hasher::new_with_initial_len(point.crc, point.size);
+        self.size = point.size;
+        Ok(())
+    }
+
     fn inflate(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.input.fill()?;
-        let (before_in, before_out) = (self.inflate.total_in(), self.inflate.total_out());
         let at = self.input.offset;
-        let status =
-            self.inflate.decompress(self.input.bytes(), out, FlushDecompress::None).map_err(|e| {
+        let is_due = self.marks.is_some() && self.output.saturating_sub(self.noted) >= APART;
+        let Step { taken, made, ended, boundary } =
+            self.inflate.step(self.input.bytes(), out, is_due).map_err(|e| {
                 refused(Layer::Gzip, at, format_args!("the deflate data near here is broken: {e}"))
             })?;
-        let taken = (self.inflate.total_in() - before_in) as usize;
-        let made = (self.inflate.total_out() - before_out) as usize;
         let starved = self.input.range.is_empty();
         self.input.take(taken);
         self.crc.update(&out[..made]);
         self.size = self.size.wrapping_add(made as u64);
         self.output += made as u64;
-        match status {
-            Status::StreamEnd => self.trailer()?,
-            _ if made == 0 && taken == 0 && starved => {
+        match boundary {
+            _ if ended => self.trailer()?,
+            // This is progress, even if no byte was taken.
+            Some(unused) => self.note(unused),
+            None if made == 0 && taken == 0 && starved => {
                 return Err(truncated(Layer::Gzip, self.input.offset, "a member's data"));
             }
-            _ if made == 0 && taken == 0 => {
+            None if made == 0 && taken == 0 => {
                 return Err(refused(Layer::Gzip, self.input.offset, "the deflate data leads nowhere"));
             }
-            _ => {}
+            None => {}
         }
         Ok(made)
+    }
+
+    /// Reports an access point. `unused`: bits of the taken bytes that belong to the next block.
+    fn note(&mut self, unused: u32) {
+        let taken = self.input.offset.checked_mul(8);
+        let bits = taken.and_then(|bits| bits.checked_sub(u64::from(unused)));
+        let (Some(bits), Some(marks)) = (bits, &self.marks) else { return };
+        let point = AccessPoint {
+            skip: (bits % 8) as u8,
+            crc: self.crc.clone().finalize(),
+            size: self.size,
+            window: self.inflate.window(),
+        };
+        marks.put(Boundary { input: bits / 8, output: self.output, state: point.write() });
+        self.noted = self.output;
     }
 
     fn trailer(&mut self) -> io::Result<()> {
