@@ -471,7 +471,6 @@ fn can_enter(
     if convert_options.resume == Mode::Never {
         return Err("--no-resume was given");
     }
-    let raw = matches!(facts.format, Format::Raw | Format::Iso);
     let is_in_layer =
         may_reenter(&facts.source, convert_options) && facts.layers.is_empty() && facts.kept.is_none();
     match flow {
@@ -485,9 +484,8 @@ fn can_enter(
         Flow::Stream(()) if convert_options.verify => {
             Err("--verify of a stream compares all of it, from the first byte")
         }
-        // Tables at the front of an image in a layer are known; otherwise no run reports a position.
-        Flow::Stream(()) if !raw && !is_in_layer => {
-            Err("the tables of an image inside a stream have gone by")
+        Flow::Stream(()) if facts.kept.is_some() => {
+            Err("an image file that is kept as it is is checked from its first byte on")
         }
         Flow::Stream(()) if facts.layers.len() > 1 => {
             Err("only one layer of compression can be entered again")

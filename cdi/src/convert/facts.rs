@@ -18,7 +18,8 @@ use crate::run::holes::Sparse;
 use crate::run::stream::digest_of;
 use crate::source::Source;
 use crate::source::fetched::Fetched;
-use crate::{Error, Result};
+use crate::source::sequential::Sequential;
+use crate::{Error, ErrorKind, Result};
 use container_disk::run_confined;
 use disk_format::{Format, Image, Limits, ReadAt, StreamPosition};
 use std::collections::VecDeque;
@@ -111,11 +112,11 @@ pub(super) fn enter_at(
         _ => return Err(Error::failed("only a stream with one layer can be entered in the middle")),
     };
     let (sums, boundaries, counted) = (Sums::default(), Boundaries::default(), Count::default());
+    let position = match tables {
+        Some(tables) => Some((front(request, source, layer, tables)?, tables.clone())),
+        None => None,
+    };
     if source.facts().reentry {
-        let position = match tables {
-            Some(tables) => Some((front(source, tables)?, tables.clone())),
-            None => None,
-        };
         counted.add(boundary.output);
         let input = CountingReader::new(source.enter(boundary, boundaries.note())?, counted.clone());
         let reader = Box::new(ReadAhead::new("source", input, Shape::DEFAULT)?);
@@ -157,25 +158,55 @@ pub(super) fn enter_at(
         }
     })??;
     let (source, from) = (source.clone(), boundary.output);
-    Ok(Stream { source, reader, counted, boundaries, sums, from, position: None })
+    Ok(Stream { source, reader, counted, boundaries, sums, from, position })
 }
 
-/// The first bytes of a source, which hold its tables. This reading ends behind them, so no checksum covers
+/// Compressed bytes behind the tables of an image that a decoder may need before it returns the last of them.
+const BEHIND: u64 = 1 << 20;
+
+/// The first bytes of an image, which hold its tables. This reading ends behind them, so no checksum covers
 /// it: a digest shows that they are the bytes that the first run read and hashed with all the rest.
-fn front(source: &Arc<dyn Source>, tables: &Tables) -> Result<Vec<u8>> {
-    let name = &source.facts().name;
-    let stream = source.stream(0)?;
+fn front(
+    request: &Request,
+    source: &Arc<dyn Source>,
+    layer: Option<filter::Layer>,
+    tables: &Tables,
+) -> Result<Vec<u8>> {
+    let (name, bytes) = (&source.facts().name, tables.front.min(StreamPosition::FRONT));
+    let input: Box<dyn Read + Send> = match source.read_at() {
+        Some(at) => {
+            let at: Arc<dyn ReadAt> = if source.facts().remote { Arc::new(Fetched::new(at)?) } else { at };
+            Box::new(Sequential::new(at).take(bytes + bytes / 64 + BEHIND))
+        }
+        None => source.stream(0)?,
+    };
+    let options = stack::Options { on_boundary: None, ..peeling(request, &Boundaries::default()) };
     let mut front = Vec::new();
-    let bytes = tables.front;
-    let read = run_confined(|| stream.take(bytes.min(StreamPosition::FRONT)).read_to_end(&mut front))?;
-    read.map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
-    if front.len() as u64 == bytes && digest_of(&front) == tables.digest {
-        return Ok(front);
-    }
+    let read = run_confined(|| -> Result<usize> {
+        let mut image = match layer {
+            Some(layer) => stack::resume(layer, input, &options, Boundary::default())?,
+            None => input,
+        };
+        let read = image.by_ref().take(bytes).read_to_end(&mut front);
+        read.map_err(|e| Error::reading("cannot read the tables in front of the disk", e))
+    })?;
+    let other = match read {
+        Ok(_) if front.len() as u64 == tables.front && digest_of(&front) == tables.digest => {
+            return Ok(front);
+        }
+        Ok(_) => None,
+        // Bytes of another version of the source make no sense.
+        Err(e) if e.kind() == ErrorKind::Refused => Some(e),
+        Err(e) => return Err(e),
+    };
     let what = format!(
         "the first {bytes} bytes of {name} are not those that an earlier run has read; it is read again from its start"
     );
-    Err(Error::failed(what).of_another_version())
+    let error = Error::failed(what).of_another_version();
+    Err(match other {
+        Some(cause) => error.because(cause),
+        None => error,
+    })
 }
 
 /// Gathers the facts. `room`: the bytes of a target that is a device.
@@ -374,6 +405,17 @@ mod tests {
         }
     }
 
+    fn request() -> Request {
+        let source = crate::source::SourceSpec::Stdin;
+        let convert_options = plan::ConvertOptions::with_threads(1);
+        Request::new(
+            source,
+            crate::target::Destination::Null,
+            crate::source::Options::default(),
+            convert_options,
+        )
+    }
+
     fn given(bytes: &[u8]) -> Arc<dyn Source> {
         let facts = SourceFacts {
             name: "docker://h/os:1".into(),
@@ -392,6 +434,7 @@ mod tests {
         let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
         let position = StreamPosition { front: 100_000, at: 150_000, pending: vec![] };
         let tables = Tables::new(position, digest_of(&bytes[..100_000]));
+        let front = |source: &Arc<dyn Source>, tables: &Tables| front(&request(), source, None, tables);
         assert_eq!(front(&given(&bytes), &tables).unwrap(), &bytes[..100_000]);
         let mut behind = bytes.clone();
         behind[100_000] ^= 1;
@@ -400,12 +443,87 @@ mod tests {
             let mut lied = bytes.clone();
             lied[at] ^= 1;
             let e = front(&given(&lied), &tables).unwrap_err();
-            assert!(!e.may_go_on() && e.kind() == crate::ErrorKind::Failed, "all is read anew: {e}");
+            assert!(!e.may_go_on() && e.kind() == ErrorKind::Failed, "all is read anew: {e}");
             assert!(e.to_string().contains("not those that an earlier run has read"), "{e}");
         }
         assert!(front(&given(&bytes[..99_999]), &tables).is_err(), "fewer bytes");
         let long = Tables { front: u64::MAX, ..tables };
         assert!(front(&given(&bytes), &long).is_err(), "a journal that makes no sense");
+    }
+    /// A file that counts the bytes that are read of it.
+    struct Counted(Vec<u8>, std::sync::atomic::AtomicU64);
+
+    impl ReadAt for Counted {
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<()> {
+            self.1.fetch_add(buf.len() as u64, std::sync::atomic::Ordering::Relaxed);
+            self.0.read_exact_at(buf, offset)
+        }
+    }
+
+    struct Seekable(SourceFacts, Arc<Counted>);
+
+    impl Source for Seekable {
+        fn facts(&self) -> &SourceFacts {
+            &self.0
+        }
+        fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
+            Some(self.1.clone())
+        }
+        fn stream(&self, _: u64) -> Result<Box<dyn Read + Send>> {
+            Err(Error::failed("a stream would run ahead"))
+        }
+    }
+
+    fn packed(layer: filter::Layer, bytes: &[u8]) -> Vec<u8> {
+        use std::io::Write as _;
+        match layer {
+            filter::Layer::Zstd => zstd::encode_all(bytes, 1).unwrap(),
+            filter::Layer::Gzip => {
+                let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+                gzip.write_all(bytes).unwrap();
+                gzip.finish().unwrap()
+            }
+            _ => {
+                let mut xz = xz2::write::XzEncoder::new(vec![], 0);
+                xz.write_all(bytes).unwrap();
+                xz.finish().unwrap()
+            }
+        }
+    }
+
+    #[test]
+    fn tables_in_a_compressed_stream_are_read_once_more_and_little_behind_them() {
+        let mut dice = 7_u64;
+        let mut noise = || {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (dice >> 56) as u8
+        };
+        let bytes: Vec<u8> = (0..12 << 20).map(|_| noise()).collect();
+        let position = StreamPosition { front: 300_000, at: 1 << 20, pending: vec![] };
+        let tables = Tables::new(position, digest_of(&bytes[..300_000]));
+        for layer in [filter::Layer::Gzip, filter::Layer::Xz, filter::Layer::Zstd] {
+            let read = |file: Vec<u8>| {
+                let counted = Arc::new(Counted(file, Default::default()));
+                let facts = given(&[]).facts().clone();
+                let source: Arc<dyn Source> = Arc::new(Seekable(facts, counted.clone()));
+                let read = front(&request(), &source, Some(layer), &tables);
+                (read, counted.1.load(std::sync::atomic::Ordering::Relaxed))
+            };
+            let file = packed(layer, &bytes);
+            let (same, cost) = read(file.clone());
+            assert_eq!(same.unwrap(), &bytes[..300_000], "{layer}");
+            assert!(cost < 4 << 20, "{layer}: {cost} bytes were read");
+            let mut lied = file.clone();
+            lied[100_000] ^= 1;
+            for other in [lied, file[..100_000].to_vec(), packed(layer, &bytes[1..])] {
+                let e = read(other).0.unwrap_err();
+                assert!(!e.may_go_on() && e.kind() == ErrorKind::Failed, "{layer}: {e}");
+                assert!(e.to_string().contains("not those that an earlier run has read"), "{layer}: {e}");
+            }
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub use text::text;
 
 use crate::source::Source;
 use crate::source::fetched::Fetched;
+use crate::source::sequential::Sequential;
 use crate::{Error, Result, plan};
 use blocks::{Blocks, Meter};
 use container_disk::run_confined;
@@ -130,7 +131,7 @@ fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report
     let cannot = |e| Error::io(format!("cannot read the beginning of {}", source.facts().name), e);
     blocks.read_exact_at(&mut head, 0).map_err(cannot)?;
     if front::is_layered(&head) {
-        let file = front::Sequential::new(meter.clone());
+        let file = Sequential::new(meter.clone());
         layered(Front::decode(Box::new(file), true, options)?, options, report)?;
     } else {
         let format = Format::probe(&head);

@@ -404,9 +404,13 @@ fn a_stream_is_entered_again_where_nothing_of_it_has_gone_by() {
     let mut unproved = stream(&[], Format::Raw);
     unproved.source.identity = None;
     assert_eq!(resume(&unproved, &sum), same);
+    // The tables of an image are read once more.
+    assert_eq!(resume(&stream(&[Layer::Xz], Format::Qcow2), &convert_options()), same);
+    assert_eq!(resume(&stream(&[], Format::Qcow2), &sum), same);
     let kept = Facts { kept: Some(Format::Qcow2), ..layer(&[], Format::Raw) };
+    let packed = Facts { kept: Some(Format::Qcow2), ..stream(&[Layer::Gzip], Format::Raw) };
     for (facts, convert_options, why) in [
-        (stream(&[Layer::Gzip], Format::Qcow2), convert_options(), "have gone by"),
+        (packed, convert_options(), "is checked from its first byte"),
         (stream(&[Layer::Gzip], Format::Raw), verify, "compares all of it"),
         (stream(&[Layer::Gzip, Layer::Xz], Format::Raw), convert_options(), "only one layer"),
         (stream(&[Layer::Tar], Format::Raw), convert_options(), "an archive cannot"),

@@ -21,6 +21,7 @@ pub mod http;
 pub mod image;
 mod once;
 pub mod options;
+pub(crate) mod sequential;
 mod stdin;
 pub mod upload;
 
