@@ -520,6 +520,24 @@ impl<S, T> Plan<S, T> {
         )
     }
 
+    /// Where a later run enters the compressed stream again. `None` for a source that it enters anywhere, or not at
+    /// all.
+    pub(crate) fn entry(&self) -> Option<&'static str> {
+        match self.facts.layers[..] {
+            _ if self.resume.is_err() => None,
+            [(Layer::Gzip, _)] => {
+                Some("a gzip is entered again at the end of a deflate block, some MiB apart")
+            }
+            [(Layer::Xz, _)] => Some(
+                "an xz is entered again at the start of a block, and `xz -T1` makes one block of a whole file",
+            ),
+            [(Layer::Zstd, _)] => Some(
+                "a zstd is entered again at the start of a frame, and `zstd` makes one frame of a whole file",
+            ),
+            _ => None,
+        }
+    }
+
     /// Splits the plan into the flow, which is carried out, and the rest, which is still read meanwhile.
     pub(crate) fn begin(self) -> (Flow<S, T>, Plan) {
         let Plan { facts, flow, size, workers, readers, buffers, piece, gap, memory, spool, resume, reasons } =

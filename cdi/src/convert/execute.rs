@@ -4,7 +4,7 @@ use super::facts::{Seek, Stream, enter_at, limits};
 use super::partial::Partial;
 use super::report::Report;
 use super::{Prepared, Request, overlap, plan_output, verify};
-use crate::journal::{Conversion, Journal, Mark, Mode, Position, Tables};
+use crate::journal::{Conversion, Journal, Mark, Mode, NO_MARK, Position, Tables};
 use crate::plan::{self, Flow, Output, Plan};
 use crate::run::engine::{End, Engine, Marker, Marks, Size};
 use crate::run::front::FrontToBack;
@@ -199,7 +199,9 @@ impl Run<'_> {
         // not moved again.
         self.watch.count_written(mark.as_ref().map_or(0, |m| m.written));
         if let Some(why) = anew {
-            tracing::warn!("{} is begun anew: {why}", path.display());
+            let entry = self.plan.entry().filter(|_| why == NO_MARK);
+            let entry = entry.map_or_else(String::new, |entry| format!("; {entry}"));
+            tracing::warn!("{} is begun anew: {why}{entry}", path.display());
         }
         let flow = match (flow, &mark) {
             (

@@ -16,6 +16,8 @@ pub(super) struct Partial {
     kept: Option<LeftFiles>,
     /// The command by which a later run continues, or the reason why none can.
     resumable: std::result::Result<ResumeCommand, &'static str>,
+    /// Where a compressed stream is entered again ([`crate::plan::Plan::entry`]).
+    entry: Option<&'static str>,
     state: Mutex<State>,
     /// The ID of the `.partial` that this run writes.
     identity: OnceLock<String>,
@@ -54,7 +56,8 @@ impl Partial {
             Mode::Always => ResumeCommand::SameCommand,
             _ => go_on,
         });
-        Partial { kept, resumable, state: Mutex::new(State::Foreign), identity: OnceLock::new() }
+        let entry = prepared.plan.entry();
+        Partial { kept, resumable, entry, state: Mutex::new(State::Foreign), identity: OnceLock::new() }
     }
 
     /// Records the ID of the file that this run writes. Its name may lead to another one later.
@@ -83,9 +86,17 @@ impl Partial {
     pub(super) fn taken(&self, resumed: bool, watch: &Watch) {
         let now = if resumed { State::Resumed } else { State::Created };
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        if let Ok(go_on) = self.resumable {
-            watch.keeps(self.how_to(go_on));
+        if resumed {
+            watch.marked();
         }
+        if let Ok(go_on) = self.resumable {
+            watch.keeps(self.how_to(go_on), self.entry.is_some());
+        }
+    }
+
+    /// The reason why nothing of this run can be used: its compressed stream was nowhere entered again.
+    fn without_entry(&self, watch: &Watch) -> Option<&'static str> {
+        self.entry.filter(|_| !watch.has_mark())
     }
 
     /// Cleans up if a later run cannot continue, and otherwise adds a hint on how to.
@@ -100,7 +111,8 @@ impl Partial {
             return e;
         }
         let is_worth_it = e.may_go_on() && (watch.written() > 0 || state == State::Resumed);
-        if let (Ok(go_on), true) = (self.resumable, is_worth_it) {
+        let without_entry = self.without_entry(watch).filter(|_| is_worth_it);
+        if let (Ok(go_on), true, None) = (self.resumable, is_worth_it, without_entry) {
             return e.with_hint(self.how_to(go_on));
         }
         let cleaned = match kept {
@@ -109,6 +121,9 @@ impl Partial {
         };
         if let Err(left) = cleaned {
             tracing::debug!("nothing to clean up: {left}");
+        }
+        if let Some(entry) = without_entry {
+            return e.with_hint(format!("nothing is kept: {entry}, and no such place was reached"));
         }
         match self.resumable {
             Err(why) if e.kind() == ErrorKind::Interrupted => e.with_hint(format!("nothing is kept: {why}")),

@@ -23,6 +23,7 @@ pub struct PlanJson {
     resumable: bool,
     not_resumable_because: Option<&'static str>,
     needs_resume_because: Option<&'static str>,
+    resumes_at: Option<&'static str>,
     reasons: Vec<String>,
 }
 
@@ -47,6 +48,7 @@ pub(super) fn json<S, T>(plan: &Plan<S, T>) -> PlanJson {
             Ok(ResumeCommand::WithResume(why)) => Some(why),
             _ => None,
         },
+        resumes_at: plan.entry(),
         reasons: plan.reasons.clone(),
     }
 }
@@ -80,7 +82,10 @@ pub(super) fn text<S, T>(plan: &Plan<S, T>) -> String {
             .map_or("nothing beside the target".into(), |most| format!("spool of at most {}", human(most))),
     );
     let resume = match plan.resume {
-        Ok(ResumeCommand::SameCommand) => "yes, from a journal beside the target".into(),
+        Ok(ResumeCommand::SameCommand) => {
+            let entry = plan.entry().map_or_else(String::new, |entry| format!(": {entry}"));
+            format!("yes, from a journal beside the target{entry}")
+        }
         Ok(ResumeCommand::WithResume(why)) => {
             format!("with --resume, from a journal beside the target: {why}")
         }

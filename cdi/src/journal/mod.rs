@@ -23,6 +23,7 @@
 mod frame;
 mod resume;
 
+pub(crate) use resume::NO_MARK;
 pub use resume::{Mode, Resume, may_resume};
 
 use crate::filter::Boundary;

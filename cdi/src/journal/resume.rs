@@ -15,6 +15,9 @@ pub enum Mode {
     Never,
 }
 
+/// The reason for a new start where the earlier run has not come far enough.
+pub(crate) const NO_MARK: &str = "the earlier run ended before its first mark";
+
 /// The decision about an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resume {
@@ -62,7 +65,7 @@ pub fn may_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&
     match (mark, doubt) {
         (Some(_), Some(why)) if mode != Mode::Always => Resume::Anew(Some(why.to_owned())),
         (Some(mark), _) => Resume::Go(mark.clone()),
-        (None, _) => anew(mode, "the earlier run ended before its first mark".to_owned()),
+        (None, _) => anew(mode, NO_MARK.to_owned()),
     }
 }
 

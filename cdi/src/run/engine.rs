@@ -272,7 +272,10 @@ fn collect(
         };
         match (marking.write)(&end) {
             Ok(None) => continue,
-            Ok(Some(took)) => marking.pace.marked(took, outcomes.is_full()),
+            Ok(Some(took)) => {
+                watch.marked();
+                marking.pace.marked(took, outcomes.is_full());
+            }
             Err(e) => {
                 // The next sync would succeed, although this one has lost data.
                 watch.fail(e);

@@ -57,7 +57,10 @@ pub struct Watch {
     stream: Mutex<Option<Count>>,
     stopped: AtomicBool,
     error: Mutex<Option<Error>>,
-    kept: Mutex<Option<String>>,
+    /// What stays, and true if that is so only behind a mark.
+    kept: Mutex<Option<(String, bool)>>,
+    /// True once a later run can go on behind the first byte.
+    has_mark: AtomicBool,
 }
 
 impl Watch {
@@ -96,11 +99,22 @@ impl Watch {
 
     /// A sentence about files that stay if the program ends now, and how to continue; `None` if none stay.
     pub fn kept(&self) -> Option<String> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        kept.filter(|&(_, needs_mark)| !needs_mark || self.has_mark()).map(|(sentence, _)| sentence)
     }
 
-    pub(crate) fn keeps(&self, sentence: String) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence);
+    /// True once a mark was made, or if this run goes on from one.
+    pub(crate) fn has_mark(&self) -> bool {
+        self.has_mark.load(Relaxed)
+    }
+
+    pub(crate) fn marked(&self) {
+        self.has_mark.store(true, Relaxed);
+    }
+
+    /// `needs_mark`: nothing stays before the first mark.
+    pub(crate) fn keeps(&self, sentence: String, needs_mark: bool) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((sentence, needs_mark));
     }
 
     pub(crate) fn enter(&self, phase: Phase, total: u64) {
@@ -144,6 +158,7 @@ impl Watch {
     /// Resets a failed run that begins anew.
     pub(crate) fn begin_anew(&self) {
         self.written.store(0, Relaxed);
+        self.has_mark.store(false, Relaxed);
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.stopped.store(false, Relaxed);
@@ -184,14 +199,16 @@ mod tests {
         let watch = Watch::default();
         assert!(!watch.interrupted() && watch.kept().is_none() && watch.outcome().is_ok());
         watch.count_written(7);
-        watch.keeps("a .partial stays".to_owned());
+        watch.keeps("a .partial stays".to_owned(), true);
+        assert_eq!(watch.kept(), None);
+        watch.marked();
         watch.fail(Error::failed("the cable is out"));
         watch.interrupt();
         assert!(watch.interrupted() && watch.check().is_err());
         assert_eq!((watch.written(), watch.kept().as_deref()), (7, Some("a .partial stays")));
         watch.begin_anew();
         assert!(!watch.interrupted() && watch.check().is_ok() && watch.outcome().is_ok());
-        assert_eq!((watch.written(), watch.kept()), (0, None));
+        assert_eq!((watch.written(), watch.kept(), watch.has_mark()), (0, None, false));
     }
 
     #[test]

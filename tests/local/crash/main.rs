@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod compressed;
+mod evictions;
+
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -45,13 +48,16 @@ impl Place {
 
     /// The disk compressed in many members, blocks or frames, so that decoding can resume inside the stream.
     fn packed(&self, end: &str) -> Vec<u8> {
-        let line = match end {
-            "gz" => "split -b 2M --filter='gzip -1' disk.raw > disk.raw.gz",
-            "zst" => "split -b 2M --filter='zstd -q -1' disk.raw > disk.raw.zst",
-            _ => "xz -0 -T2 --block-size=2MiB -k disk.raw",
-        };
-        self.shell(line);
-        self.bytes(&format!("disk.raw.{end}"))
+        self.packed_file("disk.raw", end)
+    }
+
+    fn packed_file(&self, name: &str, end: &str) -> Vec<u8> {
+        self.shell(&match end {
+            "gz" => format!("split -b 2M --filter='gzip -1' {name} > {name}.gz"),
+            "zst" => format!("split -b 2M --filter='zstd -q -1' {name} > {name}.zst"),
+            _ => format!("xz -0 -T2 --block-size=2MiB -k {name}"),
+        });
+        self.bytes(&format!("{name}.{end}"))
     }
 
     fn start(&self, args: &[&str]) -> Child {
@@ -177,6 +183,11 @@ fn killed_at_any_moment_the_same_command_ends_with_the_whole_disk() {
         serve(place.packed("gz")),
         serve(place.packed("xz")),
         serve(place.packed("zst")),
+        serve(place.packed_file("plain.qcow2", "xz")),
+        serve(place.packed_file("plain.qcow2", "zst")),
+        // One member, as most programs write it.
+        serve(place.shell("gzip -1 -c plain.qcow2")),
+        serve(place.shell("gzip -6 -c disk.raw")),
     ];
     let url = |i: usize, name: &str| servers[i].url(name);
     let case = |name, source: String, words| Case { name, source, resumes: true, words };
@@ -187,6 +198,10 @@ fn killed_at_any_moment_the_same_command_ends_with_the_whole_disk() {
         case("http-gz", url(3, "/disk.raw.gz"), ""),
         case("http-xz", url(4, "/disk.raw.xz"), ""),
         case("http-zst", url(5, "/disk.raw.zst"), ""),
+        case("http-q-xz", url(6, "/plain.qcow2.xz"), ""),
+        case("http-q-zst", url(7, "/plain.qcow2.zst"), ""),
+        case("http-q-gz", url(8, "/plain.qcow2.gz"), ""),
+        case("http-one-gz", url(9, "/disk.raw.gz"), ""),
         case("qcow2", "plain.qcow2".into(), "--threads 1"),
         case("zlib", "zlib.qcow2".into(), "--verify"),
         case("raw", "disk.raw".into(), "--preallocate"),
@@ -548,53 +563,5 @@ fn a_device_that_was_half_written_is_written_again() {
         }
         place.run(&["convert", "-q", "--verify", &url, &device.0]).ok();
         place.shell(&format!("cmp -n {SIZE} disk.raw {}", device.0));
-    }
-}
-
-/// Drained nodes and evicted pods: an import that is killed again and again completes, and fetches little twice.
-///
-/// Bytes fetched twice after a kill: requests in flight (up to 8 of 2 MiB), the first bytes and tables (under
-/// 1 MiB), and the bytes since the last mark. The first mark comes after 32 MiB or half a second, whichever
-/// is first, the next ones as soon as marks cost no more than 2 % of the time. So each kill loses under 60
-/// MB, also where a disk syncs slowly; at least half of the bytes of a run of that length are kept. Over ten
-/// kills, 1.6 times the file.
-#[test]
-fn ten_kills_at_random_moments_fetch_little_twice() {
-    const SIZE: usize = 286_000_000;
-    const MOST: f64 = 1.6;
-    let place = Place(tests::place::Place::empty(PROGRAM));
-    std::fs::write(place.path("disk.raw"), Noise::new(33).bytes(SIZE / 512 * 512)).unwrap();
-    place.qcow2("disk.qcow2", "");
-    place.packed("zst");
-    for (name, seed) in [("disk.qcow2", 1), ("disk.raw", 2), ("disk.raw.zst", 3)] {
-        let bytes = place.bytes(name);
-        let size = bytes.len() as f64;
-        let server = Server::start(bytes, Behaviour { rate: Some(30_000_000), ..Behaviour::default() });
-        let url = server.url(&format!("/{name}"));
-        let args = ["convert", "-q", &url, "out.img"];
-        let (mut noise, mut kills, mut imports) = (Noise::new(seed), 0, 0);
-        while kills < 10 {
-            let asked = server.requests().len();
-            let mut child = place.start(&args);
-            // The time that the program takes to start on a busy machine is not measured.
-            wait_for("the first request", || server.requests().len() > asked);
-            std::thread::sleep(Duration::from_millis(300 + noise.below(2200)));
-            child.kill().unwrap();
-            kills += usize::from(child.wait().unwrap().code().is_none());
-            // On a quick machine an import ends before ten kills, and another one begins. A run that is
-            // killed after its rename may leave a journal, which the next one must not use.
-            if place.nothing_or_all(name, "out.img") {
-                std::fs::remove_file(place.path("out.img")).unwrap();
-                imports += 1;
-            }
-            println!("{name}: kill {kills}: {:.2} times the file was sent", server.sent() as f64 / size);
-        }
-        place.run(&args).ok();
-        place.is_the_disk("out.img");
-        std::fs::remove_file(place.path("out.img")).unwrap();
-        imports += 1;
-        let times = server.sent() as f64 / size / f64::from(imports);
-        println!("{name}: {kills} kills, {imports} imports, {times:.2} times the file each");
-        assert!(times <= MOST, "{name}: {times:.2} times the file was sent for {kills} kills");
     }
 }
