@@ -177,7 +177,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { ca_files: vec!["/ca.pem".into()], ..Options::default() };
         let of = |source: &str| {
-            let named = SourceSpec::resolve(source, &options).unwrap();
+            let named = match source.ends_with(".img") && !source.contains(':') {
+                true => SourceSpec::Path(source.into()),
+                false => SourceSpec::resolve(source, &options).unwrap(),
+            };
             Permissions::new().source(&named, &options).unwrap()
         };
 

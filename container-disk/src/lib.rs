@@ -1,7 +1,7 @@
 //! Disks inside OCI images.
 //!
 //! ```text
-//!  name ("docker://h/r:t", "oci:DIR", "store:N", …)  reference.rs
+//!  name ("docker://h/r:t", "oci:DIR", "store:N", …)  reference.rs; without a scheme: meaning/
 //!    │ open
 //!    ▼
 //!  a Place ── document(), blob() ──► bytes           place.rs; one module for each kind of place:
@@ -36,6 +36,7 @@ mod layer_decoder;
 pub mod layout;
 pub mod locate;
 pub mod manifest;
+pub mod meaning;
 mod members;
 pub mod open;
 pub mod own_file;

@@ -5,11 +5,10 @@
 //! | `docker://HOST[:PORT]/REPO[:TAG][@DIGEST]` | a registry |
 //! | `oci:DIR[:TAG]` | an OCI image layout in a folder |
 //! | `oci-archive:FILE[:TAG]` | an OCI image layout in a tar file |
-//! | `docker-archive:FILE[:TAG]` | a tar file of `docker save` |
+//! | `docker-archive:FILE[:TAG]`, `docker-archive:FILE:REPO:TAG` | a tar file of `docker save` |
 //! | `store:NAME[:TAG]` | the user's own store |
 //!
-//! A command for images takes a name without a scheme as one in the store. A command for disks takes it as a
-//! path if that exists (see [`Name::of_image`], [`Name::with_scheme`]).
+//! The meaning of a name without a scheme is decided in [`crate::meaning`].
 
 use crate::place::Reference;
 use crate::{Digest, Error, Result};
@@ -47,7 +46,7 @@ pub struct Remote {
 /// The name of an image in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Local {
-    /// Name without the tag, such as `group/name`.
+    /// Name without the tag: `group/name`, or `host:port/group/name` for an image of a registry.
     pub name: String,
     /// The tag. Default: `latest`.
     pub tag: String,
@@ -65,7 +64,10 @@ impl Name {
             "store" => Local::parse(rest).map(Name::Store),
             "oci" => path_and_tag(text, rest).map(|(path, tag)| Name::Layout(path, tag)),
             "oci-archive" => path_and_tag(text, rest).map(|(path, tag)| Name::OciArchive(path, tag)),
-            "docker-archive" => path_and_tag(text, rest).map(|(path, tag)| Name::DockerArchive(path, tag)),
+            "docker-archive" => {
+                let split = file_and_image(rest).map_or_else(|| path_and_tag(text, rest), Ok);
+                split.map(|(path, tag)| Name::DockerArchive(path, tag))
+            }
             _ => return None,
         })
     }
@@ -115,6 +117,24 @@ impl Remote {
         Ok(Remote { host, repository: repository.to_owned(), tag, digest })
     }
 
+    /// Parses `HOST/REPO…` without a scheme. `None` unless the first part can only be a host: it has a dot or
+    /// a port, or is `localhost`.
+    pub fn by_host(text: &str) -> Option<Result<Remote>> {
+        let (host, _) = text.split_once('/')?;
+        is_full_host(host).then(|| Remote::parse(text))
+    }
+
+    /// The name under which the store keeps this image. It contains the host, so that two registries are two
+    /// images; a digest takes the place of the tag.
+    pub fn stored(&self) -> Local {
+        let tag = match (&self.digest, &self.tag) {
+            (Some(digest), _) => digest.to_string().replace(':', "-"),
+            (None, Some(tag)) => tag.clone(),
+            (None, None) => "latest".to_owned(),
+        };
+        Local { name: format!("{}/{}", self.host, self.repository), tag }
+    }
+
     /// The reference to request from the registry.
     pub fn reference(&self) -> Reference {
         match (self.digest, &self.tag) {
@@ -136,13 +156,21 @@ impl fmt::Display for Remote {
 }
 
 impl Local {
-    /// Parses `NAME[:TAG]`, the part after `store:`.
+    /// Parses `NAME[:TAG]`, the part after `store:`. The name may begin with the host of a registry.
     pub fn parse(text: &str) -> Result<Local> {
         let bad = |why: &str| Error::usage(format!("store:{text}: {why}"));
-        let (name, tag) = text.split_once(':').unwrap_or((text, "latest"));
+        let host = text.split_once('/').map(|(host, _)| host).filter(|host| is_kept_host(host));
+        let rest = host.map_or(text, |host| &text[host.len() + 1..]);
+        let (name, tag) = rest.split_once(':').unwrap_or((rest, "latest"));
         check_repository(name).map_err(|why| bad(&why))?;
         check_tag(tag).map_err(|why| bad(&why))?;
-        Ok(Local { name: name.to_owned(), tag: tag.to_owned() })
+        let name = host.map_or_else(|| name.to_owned(), |host| format!("{host}/{name}"));
+        Ok(Local { name, tag: tag.to_owned() })
+    }
+
+    /// The image of a registry that has this name, if the name begins with a host.
+    pub fn remote(&self) -> Option<Remote> {
+        Remote::by_host(&self.to_string())?.ok()
     }
 
     /// The reference to look up in the store.
@@ -155,6 +183,26 @@ impl fmt::Display for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.name, self.tag)
     }
+}
+
+/// True for a host that no folder, group or short name has: with a dot or a port, or `localhost`.
+fn is_full_host(host: &str) -> bool {
+    is_host(host) && (host.contains(['.', ':']) || host == "localhost")
+}
+
+/// True for a host with a port, in lower case. Any other host is a valid first part of a repository.
+fn is_kept_host(host: &str) -> bool {
+    host.contains(':') && is_host(host) && !host.bytes().any(|b| b.is_ascii_uppercase())
+}
+
+/// Splits `FILE:REPO:TAG`, whose file has no colon, as skopeo does. `None` if the rest is not of that form.
+fn file_and_image(rest: &str) -> Option<(PathBuf, Option<String>)> {
+    let (file, image) = rest.split_once(':')?;
+    let (repository, tag) = image.rsplit_once(':')?;
+    let host = repository.split_once('/').map(|(host, _)| host).filter(|host| is_kept_host(host));
+    let path = host.map_or(repository, |host| &repository[host.len() + 1..]);
+    let is_image = !file.is_empty() && check_repository(path).is_ok() && check_tag(tag).is_ok();
+    is_image.then(|| (file.into(), Some(image.to_owned())))
 }
 
 /// Splits a path from its tag. A path may contain colons; the text after the last one is the tag if it is a
@@ -236,11 +284,37 @@ mod tests {
             ("oci:/a/b:c/d:1.0", "oci:/a/b:c/d:1.0"),
             ("oci-archive:x.tar:1", "oci-archive:x.tar:1"),
             ("docker-archive:x.tar", "docker-archive:x.tar"),
+            ("docker-archive:x.tar:os:12", "docker-archive:x.tar:os:12"),
+            ("docker-archive:x.tar:h.example:5000/g/os:12", "docker-archive:x.tar:h.example:5000/g/os:12"),
+            ("docker-archive:/A:B/x.tar:1", "docker-archive:/A:B/x.tar:1"),
             ("store:os", "store:os:latest"),
+            ("store:localhost:5000/d", "store:localhost:5000/d:latest"),
+            ("store:h.example/g/d:1", "store:h.example/g/d:1"),
+            ("localhost:5000/d:1", "store:localhost:5000/d:1"),
             ("os:1", "store:os:1"),
             ("group/os", "store:group/os:latest"),
         ] {
             assert_eq!(Name::of_image(text).unwrap().to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn two_registries_are_two_images_in_the_store_and_each_name_leads_back() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        let of_digest = format!("h.example/os:sha256-{}", "0a".repeat(32));
+        for (remote, stored) in [
+            ("registry.example:5000/a/os:1", "registry.example:5000/a/os:1"),
+            ("registry.example/os", "registry.example/os:latest"),
+            ("[::1]:5000/os", "[::1]:5000/os:latest"),
+            ("h/os:1", "h/os:1"),
+            (&format!("h.example/os@{digest}"), &of_digest),
+        ] {
+            let local = Remote::parse(remote).unwrap().stored();
+            assert_eq!(local.to_string(), stored);
+            assert_eq!(Local::parse(stored).unwrap(), local);
+            let back = local.remote().map(|remote| remote.to_string());
+            // A host of one word could be a group as well.
+            assert_eq!(back.as_deref(), (!stored.starts_with("h/")).then_some(stored));
         }
     }
 
@@ -262,6 +336,10 @@ mod tests {
             let e = Name::of_image(text).unwrap_err();
             assert!(e.to_string().contains(why), "{text}: {e}");
         }
+        let Name::DockerArchive(path, image) = Name::of_image("docker-archive:x.tar:os:12").unwrap() else {
+            panic!("another kind of name")
+        };
+        assert_eq!((path, image.as_deref()), (PathBuf::from("x.tar"), Some("os:12")));
         assert!(Name::with_scheme("disk.img").is_none());
         assert!(Name::with_scheme("http://x/y").is_none());
     }

@@ -10,7 +10,7 @@
 //! | (an empty disk, of jobs) | `blank.rs` | yes | its size |
 //! | (an upload, of jobs) | `upload.rs` | no | no |
 //!
-//! [`SourceSpec::resolve`] decides the meaning of a name once. It may look into the store, which opens files, and a
+//! [`SourceSpec::resolve`] decides the meaning of a name once. It may look at files and into the store, and a
 //! confined program cannot do that any more. [`open`] is the only place where a name becomes a source. A new
 //! kind of name is a variant of [`SourceSpec`] and is added there.
 
@@ -29,10 +29,10 @@ pub use file::{FileSource, SparseFile, data_map};
 pub use options::{Options, Store};
 pub use stdin::StdinSource;
 
+use crate::Result;
 use crate::filter::{Boundary, OnBoundary};
-use crate::{Error, ErrorKind, Result};
 use container_disk::Name;
-use container_disk::reference::Local;
+use container_disk::meaning::{Meaning, Role, not_a_volume};
 use disk_format::ReadAt;
 use std::fmt;
 use std::io::Read;
@@ -58,24 +58,15 @@ pub enum SourceSpec {
 }
 
 impl SourceSpec {
-    /// Decides the meaning of a name: an image if the scheme says so or the store has the name; otherwise a
-    /// path, a URL or `-`. A name of both a file and an image is refused.
+    /// Decides the meaning of a name by the rule of [`container_disk::meaning`].
     pub fn resolve(name: &str, options: &Options) -> Result<SourceSpec> {
-        if let Some(image) = image_name(name, options)? {
-            return Ok(SourceSpec::Image(image));
-        }
-        match name.split_once("://") {
-            _ if name == "-" => Ok(SourceSpec::Stdin),
-            Some(("http" | "https", _)) => Ok(SourceSpec::Web(name.to_owned())),
-            Some((scheme, _)) if !Path::new(name).exists() => Err(Error::new(
-                ErrorKind::Usage,
-                format!(
-                    "cannot read {name}: {scheme}:// names are not supported; give a path, http://, https://, \
-                     docker:// or -"
-                ),
-            )),
-            _ => Ok(SourceSpec::Path(PathBuf::from(name))),
-        }
+        Ok(match Meaning::of(name, Role::Disk, &*options.places)? {
+            Meaning::Pipe => SourceSpec::Stdin,
+            Meaning::File(path) => SourceSpec::Path(path),
+            Meaning::Web(url) => SourceSpec::Web(url),
+            Meaning::Image(image) => SourceSpec::Image(image),
+            Meaning::Volume(volume) => return Err(not_a_volume(&volume).into()),
+        })
     }
 
     /// The image, if it is one.
@@ -136,29 +127,6 @@ pub fn shown(name: &str) -> String {
         Some(("http" | "https", _)) => http::shown(name),
         _ => name.to_owned(),
     }
-}
-
-fn image_name(name: &str, options: &Options) -> Result<Option<Name>> {
-    if let Some(image) = Name::with_scheme(name) {
-        return Ok(Some(image?));
-    }
-    let image = in_store(name, options)?;
-    if image.is_some() && Path::new(name).exists() {
-        let what = format!("{name} is a file and an image of the store; write ./{name} or store:{name}");
-        return Err(Error::new(ErrorKind::Usage, what));
-    }
-    Ok(image)
-}
-
-/// The store's image of that name, if it has one. The store is not created for this.
-fn in_store(name: &str, options: &Options) -> Result<Option<Name>> {
-    let Ok(local) = Local::parse(name) else { return Ok(None) };
-    if !options.places.store_folder().is_ok_and(|folder| folder.is_dir()) {
-        return Ok(None);
-    }
-    let wanted = local.to_string();
-    let there = options.places.store()?.has_name(&wanted)?;
-    Ok(there.then_some(Name::Store(local)))
 }
 
 /// An open source: it exists, can be read, and its first facts are known.

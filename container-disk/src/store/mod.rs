@@ -81,9 +81,9 @@ impl Store {
         list::list(&self.layout)
     }
 
-    /// True if the store has an image with this name (`NAME:TAG`).
-    pub fn has_name(&self, tag: &str) -> Result<bool> {
-        Ok(self.layout.tags()?.iter().any(|known| known == tag))
+    /// All names (`NAME:TAG`), without a look at their images.
+    pub fn names(&self) -> Result<Vec<String>> {
+        self.layout.tags()
     }
 
     /// Adds the name `to` to the image with the name `from`.
