@@ -195,7 +195,8 @@ pub fn plan<S, T>(
         let why = "the disk is read twice: first to find its zeros, by which all tables are known; nothing waits in a spool";
         reasons.push(why.to_owned());
     }
-    if let (Some(bytes), Some(size), None) = (facts.virtual_size, size, convert_options.resize)
+    if let (Some(bytes), Some(size), None, 0) =
+        (facts.virtual_size, size, convert_options.resize, convert_options.growth)
         && size > bytes
     {
         reasons.push(format!(
@@ -310,7 +311,8 @@ fn size(facts: &Facts, convert_options: &ConvertOptions) -> Result<Option<u64>> 
         );
         return Err(Error::new(ErrorKind::Usage, sentence).with_detail(Detail::TooLarge { disk, room: wish }));
     }
-    let size = convert_options.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(disk);
+    let grown = disk.map(|disk| grown(facts, convert_options, disk)).transpose()?;
+    let size = convert_options.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(grown);
     if let (Some(room), Some(size), Output::Raw) = (facts.room, size, facts.output)
         && size > room
     {
@@ -319,6 +321,17 @@ fn size(facts: &Facts, convert_options: &ConvertOptions) -> Result<Option<u64>> 
         return Err(Error::refused(what).with_detail(Detail::TooLarge { disk: size, room }));
     }
     Ok(size)
+}
+
+/// The size of the target for a disk of this size, where no size is requested: whole sectors.
+pub(crate) fn grown(facts: &Facts, convert_options: &ConvertOptions, disk: u64) -> Result<u64> {
+    match disk.checked_add(convert_options.growth) {
+        Some(size) => in_sectors(facts, size),
+        None => {
+            let growth = human(convert_options.growth);
+            Err(Error::new(ErrorKind::Usage, format!("--resize +{growth}: no disk is so large")))
+        }
+    }
 }
 
 /// The refusal of a source without a byte: the program that should send it has failed, and an empty file

@@ -33,7 +33,7 @@ impl Run<'_> {
                 Err(Error::new(ErrorKind::Usage, what).with_detail(Detail::TooLarge { disk, room: wish }))
             }
             Some(wish) => plan::in_sectors(&self.plan.facts, wish),
-            None => plan::in_sectors(&self.plan.facts, disk),
+            None => plan::grown(&self.plan.facts, &self.request.convert_options, disk),
         }
     }
 }

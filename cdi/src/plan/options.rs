@@ -24,6 +24,8 @@ pub struct ConvertOptions {
     pub max_size: u64,
     /// The size of the target. Unset: the size of the source.
     pub resize: Option<u64>,
+    /// Bytes that the target is larger than the source, where `resize` is unset.
+    pub growth: u64,
     /// Permission to continue an earlier run.
     pub resume: Mode,
     /// The most requests in flight to a remote source.
@@ -52,6 +54,7 @@ impl ConvertOptions {
             beside: vec![],
             max_size: 16 << 40,
             resize: None,
+            growth: 0,
             resume: Mode::Auto,
             connections: 8,
             least_rate: None,

@@ -159,6 +159,18 @@ fn sizes_are_checked_before_a_byte_moves() {
 }
 
 #[test]
+fn a_disk_grows_by_what_is_added() {
+    let mut disk = facts(true, &[], Format::Raw, file(), Output::Raw);
+    disk.virtual_size = Some(1 << 30);
+    let grown = |growth| ConvertOptions { growth, ..convert_options() };
+    let plan_of = |growth| plan(&disk, &grown(growth));
+    assert_eq!(plan_of(1 << 30).unwrap().size, Some(2 << 30));
+    assert_eq!(plan_of(1).unwrap().size, Some((1 << 30) + 512));
+    assert!(!plan_of(1 << 30).unwrap().reasons.iter().any(|why| why.contains("zeros follow")));
+    assert_eq!(plan_of(u64::MAX).unwrap_err().kind(), ErrorKind::Usage);
+}
+
+#[test]
 fn a_disk_is_of_whole_sectors_and_never_empty() {
     let mut disk = facts(true, &[], Format::Raw, file(), Output::Raw);
     for (bytes, size) in [(1, 512), (3, 512), (512, 512), (513, 1024), ((1 << 20) - 1, 1 << 20)] {
