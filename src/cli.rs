@@ -35,6 +35,7 @@ verbs! {
         Worker(commands::worker::Args) = "apart",
         Build(Box<commands::build::Args>) = "build",
         Convert(Box<commands::convert::Args>) = "convert",
+        #[command(visible_alias = "info")]
         Inspect(Box<commands::inspect::Args>) = "inspect",
         Push(commands::push::Args) = "push",
         Pull(commands::pull::Args) = "pull",
@@ -52,6 +53,7 @@ verbs! {
         Vnc(commands::vnc::Args) = "vnc",
         Ssh(commands::guest::SshArgs) = "ssh",
         Exec(commands::guest::ExecArgs) = "exec",
+        Start(commands::power::StartArgs) = "start",
         Stop(commands::power::StopArgs) = "stop",
         Kill(commands::power::KillArgs) = "kill",
         Restart(commands::power::RestartArgs) = "restart",
@@ -59,6 +61,9 @@ verbs! {
         Unpause(commands::power::UnpauseArgs) = "unpause",
         Rm(commands::power::RmArgs) = "rm",
         Status(commands::ps::StatusArgs) = "status",
+        Cp(commands::cp::Args) = "cp",
+        Forward(commands::forward::Args) = "forward",
+        Pool(commands::pool::Args) = "pool",
         Host(commands::host::Args) = "host",
         Virt(Box<commands::virt::Args>) = "virt",
         Ui(Box<commands::ui::Args>) = "ui",
@@ -104,6 +109,7 @@ impl Command {
             Command::Vnc(args) => commands::vnc::run(&args),
             Command::Ssh(args) => commands::guest::ssh(&args),
             Command::Exec(args) => commands::guest::exec(&args),
+            Command::Start(args) => commands::power::start(&args),
             Command::Stop(args) => commands::power::stop(&args),
             Command::Kill(args) => commands::power::kill(&args),
             Command::Restart(args) => commands::power::restart(&args),
@@ -111,6 +117,9 @@ impl Command {
             Command::Unpause(args) => commands::power::unpause(&args),
             Command::Rm(args) => commands::power::rm(&args),
             Command::Status(args) => commands::ps::status(&args),
+            Command::Cp(args) => commands::cp::run(&args),
+            Command::Forward(args) => commands::forward::run(&args),
+            Command::Pool(args) => commands::pool::run(&args),
             Command::Host(args) => commands::host::run(&args),
             Command::Virt(args) => commands::virt::run(&args),
             Command::Ui(args) => commands::ui::run(&args),
@@ -236,10 +245,10 @@ mod tests {
             assert_eq!(error.kind(), clap::error::ErrorKind::InvalidSubcommand, "{line}");
             error.to_string()
         };
-        let start = tips("coracle start web");
-        assert!(start.contains("unrecognized subcommand 'start'"), "{start}");
-        assert!(start.contains("tip: for the VMs of a cluster it is 'coracle virt start'"), "{start}");
-        assert!(!start.contains("apart"), "{start}");
+        let migrate = tips("coracle migrate web");
+        assert!(migrate.contains("unrecognized subcommand 'migrate'"), "{migrate}");
+        assert!(migrate.contains("tip: for the VMs of a cluster it is 'coracle virt migrate'"), "{migrate}");
+        assert!(!migrate.contains("apart"), "{migrate}");
         assert!(!tips("coracle vert web").contains("coracle virt"), "no verb of it has this name");
         assert!(tips("coracle virt strat web").contains("similar subcommand"), "the others stay");
         assert!(tips("coracle vert web").contains("similar subcommand"), "the others stay");

@@ -14,6 +14,7 @@ mod cli;
 mod commands;
 mod console;
 mod error;
+mod flag_spelling;
 mod page;
 mod relative_time;
 mod relay;
@@ -42,8 +43,10 @@ fn main() -> ExitCode {
 
 fn coracle() -> Result<()> {
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
-    let cli = verbs::parsed(cli::by_name(), std::env::args_os());
-    let cli = cli.unwrap_or_else(|| cli::Cli::try_parse().unwrap_or_else(|e| cli::with_tips(e).exit()));
+    let line = flag_spelling::completed(std::env::args_os());
+    let cli = verbs::parsed(cli::by_name(), line.clone());
+    let cli =
+        cli.unwrap_or_else(|| cli::Cli::try_parse_from(line).unwrap_or_else(|e| cli::with_tips(e).exit()));
     ui::log(cli.log.verbose);
     guard::confine::check_switch()
         .map_err(|e| Error::new(ErrorKind::Usage, e.to_string()))

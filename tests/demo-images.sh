@@ -48,7 +48,7 @@ TOML
     cat pull.log
     if ((status)); then exit "$status"; fi
     jq -r '"\(.registries.switches) switches, \(.registries.received) bytes received of \(.bytes): \(.digest)"' pull.json
-    show coracle verify debian:12
+    show coracle verify store:disks.example/debian:12
     show coracle images
     unset CORACLE_STORE
 }

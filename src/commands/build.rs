@@ -2,7 +2,9 @@
 
 mod volume;
 
+use super::complete;
 use super::disk::{DiskArgs, compression};
+use super::image_name::{self, names_help};
 use super::pull::local_name;
 use super::source::SourceArgs;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +19,7 @@ use cdi::target::Destination;
 use clap_complete::engine::ArgValueCompleter;
 use container_disk::image::{HINTS, ManifestFormat, Recipe, hints, time};
 use container_disk::open::Places;
+use container_disk::reference::Local;
 use container_disk::registry::UPLOAD_MEMORY;
 use container_disk::{Name, pack};
 use disk_format::Codec;
@@ -44,27 +47,33 @@ const SERIAL: &str = "console=ttyS0";
 /// the image to the registry, and no byte passes this computer. ./pvc/NAME is
 /// a file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
+#[command(after_help = names_help!("Examples:\n  \
     coracle build -t os:12 debian.qcow2\n  \
     coracle build -t docker://registry.example/os:12 https://server/os.raw.xz\n  \
-    coracle build -t docker://registry.example/os:12 --push os.qcow2\n  \
+    coracle build -t registry.example/os:12 --push --keep os.qcow2\n  \
     coracle build -t docker://registry.example/os:12 pvc/golden -n images --secret login\n  \
     coracle build -t os:12 --arch arm64 --append-arch os-arm64.qcow2\n  \
-    coracle build -t boot:1 --kernel vmlinuz --initrd initrd.img")]
+    coracle build -t boot:1 --kernel vmlinuz --initrd initrd.img"))]
 pub(crate) struct Args {
     /// Source of the disk; optional with --kernel
     #[arg(value_name = "DISK", required_unless_present = "kernel", add = ArgValueCompleter::new(volume::complete))]
     disk: Option<String>,
 
-    /// Name of the image; may be given several times. Without a scheme it is
-    /// a name in the store; docker://, oci:, oci-archive:, docker-archive:
-    /// write there and nowhere else
-    #[arg(short = 't', long = "tag", value_name = "NAME", required = true)]
+    /// Name of the image; may be given several times. HOST/REPO and docker://
+    /// are sent to the registry, oci:, oci-archive:, docker-archive: write
+    /// there; any other name is one in the store
+    #[arg(short = 't', long = "tag", value_name = "NAME", required = true, add = ArgValueCompleter::new(complete::image))]
     names: Vec<String>,
 
-    /// Store the image locally, too, under its repository and tag
+    /// Send the image to the registry in its name. With docker:// it is sent
+    /// in any case, and for now --push alone also keeps it, as --keep does
     #[arg(long)]
     push: bool,
+
+    /// Keep an image that is written elsewhere in the store, too, under its
+    /// full name
+    #[arg(long)]
+    keep: bool,
 
     /// Format of the disk in the image [default: a qcow2 is kept, an ISO stays
     /// raw, any other raw disk becomes a qcow2, which stores no holes]
@@ -162,7 +171,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     volume::refuse(&args.volume)?;
     let options = args.from.options()?;
     let places = options.places.clone();
-    let names = names(args)?;
+    let names = names(args, &places)?;
     let threads = args.work.threads();
     let sending =
         names.iter().filter(|name| matches!(name, Name::Registry(_))).count() as u64 * UPLOAD_MEMORY;
@@ -194,13 +203,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let ready = prepare(order, &watch)?;
     if args.work.plan {
         let plan = ready.plan(&places)?;
-        return if args.work.json { ui::json(&plan) } else { ui::out(&plan.text()) };
+        return if args.work.output.is_json() { ui::json(&plan) } else { ui::out(&plan.text()) };
     }
     let progress = ui::Progress::of(&watch, args.work.show());
     let built = ready.run(&places, &watch);
     drop(progress);
     let built = built?;
-    if args.work.json {
+    if args.work.output.is_json() {
         return ui::json(&built);
     }
     if !args.work.quiet {
@@ -284,13 +293,25 @@ fn hinted(args: &Args) -> Vec<(String, String)> {
     named.map(|(name, value)| (format!("instancetype.{HINTS}{name}"), value)).collect()
 }
 
-/// All names, and with --push also their names in the store.
-fn names(args: &Args) -> Result<Vec<Name>> {
+/// All names, and with --keep also their names in the store.
+fn names(args: &Args, places: &Places) -> Result<Vec<Name>> {
     let mut names: Vec<Name> = vec![];
     for text in &args.names {
-        let name = Name::of_image(text)?;
-        let kept = if args.push { Some(Name::Store(local_name(&name)?)) } else { None };
-        for name in kept.into_iter().chain([name]) {
+        let name = image_name::target(text, places)?;
+        let by_host = matches!(name, Name::Registry(_)) && !text.starts_with("docker://");
+        if by_host && !args.push {
+            ui::say(&format!(
+                "coracle: warning: {text} is in a registry, and is sent there; --push says so, \
+                 and -t store:{text} writes into the store"
+            ));
+        }
+        let kept = match (&name, args.keep, args.push) {
+            (Name::Store(_), ..) => None,
+            (_, true, _) => Some(local_name(&name)?),
+            (_, false, true) if !by_host => Some(kept_by_push(&name)?),
+            _ => None,
+        };
+        for name in kept.map(Name::Store).into_iter().chain([name]) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -301,6 +322,23 @@ fn names(args: &Args) -> Result<Vec<Name>> {
         return Err(Error::new(ErrorKind::Usage, what));
     }
     Ok(names)
+}
+
+/// Name under which `--push` without `--keep` keeps an image: without its registry. An image that is named by a
+/// scheme is written without `--push`, which therefore meant to keep it.
+fn kept_by_push(name: &Name) -> Result<Local> {
+    let local = match name {
+        Name::Registry(remote) => {
+            Local::parse(&format!("{}:{}", remote.repository, remote.tag.as_deref().unwrap_or("latest")))?
+        }
+        other => local_name(other)?,
+    };
+    ui::say(&format!(
+        "coracle: warning: --push also keeps the image as store:{local}, and will not in a later version; \
+         --keep keeps it, as store:{}",
+        local_name(name)?
+    ));
+    Ok(local)
 }
 
 fn pair(text: &str) -> Result<(String, String)> {

@@ -1,6 +1,8 @@
 //! The verb `coracle convert`.
 
+use super::complete;
 use super::disk::{DiskArgs, compression, size};
+use super::image_name::names_help;
 use super::source::SourceArgs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
@@ -11,7 +13,8 @@ use cdi::run::watch::Watch;
 use cdi::size::human;
 use cdi::source::SourceSpec;
 use cdi::target::Destination;
-use container_disk::Name;
+use clap_complete::engine::ArgValueCompleter;
+use container_disk::meaning::{Meaning, Role};
 use disk_format::Codec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,15 +29,15 @@ use std::time::Duration;
 /// Nothing stands under DST until it is whole; a run that was cut short is
 /// continued by the same command.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
+#[command(after_help = names_help!("Examples:\n  \
     coracle convert disk.qcow2.xz disk.img\n  \
     coracle convert docker://registry.example/os:12 disk.img\n  \
     coracle convert https://server/disk.qcow2 /dev/vg/disk\n  \
     coracle convert --format qcow2 --compress zstd disk.img small.qcow2\n  \
-    coracle convert --plan http://server/disk.raw.gz disk.img")]
+    coracle convert --plan http://server/disk.raw.gz disk.img"))]
 pub(crate) struct Args {
     /// Source of the disk
-    #[arg(value_name = "SRC")]
+    #[arg(value_name = "SRC", add = ArgValueCompleter::new(complete::source))]
     source: String,
 
     /// Target of the disk
@@ -45,17 +48,19 @@ pub(crate) struct Args {
     #[arg(short = 'O', long, value_enum)]
     format: Option<TargetFormat>,
 
-    /// Compression of a qcow2 target: zlib or zstd, with an optional level (zstd:9)
-    #[arg(short = 'c', long, value_name = "CODEC[:LEVEL]", value_parser = compression)]
+    /// Compression of a qcow2 target: zlib or zstd, with an optional level
+    /// (zstd:9); zlib without a value
+    #[arg(short = 'c', long, value_name = "CODEC[:LEVEL]", value_parser = compression, num_args = 0..=1,
+        default_missing_value = "zlib")]
     compress: Option<(Codec, u8)>,
 
     /// Cluster size of a qcow2: 512 bytes to 2 MiB
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = cluster_bits)]
     cluster_size: u32,
 
-    /// Enlarge the disk to this size; shrinking is refused
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    resize: Option<u64>,
+    /// Enlarge the disk to this size, or by +SIZE; shrinking is refused
+    #[arg(long, value_name = "[+]SIZE", value_parser = new_size)]
+    resize: Option<NewSize>,
 
     /// Allocate all blocks of the target instead of leaving holes
     #[arg(long)]
@@ -92,6 +97,20 @@ enum TargetFormat {
     Qcow2,
 }
 
+/// Size of an enlarged disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NewSize {
+    To(u64),
+    By(u64),
+}
+
+fn new_size(text: &str) -> Result<NewSize> {
+    match text.strip_prefix('+') {
+        Some(growth) => size(growth).map(NewSize::By),
+        None => size(text).map(NewSize::To),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let request = request(args)?;
     request.permissions()?.enter();
@@ -101,7 +120,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let prepared = prepare(request, &watch)?;
     if args.work.plan {
-        return if args.work.json { ui::json(&prepared.plan_json()) } else { ui::out(&prepared.plan_text()) };
+        return if args.work.output.is_json() {
+            ui::json(&prepared.plan_json())
+        } else {
+            ui::out(&prepared.plan_text())
+        };
     }
     convert(args, prepared, &watch)
 }
@@ -111,7 +134,7 @@ fn convert(args: &Args, prepared: Prepared, watch: &Arc<Watch>) -> Result<()> {
     let report = prepared.run(watch);
     drop(progress);
     let report = report?;
-    if args.work.json {
+    if args.work.output.is_json() {
         return ui::json(&report);
     }
     if !args.work.quiet {
@@ -121,13 +144,8 @@ fn convert(args: &Args, prepared: Prepared, watch: &Arc<Watch>) -> Result<()> {
 }
 
 fn request(args: &Args) -> Result<Request> {
-    if let Some(Ok(image)) = Name::with_scheme(&args.target) {
-        let what = format!(
-            "{image} is an image and not a disk; make it with: coracle build -t {image} {}",
-            cdi::source::shown(&args.source)
-        );
-        return Err(Error::new(ErrorKind::Usage, what));
-    }
+    let options = args.from.options()?;
+    let target = target(args, &options)?;
     let format = match args.format {
         Some(format) => format,
         None if args.target.ends_with(".qcow2") => TargetFormat::Qcow2,
@@ -155,10 +173,9 @@ fn request(args: &Args) -> Result<Request> {
         (_, true) => Mode::Never,
         _ => Mode::Auto,
     };
-    let options = args.from.options()?;
     Ok(Request {
         source: SourceSpec::resolve(&args.source, &options)?,
-        target: Destination::from_name(args.target.as_ref())?,
+        target,
         source_format: args.work.source_format(),
         keep: Keep::No,
         options,
@@ -166,13 +183,37 @@ fn request(args: &Args) -> Result<Request> {
         convert_options: ConvertOptions {
             verify: args.verify,
             preallocate: args.preallocate,
-            resize: args.resize,
+            resize: args.resize.and_then(|size| match size {
+                NewSize::To(size) => Some(size),
+                NewSize::By(_) => None,
+            }),
+            growth: args.resize.map_or(0, |size| match size {
+                NewSize::To(_) => 0,
+                NewSize::By(growth) => growth,
+            }),
             resume,
             ..args.work.wishes(&args.from)
         },
         journal_every: args.journal_every.map(Duration::from_millis),
         layout: SharedLayout::default(),
     })
+}
+
+/// The target. Without a scheme it is a path.
+fn target(args: &Args, options: &cdi::source::Options) -> Result<Destination> {
+    match Meaning::of(&args.target, Role::DiskTarget, &*options.places)? {
+        Meaning::Image(image) => {
+            let what = format!(
+                "{image} is an image and not a disk; make it with: coracle build -t {image} {}",
+                cdi::source::shown(&args.source)
+            );
+            Err(Error::new(ErrorKind::Usage, what))
+        }
+        Meaning::File(path) => Ok(Destination::from_name(path.as_os_str())?),
+        Meaning::Pipe | Meaning::Web(_) | Meaning::Volume(_) => {
+            Ok(Destination::from_name(args.target.as_ref())?)
+        }
+    }
 }
 
 /// Refuses a target whose suffix stands for a format that is not written here: it would be a raw disk, which

@@ -1,5 +1,6 @@
 //! Arguments for reading a disk, shared by all verbs that read a whole disk.
 
+use super::json_args::JsonArgs;
 use super::source::SourceArgs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui::Show;
@@ -39,13 +40,16 @@ pub(crate) struct DiskArgs {
     #[arg(long)]
     pub(crate) plan: bool,
 
-    /// Print the plan or the report as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: JsonArgs,
 
     /// Hide the progress bar
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "progress")]
     pub(crate) quiet: bool,
+
+    /// Show the progress bar, as without this flag
+    #[arg(short, long)]
+    progress: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -97,7 +101,7 @@ impl DiskArgs {
 
     /// Display of progress by the flag.
     pub(crate) fn show(&self) -> Show {
-        if self.quiet { Show::Quiet } else { Show::Auto }
+        if self.quiet && !self.progress { Show::Quiet } else { Show::Auto }
     }
 }
 

@@ -8,6 +8,7 @@ use api::launcher::{Exec, Link};
 use clap_complete::engine::ArgValueCompleter;
 use local_vm::record::Vm;
 use std::ffi::OsString;
+use std::io::{IsTerminal as _, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -39,15 +40,27 @@ pub(crate) struct SshArgs {
 
 /// Run a program in a VM through the guest agent
 ///
-/// The exit code is the program's.
+/// The exit code is the program's; 127 if the guest has no such program, 126
+/// if it may not be run.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  coracle exec os -- systemctl is-system-running")]
+#[command(after_help = "Examples:\n  \
+    coracle exec os -- systemctl is-system-running\n  \
+    coracle exec -i os -- sh -c 'cat >/etc/motd' <motd")]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
     vm: VmArgs,
 
+    /// Send standard input to the program, up to 1 MiB of text
+    #[arg(short, long)]
+    interactive: bool,
+
+    /// Accepted for pipes; the guest agent gives a program no terminal, which
+    /// 'coracle console' and 'coracle ssh' have
+    #[arg(short, long)]
+    tty: bool,
+
     /// Seconds to wait before giving up
-    #[arg(short, long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
 
     /// Program to run, with its arguments
@@ -127,10 +140,19 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
     let client = vm.up()?;
     let (program, rest) =
         args.command.split_first().ok_or_else(|| Error::new(ErrorKind::Usage, "no program"))?;
-    let exec =
-        Exec { command: program.clone(), args: rest.to_vec(), input: None, timeout: Some(args.timeout) };
+    let input = if args.interactive { Some(input(args.tty, vm.name())?) } else { None };
+    let exec = Exec { command: program.clone(), args: rest.to_vec(), input, timeout: Some(args.timeout) };
     let patience = Duration::from_secs(args.timeout.saturating_add(10).min(86_400));
-    let done = client.exec(&exec, patience)?;
+    let done = match client.exec(&exec, patience).map_err(Error::from) {
+        Ok(done) => done,
+        Err(e) => match code_without_program(&e.to_string()) {
+            Some(code) => {
+                ui::failure(&e);
+                ui::leave(code)
+            }
+            None => return Err(e),
+        },
+    };
     ui::out(&done.stdout)?;
     ui::err(&done.stderr);
     match done.exit_code {
@@ -139,9 +161,55 @@ pub(crate) fn exec(args: &ExecArgs) -> Result<()> {
     }
 }
 
+/// Maximum size of standard input in bytes.
+const INPUT_MAX: u64 = 1 << 20;
+
+/// Standard input to its end.
+fn input(tty: bool, name: &str) -> Result<String> {
+    let stdin = std::io::stdin();
+    if tty && stdin.is_terminal() {
+        let what = "the guest agent gives a program no terminal";
+        let hint = format!(
+            "'coracle console {name}' and 'coracle ssh {name}' have one; -i alone reads up to Ctrl-D"
+        );
+        return Err(Error::new(ErrorKind::Usage, what).with_hint(hint));
+    }
+    let mut bytes = vec![];
+    let read = stdin.lock().take(INPUT_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|e| Error::io("cannot read standard input", e))?;
+    let hint = format!("coracle cp FILE {name}:PATH copies a file of any size");
+    if bytes.len() as u64 > INPUT_MAX {
+        return Err(Error::refused("standard input is longer than 1 MiB").with_hint(hint));
+    }
+    String::from_utf8(bytes).map_err(|_| Error::refused("standard input is not text (UTF-8)").with_hint(hint))
+}
+
+/// Exit code of a shell for a program that cannot be run, by the message of the guest agent.
+fn code_without_program(said: &str) -> Option<i32> {
+    let why = said.split_once("Failed to execute child process")?.1;
+    match why {
+        why if why.contains("No such file or directory") => Some(127),
+        why if why.contains("Permission denied") => Some(126),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_program_has_the_exit_code_of_shells() {
+        let said = |why: &str| {
+            format!(
+                "ask the guest agent in os for guest-exec: Guest agent command failed, error was 'Failed to execute child process “nope” ({why})'"
+            )
+        };
+        assert_eq!(code_without_program(&said("No such file or directory")), Some(127));
+        assert_eq!(code_without_program(&said("Permission denied")), Some(126));
+        assert_eq!(code_without_program(&said("Exec format error")), None);
+        assert_eq!(code_without_program("the guest agent does not answer: No such file or directory"), None);
+    }
 
     #[test]
     fn ssh_takes_the_file_of_keys_whatever_it_is_called() {

@@ -1,5 +1,6 @@
 //! The verb `coracle host`.
 
+use super::json_args::JsonArgs;
 use super::vm_args::HomeArgs;
 use super::vm_args::LauncherArgs;
 use crate::error::{Error, Result};
@@ -20,9 +21,8 @@ use std::path::Path;
 /// confinement of programs that read foreign disks
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print the result as JSON
-    #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: JsonArgs,
 
     #[command(flatten)]
     home: HomeArgs,
@@ -31,21 +31,13 @@ pub(crate) struct Args {
     launcher: LauncherArgs,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Json,
-}
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     let known = match args.launcher.find().and_then(|launcher| by_launcher(args, &launcher)) {
         Ok(node) => Facts::All(Box::new(node)),
         Err(e) => Facts::Basic(BasicFacts::without_launcher(&e)),
     };
     let host = Host { known, confinement: confine::offered() };
-    match args.output {
-        Some(Format::Json) => ui::json(&host),
-        None => ui::out(&text(&host)),
-    }
+    if args.output.is_json() { ui::json(&host) } else { ui::out(&text(&host)) }
 }
 
 fn by_launcher(args: &Args, launcher: &Path) -> Result<Node> {

@@ -1,11 +1,15 @@
 //! The verb `coracle inspect`.
 
+use super::complete;
+use super::image_name::names_help;
+use super::json_args::JsonArgs;
 use super::source::SourceArgs;
 use crate::error::Result;
 use crate::ui;
 use cdi::inspect::{InspectOptions, inspect, inspect_image, text};
 use cdi::permissions::Permissions;
 use cdi::source::SourceSpec;
+use clap_complete::engine::ArgValueCompleter;
 
 /// Describe a disk and its contents without converting it
 ///
@@ -16,14 +20,14 @@ use cdi::source::SourceSpec;
 /// tell; of a compressed one the first MiB are decoded. An image that convert
 /// would refuse is described, too, with the reason.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
+#[command(after_help = names_help!("Examples:\n  \
     coracle inspect disk.qcow2\n  \
     coracle inspect --json https://server/debian.iso\n  \
     coracle inspect docker://registry.example/os:12\n  \
-    coracle inspect --usage --digest disk.img")]
+    coracle inspect --usage --digest disk.img"))]
 pub(crate) struct Args {
     /// Disk or image to inspect
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::source))]
     name: String,
 
     /// Count data and zeros of the disk by its allocation tables
@@ -34,9 +38,8 @@ pub(crate) struct Args {
     #[arg(long)]
     digest: bool,
 
-    /// Print the result as JSON (docs/reference/inspect-json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 
     /// Maximum size of the disk; a larger disk is reported as refused
     #[arg(long, value_name = "SIZE", default_value = "16TiB", value_parser = cdi::size::parse)]
@@ -65,5 +68,5 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(image) => inspect_image(image, &source, options)?,
         None => inspect(&*cdi::source::open(&named, &source)?, options)?,
     };
-    if args.json { ui::json(&report) } else { ui::out(&text(&report)) }
+    if args.output.is_json() { ui::json(&report) } else { ui::out(&text(&report)) }
 }

@@ -1,17 +1,24 @@
 //! Verbs of the command: one file each, with its arguments and help texts.
 
 pub(crate) mod build;
+mod complete;
 pub(crate) mod completions;
 pub(crate) mod console;
 pub(crate) mod convert;
 pub(crate) mod copy;
+pub(crate) mod cp;
 mod disk;
+pub(crate) mod forward;
 pub(crate) mod guest;
+mod hardware;
 pub(crate) mod host;
+mod image_name;
 pub(crate) mod inspect;
+mod json_args;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod manifests;
+pub(crate) mod pool;
 pub(crate) mod power;
 pub(crate) mod ps;
 pub(crate) mod pull;
@@ -19,6 +26,7 @@ pub(crate) mod push;
 mod registry_args;
 pub(crate) mod run;
 mod source;
+mod start_args;
 pub(crate) mod store;
 pub(crate) mod test;
 mod transfer;

@@ -1,4 +1,4 @@
-//! The verbs that start, stop or remove VMs: `stop`, `kill`, `restart`, `pause`, `unpause`, `rm`.
+//! The verbs that start, stop or remove VMs: `start`, `stop`, `kill`, `restart`, `pause`, `unpause`, `rm`.
 
 use super::vms::{self, VmsArgs};
 use crate::error::Result;
@@ -6,6 +6,16 @@ use crate::ui;
 use api::launcher::{Life, Request};
 use local_vm::record::Vm;
 use std::time::Duration;
+
+/// Start VMs that have stopped, with the settings that they had
+///
+/// A new VM is started by 'coracle run'. Writes to the disk of an image are
+/// lost since the last run; writes to the VM's own disks are kept.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    vms: VmsArgs,
+}
 
 /// Shut VMs down; power them off after the grace period
 #[derive(Debug, clap::Args)]
@@ -66,6 +76,18 @@ pub(crate) struct RmArgs {
     /// Remove running VMs, too, after powering them off
     #[arg(short, long)]
     force: bool,
+}
+
+pub(crate) fn start(args: &StartArgs) -> Result<()> {
+    args.vms.each(|home, name| {
+        let vm = Vm::open(home, name)?;
+        let standing = vm.standing()?;
+        if standing.is_up() {
+            ui::say(&format!("coracle: {name} runs already ({})", standing.word()));
+            return Ok(());
+        }
+        vms::again(&vm).and_then(|state| vms::ended(&vm, &state))
+    })
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<()> {

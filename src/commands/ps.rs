@@ -1,14 +1,19 @@
 //! The verbs `coracle ps` and `coracle status`.
 
+use super::json_args::JsonArgs;
 use super::vm_args::HomeArgs;
 use super::vms::{self, VmArgs};
 use crate::error::Result;
 use crate::relative_time::ago;
 use crate::ui;
 use api::launcher::{Accelerator, Credentials, GuestInfo, Link, State};
+use local_vm::place::Home;
 use local_vm::record::{Standing, Vm};
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// Maximum number of launchers that are asked at the same time.
+const ASKED_AT_ONCE: usize = 64;
 
 /// List the running VMs
 #[derive(Debug, clap::Args)]
@@ -18,12 +23,11 @@ pub(crate) struct Args {
     all: bool,
 
     /// Print the names only
-    #[arg(short, long, conflicts_with = "output")]
+    #[arg(short, long, conflicts_with_all = ["json", "output"])]
     quiet: bool,
 
-    /// Print the result as JSON
-    #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: JsonArgs,
 
     #[command(flatten)]
     home: HomeArgs,
@@ -35,14 +39,8 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     vm: VmArgs,
 
-    /// Print the result as JSON
-    #[arg(short, long, value_enum, value_name = "FORMAT")]
-    output: Option<Format>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Json,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,21 +83,43 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let home = args.home.home()?;
     vms::sweep(&home)?;
     let mut vms = vec![];
-    for (name, vm) in Vm::all(&home)? {
-        let shown = vm.and_then(|vm| Ok(VmStatus::new(&vm, &vm.standing()?)));
+    for (name, shown) in all(&home)? {
         match shown {
             Ok((shown, up)) if up || args.all => vms.push(shown),
             Ok(_) => {}
             Err(e) => ui::say(&format!("coracle: {name}: {e}")),
         }
     }
-    if args.output == Some(Format::Json) {
+    if args.output.is_json() {
         return ui::json(&VmList { schema: "coracle.ps/v1", vms });
     }
     if args.quiet {
         return ui::out(&vms.iter().map(|shown| format!("{}\n", shown.name)).collect::<String>());
     }
     ui::out(&table(&vms))
+}
+
+/// A VM and whether it is up, or why that is not known.
+type Listed = (String, local_vm::Result<(VmStatus, bool)>);
+
+/// All VMs by name. The launchers are asked at the same time: one that does not answer delays no other.
+fn all(home: &Home) -> Result<Vec<Listed>> {
+    let mut vms = Vm::all(home)?.into_iter();
+    let ask = |vm: Vm| vm.standing().map(|standing| VmStatus::new(&vm, &standing));
+    let mut listed = vec![];
+    loop {
+        let some: Vec<_> = vms.by_ref().take(ASKED_AT_ONCE).collect();
+        if some.is_empty() {
+            return Ok(listed);
+        }
+        std::thread::scope(|scope| {
+            let asked = some.into_iter().map(|(name, vm)| (name, scope.spawn(move || vm.and_then(ask))));
+            for (name, answer) in asked.collect::<Vec<_>>() {
+                let failed = |_| Err(local_vm::Error::failed("the request to its launcher failed"));
+                listed.push((name, answer.join().unwrap_or_else(failed)));
+            }
+        });
+    }
 }
 
 pub(crate) fn status(args: &StatusArgs) -> Result<()> {
@@ -109,7 +129,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
         // The status is shown without the report if the agent fails to answer.
         shown.guest = vm.client()?.guest_info().ok();
     }
-    if args.output == Some(Format::Json) {
+    if args.output.is_json() {
         return ui::json(&shown);
     }
     let mut text = String::new();

@@ -1,10 +1,16 @@
 //! The verbs on the store: `tag`, `images`, `rmi`, `prune`.
 
+use super::complete;
+use super::image_name::{self, names_help};
+use super::json_args::JsonArgs;
 use super::vm_args::HomeArgs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use cdi::size::human;
+use clap_complete::engine::ArgValueCompleter;
 use container_disk::Name;
+use container_disk::meaning::Surroundings;
+use container_disk::open::Places;
 use container_disk::reference::Local;
 use container_disk::store::{self, Listed, ListedFacts, Store};
 use local_vm::disks;
@@ -13,10 +19,12 @@ use std::fmt::Write;
 
 /// Add a name to an image in the store
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  coracle tag os:12 os:latest")]
+#[command(after_help = names_help!("Examples:\n  \
+    coracle tag os:12 os:latest\n  \
+    coracle tag os:12 registry.example/os:12"))]
 pub(crate) struct TagArgs {
     /// Existing name of the image
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::stored))]
     name: String,
 
     /// Additional name; an image with this name loses it
@@ -29,21 +37,22 @@ pub(crate) struct TagArgs {
 /// The store is $CORACLE_STORE, or coracle/store in the user's data folder.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImagesArgs {
-    /// Print the result as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 
     /// Print the names only
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long, conflicts_with_all = ["json", "output"])]
     quiet: bool,
 }
 
 /// Remove names from the store; 'coracle prune' frees the space
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  coracle rmi os:12 os:latest")]
+#[command(after_help = names_help!("Examples:\n  \
+    coracle rmi os:12 os:latest\n  \
+    coracle rmi registry.example/os:12"))]
 pub(crate) struct RmiArgs {
     /// Names to remove from the store
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required = true, add = ArgValueCompleter::new(complete::stored))]
     names: Vec<String>,
 }
 
@@ -53,18 +62,24 @@ pub(crate) struct PruneArgs {
     #[command(flatten)]
     home: HomeArgs,
 
-    /// Print the removed objects as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 }
 
 pub(crate) fn tag(args: &TagArgs) -> Result<()> {
+    let local = |name: &str| match image_name::stored(name, &Places::new(None))? {
+        Name::Store(local) => Ok(local),
+        other => {
+            let what = format!("{other} is not in the store; use coracle copy");
+            Err(Error::new(ErrorKind::Usage, what))
+        }
+    };
     Ok(open()?.tag(&local(&args.name)?, &local(&args.new)?)?)
 }
 
 pub(crate) fn images(args: &ImagesArgs) -> Result<()> {
     let listed = if store::folder()?.is_dir() { open()?.list()? } else { vec![] };
-    if args.json {
+    if args.output.is_json() {
         let images = listed.iter().map(Image::of).collect();
         return ui::json(&Images {
             schema: "coracle.images/v1",
@@ -79,9 +94,32 @@ pub(crate) fn images(args: &ImagesArgs) -> Result<()> {
 }
 
 pub(crate) fn rmi(args: &RmiArgs) -> Result<()> {
-    let names = args.names.iter().map(|name| local(name)).collect::<Result<Vec<_>>>()?;
+    let places = Places::new(None);
+    let names = args.names.iter().map(|name| removed(name, &places)).collect::<Result<Vec<_>>>()?;
     let store = open()?;
     names.iter().try_for_each(|name| Ok(store.untag(name)?))
+}
+
+/// A name that is removed from the store.
+fn removed(text: &str, places: &Places) -> Result<Local> {
+    let remote = match image_name::stored(text, places)? {
+        Name::Store(local) => return Ok(local),
+        Name::Registry(remote) => remote,
+        other => {
+            let what = format!("{other} is not in the store; it is removed as a file is: rm");
+            return Err(Error::new(ErrorKind::Usage, what));
+        }
+    };
+    let what = format!(
+        "docker://{remote} is not in the store: to remove it would take the image from all users of its \
+         registry, which rmi never does"
+    );
+    let local = remote.stored();
+    let hint = match Surroundings::stored(places)?.contains(&local.to_string()) {
+        true => format!("coracle rmi {local} removes the copy on this computer"),
+        false => "no copy of it is on this computer".to_owned(),
+    };
+    Err(Error::new(ErrorKind::Usage, what).with_hint(hint))
 }
 
 pub(crate) fn prune(args: &PruneArgs) -> Result<()> {
@@ -94,7 +132,7 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<()> {
         Err(_) => disks::Pruned::default(),
     };
     let freed = pruned.freed + unpacked.freed;
-    if args.json {
+    if args.output.is_json() {
         let (blobs, disks) = (pruned.blobs, unpacked.disks);
         return ui::json(&Freed { schema: "coracle.prune/v1", blobs, disks, freed });
     }
@@ -103,14 +141,6 @@ pub(crate) fn prune(args: &PruneArgs) -> Result<()> {
 
 fn open() -> Result<Store> {
     Ok(Store::open(&store::folder()?)?)
-}
-
-/// Parses a name in the store.
-fn local(name: &str) -> Result<Local> {
-    match Name::of_image(name)? {
-        Name::Store(local) => Ok(local),
-        other => Err(Error::new(ErrorKind::Usage, format!("{other} is not in the store; use coracle copy"))),
-    }
 }
 
 #[derive(Debug, Serialize)]

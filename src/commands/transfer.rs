@@ -1,5 +1,6 @@
 //! Copies of images from one place to another, shared by push, pull and copy.
 
+use super::json_args::JsonArgs;
 use super::registry_args::RegistryArgs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
@@ -21,9 +22,8 @@ pub(crate) struct TransferArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=16))]
     parallel: u16,
 
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonArgs,
 
     /// Hide the progress bar
     #[arg(short, long)]
@@ -47,10 +47,14 @@ struct Report<'a> {
 }
 
 impl TransferArgs {
+    /// The places that names can refer to.
+    pub(crate) fn places(&self) -> Arc<Places> {
+        self.places.open()
+    }
+
     /// Copies `from` to `to`: the image for `arch`, or all images of the name.
-    pub(crate) fn run(&self, from: &Name, to: &Name, arch: Option<String>) -> Result<()> {
-        let places = self.places.open();
-        Permissions::new().image(from, &places)?.goal(to, &places)?.enter();
+    pub(crate) fn run(&self, from: &Name, to: &Name, arch: Option<String>, places: &Places) -> Result<()> {
+        Permissions::new().image(from, places)?.goal(to, places)?.enter();
         ui::on_interrupt_go_on()?;
         let found = places.find(from).map_err(|e| missing(from, e.into()))?;
         let goal = places.goal(to, &Inputs::default().with_image(from)?)?;
@@ -65,7 +69,7 @@ impl TransferArgs {
             copy(&*found.place, &found.reference, &*goal.sink, goal.tag.as_deref(), &options, &progress)
                 .and_then(|copied| goal.sink.close().map(|()| copied));
         drop(bar);
-        self.report(from, to, &done.map_err(|e| missing(from, e.into()))?, &places)
+        self.report(from, to, &done.map_err(|e| missing(from, e.into()))?, places)
     }
 
     fn show(&self, progress: &Arc<Progress>) -> ui::Progress {
@@ -76,7 +80,7 @@ impl TransferArgs {
     fn report(&self, from: &Name, to: &Name, copied: &Copied, places: &Places) -> Result<()> {
         let (source, target) = (from.to_string(), to.to_string());
         let registries = places.transfer_counts();
-        if !self.json {
+        if !self.output.is_json() {
             if !self.quiet {
                 ui::say(&sentence(&source, &target, copied, &registries));
             }

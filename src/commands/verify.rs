@@ -1,6 +1,8 @@
 //! The verb `coracle verify`.
 
+use super::complete;
 use super::disk::DiskArgs;
+use super::image_name::names_help;
 use super::source::SourceArgs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
@@ -10,6 +12,7 @@ use cdi::plan::ConvertOptions;
 use cdi::run::watch::Watch;
 use cdi::source::SourceSpec;
 use cdi::target::Destination;
+use clap_complete::engine::ArgValueCompleter;
 use container_disk::Name;
 use container_disk::progress::{CountingPlace, Progress};
 use container_disk::verify::{self, Check, Outcome};
@@ -24,13 +27,13 @@ use std::sync::Arc;
 /// or the one of --arch. A disk is read to its last byte. Exit code 3 means
 /// a wrong claim.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
+#[command(after_help = names_help!("Examples:\n  \
     coracle verify os:12\n  \
     coracle verify docker://registry.example/os:12\n  \
-    coracle verify disk.qcow2")]
+    coracle verify disk.qcow2"))]
 pub(crate) struct Args {
     /// Image or disk to verify
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::source))]
     name: String,
 
     #[command(flatten)]
@@ -116,8 +119,11 @@ fn disk(
         Err(e) => return Err(e),
     };
     if args.work.plan {
-        let shown =
-            if args.work.json { ui::json(&prepared.plan_json()) } else { ui::out(&prepared.plan_text()) };
+        let shown = if args.work.output.is_json() {
+            ui::json(&prepared.plan_json())
+        } else {
+            ui::out(&prepared.plan_text())
+        };
         return shown.map(|()| None);
     }
     let progress = ui::Progress::of(&watch, args.work.show());
@@ -145,7 +151,7 @@ fn show(args: &Args, checks: &[Check]) -> Result<()> {
         };
         CheckReport { name, outcome, why }
     });
-    if args.work.json {
+    if args.work.output.is_json() {
         let passed = checks.iter().all(Check::passed);
         let report =
             Report { schema: "coracle.verify/v1", name: &args.name, passed, checks: lines.collect() };

@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, kind: Kind, disk: &str) -> Result<()> {
         let cluster = Cluster::from_args(&connect).await?;
         let asked = ask(&cluster, &params).await?;
         if volume.no_wait {
-            if args.work.json {
+            if args.work.output.is_json() {
                 return ui::json(&BuildReport { schema: SCHEMA, names: [params.target()], digest: None });
             }
             return ui::out(&format!(
@@ -127,7 +127,7 @@ async fn wait_for_export(
         });
         follow(cluster, asked, &seen).await?
     };
-    match args.work.json {
+    match args.work.output.is_json() {
         true => ui::json(&BuildReport { schema: SCHEMA, names: [params.target()], digest: Some(&digest) }),
         false => ui::out(&format!("{}@{digest}\n", params.target())),
     }
@@ -195,6 +195,7 @@ fn params(args: &Args, kind: Kind, disk: &str) -> Result<ExportParams> {
 fn refuse_local(args: &Args) -> Result<()> {
     let own = [
         ("--push", args.push),
+        ("--keep", args.keep),
         ("--format keep", args.format == Some(Inside::Keep)),
         ("--compress", args.compress.is_some()),
         ("--manifest docker", args.manifest == Manifest::Docker),

@@ -5,7 +5,9 @@ mod transcript;
 
 use self::steps::{Action, Outcome, Step, again, junit, late, parse, typed};
 use self::transcript::{ExitReport, Transcript};
-use super::run::{HardwareArgs, Prepared, StartArgs};
+use super::hardware::HardwareArgs;
+use super::run::Prepared;
+use super::start_args::StartArgs;
 use super::vms;
 use crate::console::close_at_end;
 use crate::error::{Error, ErrorKind, Result};

@@ -1,5 +1,6 @@
 //! The verb `image-upload`, with the flags and messages of virtctl.
 
+use crate::commands::image_name::names_help;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ui;
 use crate::virt::client::Cluster;
@@ -21,12 +22,12 @@ use std::time::Duration;
 /// upload that breaks off goes on behind the last byte that the server has,
 /// where the server can do that (tus 1.0); else it begins anew.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
+#[command(after_help = names_help!("Examples:\n  \
     coracle virt image-upload dv fedora --size=10Gi --image-path=fedora.qcow2\n  \
     coracle virt image-upload pvc fedora --no-create --image-path=fedora.qcow2\n  \
     coracle virt image-upload dv fedora --size=10Gi --image-path=https://host/fedora.qcow2\n  \
     xz -dc fedora.raw.xz | coracle virt image-upload dv fedora --size=10Gi --image-path=-\n  \
-    coracle virt image-upload dv files --size=1Gi --archive-path=files.tar")]
+    coracle virt image-upload dv files --size=1Gi --archive-path=files.tar"))]
 pub(super) struct Args {
     /// Type of the object: dv or pvc
     #[arg(value_name = "TYPE")]
@@ -37,7 +38,7 @@ pub(super) struct Args {
     name: Option<String>,
 
     /// Disk image to send: a path, - for standard input, an address (http://,
-    /// https://) or an image (docker://)
+    /// https://) or an image (docker://, a name in the store)
     #[arg(long, value_hint = ValueHint::FilePath, value_name = "PATH", default_value = "", hide_default_value = true)]
     image_path: String,
 

@@ -2,7 +2,7 @@
 //! (`lib/launcher-client`) for verbs, with errors that name the VM.
 
 use crate::error::{Error, ErrorKind, Result};
-use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};
+use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, MonitorCommand, Request, State, Sync};
 use launcher_client::{self as one, Access, Timeouts, wait};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,11 @@ impl Client {
     /// Sends a request, like pause or shutdown.
     pub fn request(&self, request: &Request) -> Result<Answer> {
         self.wait(self.one.request(request))
+    }
+
+    /// Sends a command to QEMU's monitor, and returns its answer.
+    pub fn monitor(&self, command: &MonitorCommand) -> Result<String> {
+        self.wait(self.one.monitor(command))
     }
 
     /// Screenshot of the guest's display as PNG.

@@ -10,6 +10,7 @@
 //!     confined ── logs the confinement of all these processes at -v
 //!     client ── requests to the launcher, and its streams
 //!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
+//!     forwarding ── port forwards of a VM that runs; kept_disks ── the pool as its user lists and empties it
 //! ```
 //!
 //! The package neither prints nor reads a terminal: messages for the user go to a [`Notify`]. A program that
@@ -20,9 +21,12 @@ pub mod client;
 pub mod confined;
 pub mod disks;
 mod error;
+pub mod forwarding;
 pub mod from_image;
+pub mod kept_disks;
 pub mod launch;
 pub mod manifest;
+pub mod path;
 pub mod place;
 pub mod record;
 pub mod resolve;

@@ -233,7 +233,7 @@ impl Vm {
             return self.launcher();
         }
         let name = self.name();
-        let what = format!("{name} does not run ({}); 'coracle restart {name}' starts it", standing.word());
+        let what = format!("{name} does not run ({}); 'coracle start {name}' starts it", standing.word());
         Err(Error::failed(what))
     }
 

@@ -14,11 +14,12 @@ use super::client::Client;
 use super::confined;
 use super::launch;
 use super::manifest::{Finding, Located, Objects, refusal};
+use super::path::absolute;
 use super::place::{Home, Lock, check_name};
 use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
-use super::resolve::{Resolver, missing, network};
+use super::resolve::{Resolver, memory, missing, network};
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::{Accelerator, Answer, Forward, Hook, Life, NO_SPACE, REFUSED, Request, State, Sync};
 use api::machine::{Hyperv, Machine};
@@ -61,7 +62,7 @@ pub struct Starter<'a> {
 /// A VM that has passed all checks.
 pub struct Checked {
     vmi: VirtualMachineInstance,
-    machine: Machine,
+    pub machine: Machine,
     forwards: Vec<Forward>,
 }
 
@@ -119,6 +120,9 @@ impl Starter<'_> {
     pub fn start(&self, written: &Located<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
         let home = &self.options.images.home;
         let checked = self.options.check(written, name)?;
+        if let Some(warning) = memory::check(&checked.machine)? {
+            (self.options.images.notify)(&warning);
+        }
         let lock = home.claim_vm(name)?;
         let before = self.free(home, name)?;
         let known = before.is_some();
@@ -272,9 +276,4 @@ pub fn free_name(home: &Home, wanted: &str) -> Result<String> {
         Some(e) => error.because(e),
         None => error,
     })
-}
-
-/// The absolute path of a file; links are not resolved.
-pub fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|e| Error::io(format!("cannot find {}", path.display()), e))
 }

@@ -66,15 +66,15 @@ impl Drop for Flow {
 }
 
 impl Bytes {
-    /// Opens a disk or an archive: a path, `-` for standard input, an URL, or an image name with a scheme.
+    /// Opens a disk, by the rule of all names, or an archive: a path, `-` for standard input, or a URL.
     pub(crate) async fn open(path: &str, is_archive: bool) -> Result<Bytes> {
         let path = path.to_owned();
         // Opening a source may send requests, and these block.
         let opened = tokio::task::spawn_blocking(move || {
             let options = Options::default();
-            let named = match path == "-" || path.contains("://") {
-                true => SourceSpec::resolve(&path, &options)?,
-                false => SourceSpec::Path(PathBuf::from(path)),
+            let named = match is_archive && path != "-" && !path.contains("://") {
+                true => SourceSpec::Path(PathBuf::from(path)),
+                false => SourceSpec::resolve(&path, &options)?,
             };
             Ok(match &named {
                 SourceSpec::Path(path) => {

@@ -10,6 +10,7 @@ mod killed;
 mod moved;
 mod named;
 mod peers;
+mod rule;
 mod verified;
 
 use std::path::Path;

@@ -10,6 +10,7 @@ mod console;
 mod debian;
 mod dry;
 mod firmware;
+mod flags;
 mod hooks;
 mod killed;
 mod life;

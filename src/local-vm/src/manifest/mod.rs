@@ -10,6 +10,7 @@
 //! same way.
 
 mod finding;
+mod host_disk;
 mod instance_types;
 mod object;
 mod selection;

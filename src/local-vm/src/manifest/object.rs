@@ -9,6 +9,7 @@
 //! ```
 
 use super::finding::{Finding, Origin};
+use super::host_disk;
 use super::instance_types::{self, MatchedSpec};
 use crate::place::check_name;
 use api::claim::PersistentVolumeClaim;
@@ -211,7 +212,8 @@ impl Objects {
         self.add_vmi(Located { object, origin: Origin { before: "spec.template".to_owned(), ..origin } });
     }
 
-    fn add_vmi(&mut self, vmi: Located<VirtualMachineInstance>) {
+    fn add_vmi(&mut self, mut vmi: Located<VirtualMachineInstance>) {
+        self.faults.extend(host_disk::locate(&mut vmi));
         let name = &vmi.object.metadata.name;
         if self.vmis.iter().any(|known| known.object.metadata.name == *name) {
             let what = format!("another VM has the name {:?}, too", name.as_deref().unwrap_or_default());

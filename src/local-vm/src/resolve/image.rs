@@ -91,23 +91,17 @@ pub fn name_of(text: &str) -> Result<Name> {
     if let Some(name) = Name::with_scheme(text) {
         return Ok(name?);
     }
-    match text.split_once('/') {
-        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => {
-            Ok(Name::Registry(Remote::parse(text)?))
-        }
-        _ => Ok(Name::Store(Local::parse(text)?)),
+    match Remote::by_host(text) {
+        Some(remote) => Ok(Name::Registry(remote?)),
+        None => Ok(Name::Store(Local::parse(text)?)),
     }
 }
 
-/// Name in the store of an image of a registry. It contains the host, so that two registries are two images.
-fn kept_as(remote: &Remote) -> Result<Local> {
-    let host = remote.host.replace([':', '[', ']'], "-");
-    let tag = match (&remote.digest, &remote.tag) {
-        (Some(digest), _) => digest.to_string().replace(':', "-"),
-        (None, Some(tag)) => tag.clone(),
-        (None, None) => "latest".to_owned(),
-    };
-    Ok(Local::parse(&format!("{}/{}:{tag}", host.trim_matches('-'), remote.repository))?)
+/// Name under which older versions kept an image of a registry with a port; other names have not changed.
+fn kept_before(remote: &Remote) -> Option<Local> {
+    let host = remote.host.contains(':').then(|| remote.host.replace([':', '[', ']'], "-"))?;
+    let stored = remote.stored();
+    Local::parse(&format!("{}/{}:{}", host.trim_matches('-'), remote.repository, stored.tag)).ok()
 }
 
 impl Images {
@@ -138,9 +132,15 @@ impl Images {
 
     fn look_up(&self, name: Name, policy: Policy) -> Result<Image> {
         let Name::Registry(remote) = &name else { return self.open(&name, name.clone(), None) };
-        let local = kept_as(remote)?;
-        let store = Name::Store(local);
-        let here: bool = self.ask(Task::Here { image: store.to_string() })?;
+        let mut store = Name::Store(remote.stored());
+        let mut here: bool = self.ask(Task::Here { image: store.to_string() })?;
+        if !here
+            && policy != Policy::Always
+            && let Some(before) = kept_before(remote).map(Name::Store)
+            && self.ask(Task::Here { image: before.to_string() })?
+        {
+            (store, here) = (before, true);
+        }
         let pull = match policy {
             Policy::Always => true,
             Policy::IfNotPresent => !here,
@@ -332,12 +332,10 @@ mod tests {
     }
 
     #[test]
-    fn two_registries_are_two_images_in_the_store() {
-        let kept = |text: &str| kept_as(&Remote::parse(text).unwrap()).unwrap().to_string();
-        assert_eq!(kept("registry.example:5000/a/os:1"), "registry.example-5000/a/os:1");
-        assert_eq!(kept("registry.example/os"), "registry.example/os:latest");
-        assert_eq!(kept("[::1]:5000/os"), "1--5000/os:latest");
-        let digest = format!("sha256:{}", "0a".repeat(32));
-        assert_eq!(kept(&format!("h/os@{digest}")), format!("h/os:{}", digest.replace(':', "-")));
+    fn an_image_that_an_older_version_kept_is_found() {
+        let kept = |text: &str| kept_before(&Remote::parse(text).unwrap()).map(|local| local.to_string());
+        assert_eq!(kept("registry.example:5000/a/os:1").as_deref(), Some("registry.example-5000/a/os:1"));
+        assert_eq!(kept("[::1]:5000/os").as_deref(), Some("1--5000/os:latest"));
+        assert_eq!(kept("registry.example/os"), None);
     }
 }

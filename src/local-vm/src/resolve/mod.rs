@@ -16,9 +16,11 @@
 pub mod accelerator;
 pub mod folder;
 pub mod image;
+pub mod memory;
 pub mod missing;
 pub mod network;
 pub mod pool;
+mod port_holder;
 mod state;
 
 use crate::error::{Error, Result};
@@ -44,7 +46,7 @@ impl Resolver<'_> {
     /// Checks all volumes and networks without fetching or creating anything. [`Resolver::resolve`] begins
     /// with the same checks.
     pub fn check(&self, machine: &Machine, forwards: &[Forward]) -> Result<()> {
-        network::links(machine, forwards.to_vec())?;
+        network::links(&self.images.home, machine, forwards.to_vec())?;
         let boot = machine.firmware.kernel.as_ref().and_then(|boot| boot.image.as_ref());
         boot.map_or(Ok(()), |image| self.wanted(&image.name, image.pull_policy.as_deref()).map(drop))?;
         for disk in &machine.disks {
@@ -96,7 +98,7 @@ impl Resolver<'_> {
     ) -> Result<Resolved> {
         let mut resolved = Resolved {
             accelerator,
-            interfaces: network::links(machine, forwards)?,
+            interfaces: network::links(&self.images.home, machine, forwards)?,
             kernel: self.kernel(machine)?,
             ..Resolved::default()
         };

@@ -3,7 +3,9 @@
 //!
 //! `-p 2222:22`, `-p 127.0.0.1:2222:22/tcp`, `-p 5353:53/udp`, `-p 22` (the same port here).
 
+use super::port_holder;
 use crate::error::{Error, ErrorKind, Result};
+use crate::place::Home;
 use api::launcher::{Forward, Link};
 use api::machine::network::{Network, Protocol};
 use api::machine::{Interface, Machine};
@@ -67,12 +69,12 @@ pub(crate) fn of_manifest(machine: &Machine) -> Result<Vec<Forward>> {
 }
 
 /// Links of all interfaces; the forwards lead to the first.
-pub fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMap<String, Link>> {
+pub fn links(home: &Home, machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() && !forwards.is_empty() {
         let what = format!("{} has no network interface for port forwards", machine.name);
         return Err(Error::refused(what));
     }
-    check(&forwards)?;
+    check(home, &forwards)?;
     let mut forwards = Some(forwards);
     let link = |interface: &Interface| {
         let cidr = match &interface.network {
@@ -91,7 +93,7 @@ pub fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMap<Strin
 }
 
 /// Tests that all ports are free, before a VM is made that could not start.
-fn check(forwards: &[Forward]) -> Result<()> {
+pub(crate) fn check(home: &Home, forwards: &[Forward]) -> Result<()> {
     // All sockets stay open during the test, so that two forwards of one port conflict.
     let mut held: Vec<OwnedFd> = vec![];
     for forward in forwards {
@@ -109,7 +111,12 @@ fn check(forwards: &[Forward]) -> Result<()> {
                 std::io::ErrorKind::PermissionDenied => error
                     .with_hint("ports below 1024 are for root; choose one above, as in 8080:80")
                     .because(e),
-                _ => error.with_hint("choose another one").because(e),
+                _ => match port_holder::holder(home, forward) {
+                    Some(holder) => {
+                        error.with_hint(format!("{holder} has it; choose another one")).because(e)
+                    }
+                    None => error.with_hint("choose another one").because(e),
+                },
             }
         })?);
     }
@@ -165,7 +172,10 @@ mod tests {
     fn a_port_that_is_taken_is_told() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let e = check(&[forward(&format!("{port}:22")).unwrap()]).unwrap_err();
-        assert!(e.to_string().contains("choose another one"), "{e}");
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::from_env(Some(folder.path().join("h")), |_| None).unwrap();
+        let e = check(&home, &[forward(&format!("{port}:22")).unwrap()]).unwrap_err();
+        let holder = format!("(process {}) has it; choose another one", std::process::id());
+        assert!(e.to_string().contains(&holder), "{e}");
     }
 }

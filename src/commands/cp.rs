@@ -1,0 +1,284 @@
+//! The verb `coracle cp`: files into a guest and out of it, by its guest agent.
+//!
+//! ```text
+//!  FILE ─► pieces of 512 KiB, base64 ─► sh in the guest appends to PATH.coracle ─► SHA-256 compared ─► mv to PATH
+//!  PATH ─► dd | base64 in the guest ─► pieces ─► FILE.partial ─► SHA-256 compared ─► FILE
+//! ```
+//!
+//! The guest needs `sh`, `base64`, `dd` and `wc`, as every Linux has them; without `sha256sum` the size alone is
+//! compared.
+
+use super::vm_args::HomeArgs;
+use super::vms::complete;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ui;
+use api::launcher::{Exec, Executed};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cdi::size::human;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
+use container_disk::digest::Hasher;
+use local_vm::client::Client;
+use local_vm::place::{Home, check_name};
+use local_vm::record::Vm;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Size of a piece in bytes: its base64 is shorter than the output that a launcher passes on.
+const PIECE: usize = 512 << 10;
+/// Blocks of `dd` in a piece.
+const BLOCK: usize = 64 << 10;
+/// Time limit of one piece: the guest may be emulated.
+const PATIENCE: u64 = 120;
+
+/// Copy a file into a VM or out of it, through the guest agent
+///
+/// One of SRC and DST is NAME:PATH, a file in the guest; a local file with a
+/// colon in its name is written ./FILE. The copy gets its name when it is
+/// whole.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    coracle cp app.conf web:/etc/app.conf\n  \
+    coracle cp web:/var/log/syslog .")]
+pub(crate) struct Args {
+    /// File to copy: a path, or NAME:PATH
+    #[arg(value_name = "SRC", add = ArgValueCompleter::new(complete_side))]
+    source: String,
+
+    /// Target of the copy: a path, or NAME:PATH; a folder keeps the name
+    #[arg(value_name = "DST", add = ArgValueCompleter::new(complete_side))]
+    target: String,
+
+    /// Hide the progress bar
+    #[arg(short, long)]
+    quiet: bool,
+
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// One side of a copy.
+#[derive(Debug, PartialEq, Eq)]
+enum Side<'a> {
+    Guest { vm: &'a str, path: &'a str },
+    Local(&'a Path),
+}
+
+fn side(text: &str) -> Side<'_> {
+    match text.split_once(':') {
+        Some((vm, path)) if check_name(vm).is_ok() && !path.is_empty() => Side::Guest { vm, path },
+        _ => Side::Local(Path::new(text)),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let home = args.home.home()?;
+    let show = if args.quiet { ui::Show::Quiet } else { ui::Show::Auto };
+    match (side(&args.source), side(&args.target)) {
+        (Side::Local(file), Side::Guest { vm, path }) => {
+            into_guest(&Guest::open(&home, vm, show)?, file, path)
+        }
+        (Side::Guest { vm, path }, Side::Local(file)) => {
+            out_of_guest(&Guest::open(&home, vm, show)?, path, file)
+        }
+        (Side::Guest { .. }, Side::Guest { .. }) => {
+            Err(Error::new(ErrorKind::Usage, "one of the two files must be on this computer"))
+        }
+        (Side::Local(_), Side::Local(_)) => {
+            let e = Error::new(ErrorKind::Usage, "one of the two files must be in a VM");
+            Err(e.with_hint("write NAME:PATH, as in web:/etc/hosts"))
+        }
+    }
+}
+
+/// A guest whose agent runs programs.
+struct Guest {
+    name: String,
+    client: Client,
+    show: ui::Show,
+}
+
+impl Guest {
+    fn open(home: &Home, name: &str, show: ui::Show) -> Result<Guest> {
+        let vm = Vm::open(home, name)?;
+        Ok(Guest { name: name.to_owned(), client: vm.up()?, show })
+    }
+
+    /// Runs a script of `sh` with arguments, and returns its output.
+    fn sh(&self, script: &str, args: &[&str], input: Option<String>) -> Result<String> {
+        let args = ["-c", script, "sh"].iter().chain(args).map(|word| (*word).to_owned()).collect();
+        let exec = Exec { command: "/bin/sh".into(), args, input, timeout: Some(PATIENCE) };
+        let Executed { exit_code, stdout, stderr } =
+            self.client.exec(&exec, Duration::from_secs(PATIENCE + 10))?;
+        if exit_code == 0 {
+            return Ok(stdout);
+        }
+        let said = stderr.trim().rsplit('\n').next().unwrap_or_default().trim_start_matches("sh: ");
+        let said = if said.is_empty() { format!("exit code {exit_code}") } else { printable::line(said) };
+        let kind = match said.contains("No such file or directory") || said.contains("not a file") {
+            true => ErrorKind::NotFound,
+            false => ErrorKind::Failed,
+        };
+        Err(Error::new(kind, format!("{}: {said}", self.name)))
+    }
+
+    /// Compares a file in the guest with the bytes that were copied.
+    fn compare(&self, path: &str, size: u64, digest: &str) -> Result<()> {
+        let script = "wc -c <\"$1\" && if command -v sha256sum >/dev/null; then sha256sum <\"$1\"; fi";
+        let said = self.sh(script, &[path], None)?;
+        let mut words = said.split_ascii_whitespace();
+        let is_whole = words.next().and_then(|word| word.parse().ok()) == Some(size);
+        match (is_whole, words.next()) {
+            (true, None) => Ok(()),
+            (true, Some(sum)) if digest == format!("sha256:{sum}") => Ok(()),
+            _ => Err(Error::failed(format!("{}:{path} was changed while it was copied", self.name))),
+        }
+    }
+
+    fn progress(&self, done: &Arc<AtomicU64>, total: u64) -> ui::Progress {
+        let done = Arc::clone(done);
+        ui::Progress::start(self.show, move || ui::Step { phase: "copying", done: done.load(Relaxed), total })
+    }
+
+    fn tell(&self, from: &str, to: &str, size: u64) {
+        if self.show == ui::Show::Auto {
+            ui::say(&format!("{from} → {to}: {}", human(size)));
+        }
+    }
+}
+
+fn into_guest(guest: &Guest, file: &Path, path: &str) -> Result<()> {
+    let cannot = |e| Error::io(format!("cannot read {}", file.display()), e);
+    let mut from = File::open(file).map_err(cannot)?;
+    let facts = from.metadata().map_err(cannot)?;
+    if !facts.is_file() {
+        let what = format!("{} is not a file; one file at a time is copied", file.display());
+        return Err(Error::new(ErrorKind::Usage, what).with_hint("tar packs a folder into one"));
+    }
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // A folder keeps the name of the file.
+    let place = "p=$1; case $p in */) p=$p$2;; *) [ -d \"$p\" ] && p=$p/$2;; esac; \
+        : >\"$p.coracle\" && printf %s \"$p\"";
+    let path = guest.sh(place, &[path, &name], None)?;
+    let partial = format!("{path}.coracle");
+    let done = Arc::new(AtomicU64::new(0));
+    let bar = guest.progress(&done, facts.len());
+    let mode = format!("{:o}", facts.permissions().mode() & 0o777);
+    let copied = send(guest, &mut from, &partial, &done).and_then(|()| {
+        guest.sh("chmod \"$3\" \"$1\" && mv -f \"$1\" \"$2\"", &[&partial, &path, &mode], None)
+    });
+    drop(bar);
+    if copied.is_err() {
+        // The error of the copy is told; that of its removal would be the same.
+        let _ = guest.sh("rm -f \"$1\"", &[&partial], None);
+    }
+    copied?;
+    guest.tell(&file.display().to_string(), &format!("{}:{path}", guest.name), done.load(Relaxed));
+    Ok(())
+}
+
+/// Appends all bytes of a file to one in the guest, which is empty before, and compares them.
+fn send(guest: &Guest, from: &mut File, partial: &str, done: &AtomicU64) -> Result<()> {
+    let mut hasher = Hasher::new();
+    let mut piece = Vec::with_capacity(PIECE);
+    loop {
+        piece.clear();
+        let read = Read::take(&mut *from, PIECE as u64).read_to_end(&mut piece);
+        if read.map_err(|e| Error::io("cannot read the file", e))? == 0 {
+            return guest.compare(partial, done.load(Relaxed), &hasher.finish().to_string());
+        }
+        hasher.update(&piece);
+        guest.sh("base64 -d >>\"$1\"", &[partial], Some(STANDARD.encode(&piece)))?;
+        done.fetch_add(piece.len() as u64, Relaxed);
+    }
+}
+
+fn out_of_guest(guest: &Guest, path: &str, file: &Path) -> Result<()> {
+    let look = "[ -d \"$1\" ] && { echo \"$1: a folder, not a file\" >&2; exit 1; }; wc -c <\"$1\"";
+    let size: u64 = guest
+        .sh(look, &[path], None)?
+        .trim()
+        .parse()
+        .map_err(|_| Error::failed(format!("{}: the size of {path} is not understood", guest.name)))?;
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let file = if file.is_dir() { file.join(name) } else { file.to_owned() };
+    let partial = PathBuf::from(format!("{}.partial", file.display()));
+    let cannot = |e| Error::io(format!("cannot write {}", partial.display()), e);
+    let mut to = File::create(&partial).map_err(cannot)?;
+    let done = Arc::new(AtomicU64::new(0));
+    let bar = guest.progress(&done, size);
+    let copied = receive(guest, path, size, &mut to, &done)
+        .and_then(|()| to.sync_all().and_then(|()| std::fs::rename(&partial, &file)).map_err(cannot));
+    drop(bar);
+    if copied.is_err() {
+        // The error of the copy is told; that of its removal would be the same.
+        let _ = std::fs::remove_file(&partial);
+    }
+    copied?;
+    guest.tell(&format!("{}:{path}", guest.name), &file.display().to_string(), size);
+    Ok(())
+}
+
+/// Writes all bytes of a file in the guest, and compares them.
+fn receive(guest: &Guest, path: &str, size: u64, to: &mut File, done: &AtomicU64) -> Result<()> {
+    let changed = || Error::failed(format!("{}:{path} was changed while it was copied", guest.name));
+    let mut hasher = Hasher::new();
+    let mut at = 0_u64;
+    while at < size {
+        let script = "dd if=\"$1\" bs=\"$2\" skip=\"$3\" count=\"$4\" 2>/dev/null | base64";
+        let (block, skip, count) =
+            (BLOCK.to_string(), (at / BLOCK as u64).to_string(), (PIECE / BLOCK).to_string());
+        let text = guest.sh(script, &[path, &block, &skip, &count], None)?;
+        let text: String = text.split_ascii_whitespace().collect();
+        let piece = STANDARD.decode(text).map_err(|e| {
+            Error::failed(format!("{}: the piece of {path} at {at} is not base64", guest.name)).because(e)
+        })?;
+        let is_last = at + piece.len() as u64 == size;
+        if piece.is_empty() || piece.len() > PIECE || (piece.len() < PIECE && !is_last) {
+            return Err(changed());
+        }
+        hasher.update(&piece);
+        to.write_all(&piece).map_err(|e| Error::io("cannot write the file", e))?;
+        at += piece.len() as u64;
+        done.store(at, Relaxed);
+    }
+    guest.compare(path, at, &hasher.finish().to_string())
+}
+
+/// Completes `NAME:` of a VM, or a path.
+fn complete_side(begin: &OsStr) -> Vec<CompletionCandidate> {
+    let vms = complete(begin).into_iter().map(|vm| {
+        let mut name = vm.get_value().to_owned();
+        name.push(":");
+        CompletionCandidate::new(name)
+    });
+    vms.chain(PathCompleter::any().complete(begin)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_a_guest_is_named_with_its_vm() {
+        assert_eq!(side("web:/etc/hosts"), Side::Guest { vm: "web", path: "/etc/hosts" });
+        assert_eq!(side("web:x"), Side::Guest { vm: "web", path: "x" });
+        for text in ["x", "./a:b", "/a:b", "../a:b", "web:", ":x", "dir/web:/x", "."] {
+            assert_eq!(side(text), Side::Local(Path::new(text)), "{text}");
+        }
+    }
+
+    /// Bytes of a piece in base64, with an end of line after each 76 characters as the tool writes them.
+    #[test]
+    fn a_piece_fits_into_the_output_of_a_program() {
+        let encoded = PIECE.div_ceil(3) * 4;
+        assert!(encoded + encoded / 76 + 1 < 1 << 20);
+        assert_eq!(PIECE % BLOCK, 0);
+    }
+}

@@ -1,0 +1,257 @@
+//! Virtual hardware by flags, for VMs that are made from a disk or an image.
+
+use super::start_args::StartArgs;
+use crate::error::{Error, ErrorKind, Result};
+use container_disk::Name;
+use container_disk::meaning::{Meaning, Role, Surroundings, expand, not_a_volume};
+use local_vm::from_image::{Account, Drive, Loader, VmFlags, name_from};
+use local_vm::path::absolute;
+use local_vm::resolve::image::{Images, Policy, format_of};
+use std::path::{Path, PathBuf};
+
+/// Virtual hardware of a VM that is made from a disk or an image.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "For disks and images")]
+pub(crate) struct HardwareArgs {
+    /// Number of vCPUs [default: 2, at most the number of CPUs of this
+    /// computer]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    cpus: Option<u32>,
+
+    /// Size of the guest memory [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = cdi::size::parse)]
+    memory: Option<u64>,
+
+    /// Additional disk: FILE, FILE:SIZE (created if missing), SIZE (empty,
+    /// deleted with the VM), or an image
+    #[arg(long = "disk", value_name = "DISK")]
+    disks: Vec<String>,
+
+    /// Additional CD-ROM: an ISO file
+    #[arg(long = "cdrom", value_name = "ISO")]
+    cdroms: Vec<PathBuf>,
+
+    /// File with user data for cloud-init
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["user", "password", "ssh_keys"])]
+    cloud_init: Option<PathBuf>,
+
+    /// Create this user by cloud-init
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// Password of the user, set by cloud-init; - reads CORACLE_GUEST_PASSWORD
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<String>,
+
+    /// SSH public key of the user, set by cloud-init: a file, or the key itself
+    #[arg(long = "ssh-key", value_name = "KEY")]
+    ssh_keys: Vec<String>,
+
+    /// Boot with EFI instead of BIOS
+    #[arg(long)]
+    efi: bool,
+
+    /// Boot with EFI that starts signed boot loaders only
+    #[arg(long)]
+    secure_boot: bool,
+
+    /// Add a TPM 2.0; its state and that of EFI are kept beside the disk, in
+    /// DISK.state
+    #[arg(long)]
+    tpm: bool,
+
+    /// Start the VM without a network
+    #[arg(long)]
+    no_network: bool,
+}
+
+impl HardwareArgs {
+    /// Refuses these flags for a manifest, which has fields for all of them.
+    pub(super) fn check_unused(&self) -> Result<()> {
+        let used = [
+            ("--cpus", self.cpus.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--disk", !self.disks.is_empty()),
+            ("--cdrom", !self.cdroms.is_empty()),
+            ("--cloud-init", self.cloud_init.is_some()),
+            ("--user", self.user.is_some()),
+            ("--password", self.password.is_some()),
+            ("--ssh-key", !self.ssh_keys.is_empty()),
+            ("--efi", self.efi),
+            ("--secure-boot", self.secure_boot),
+            ("--tpm", self.tpm),
+            ("--no-network", self.no_network),
+        ];
+        match used.iter().find(|(_, used)| *used) {
+            Some((flag, _)) => {
+                let what = format!("{flag} is for disks and images; write it into the manifest");
+                Err(Error::new(ErrorKind::Usage, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Objects of a VM whose first drive is SRC. True if SRC is an image.
+    pub(super) fn objects(
+        &self,
+        source: &str,
+        args: &StartArgs,
+        images: &Images,
+    ) -> Result<(Vec<serde_json::Value>, bool)> {
+        let available = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut flags = VmFlags {
+            name: args.name.clone().unwrap_or_else(|| name_from(source)),
+            cpus: self.cpus.unwrap_or(if available > 1 { 2 } else { 1 }),
+            memory: self.memory.unwrap_or(1 << 30),
+            user_data: self.user_data()?,
+            boot: self.loader(),
+            tpm: self.tpm,
+            offline: self.no_network,
+            ..VmFlags::default()
+        };
+        let is_image = self.first(source, args, images, &mut flags)?;
+        for disk in &self.disks {
+            flags.drives.push(further(disk, &*args.places.open())?);
+        }
+        for cdrom in &self.cdroms {
+            flags.drives.push(Drive::Cdrom(existing(cdrom)?));
+        }
+        Ok((flags.objects(), is_image))
+    }
+
+    fn loader(&self) -> Loader {
+        match (self.secure_boot, self.efi) {
+            (true, _) => Loader::SecureBoot,
+            (false, true) => Loader::Efi,
+            (false, false) => Loader::Bios,
+        }
+    }
+
+    fn first(&self, source: &str, args: &StartArgs, images: &Images, flags: &mut VmFlags) -> Result<bool> {
+        let name = match Meaning::of(source, Role::Disk, &*args.places.open())? {
+            Meaning::Web(url) => {
+                flags.drives.push(Drive::Web(url));
+                return Ok(false);
+            }
+            Meaning::File(path) => {
+                let path = existing(&path)?;
+                let is_iso = path.is_file() && format_of(&path)? == disk_format::Format::Iso;
+                flags.drives.push(if is_iso { Drive::Cdrom(path) } else { Drive::File(path, None) });
+                return Ok(false);
+            }
+            Meaning::Volume(volume) => return Err(not_a_volume(&volume).into()),
+            Meaning::Pipe => {
+                return Err(Error::new(ErrorKind::Usage, "a VM has no disk from standard input"));
+            }
+            Meaning::Image(name) => name,
+        };
+        let policy = match args.pull {
+            Some(pull) => pull.policy(),
+            None => Policy::parse(None, source)?,
+        };
+        // The manifest of the VM has the name as it is written, with the full path of an archive or a layout.
+        let written = match name {
+            Name::Registry(_) | Name::Store(_) => source.to_owned(),
+            Name::Layout(..) | Name::OciArchive(..) | Name::DockerArchive(..) => name.to_string(),
+        };
+        let image = images.bring(name, policy).map_err(|e| match e.kind() {
+            ErrorKind::NotFound | ErrorKind::Failed if !source.contains("://") => {
+                e.with_hint(format!("no file {source} exists either"))
+            }
+            _ => e,
+        })?;
+        flags.kernel = Images::boot(&image).map(|boot| (written.clone(), boot));
+        if flags.kernel.is_none() || images.has_disk(&image)? {
+            flags.drives.push(Drive::Image(written));
+        }
+        Ok(true)
+    }
+
+    fn user_data(&self) -> Result<Option<String>> {
+        if let Some(path) = &self.cloud_init {
+            let read = std::fs::read_to_string(full(path)?);
+            return read.map(Some).map_err(|e| Error::io(format!("cannot read {}", path.display()), e));
+        }
+        let password = match self.password.as_deref() {
+            Some("-") => Some(std::env::var("CORACLE_GUEST_PASSWORD").map_err(|_| {
+                Error::new(ErrorKind::Usage, "--password - needs the variable CORACLE_GUEST_PASSWORD")
+            })?),
+            other => other.map(str::to_owned),
+        };
+        let mut keys = vec![];
+        for key in &self.ssh_keys {
+            keys.extend(key_lines(key)?);
+        }
+        let account = Account { user: self.user.clone(), password, keys };
+        Ok((!account.is_empty()).then(|| account.user_data()))
+    }
+}
+
+/// A disk of `--disk`: without a scheme a path, or a size.
+fn further(text: &str, around: &dyn Surroundings) -> Result<Drive> {
+    let path = match Meaning::of(text, Role::DiskTarget, around)? {
+        Meaning::Image(_) => return Ok(Drive::Image(text.to_owned())),
+        Meaning::Web(url) => return Ok(Drive::Web(url)),
+        Meaning::File(path) => path,
+        Meaning::Volume(_) | Meaning::Pipe => {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("--disk {text}: a disk is a file, a size or an image"),
+            ));
+        }
+    };
+    if path.exists() {
+        return Ok(Drive::File(existing(&path)?, None));
+    }
+    if let Ok(size) = cdi::size::parse(text) {
+        return Ok(Drive::Empty(size));
+    }
+    if around.stored()?.iter().any(|stored| stored == text || *stored == format!("{text}:latest")) {
+        let what = format!("--disk {text}: {text} is an image of the store, and no file of that name exists");
+        return Err(
+            Error::new(ErrorKind::NotFound, what).with_hint(format!("the image is written store:{text}"))
+        );
+    }
+    let written = path.to_string_lossy();
+    if let Some((file, size)) = written.rsplit_once(':')
+        && let Ok(size) = cdi::size::parse(size)
+        && size > 0
+    {
+        return Ok(Drive::File(absolute(Path::new(file))?, Some(size)));
+    }
+    let what =
+        format!("--disk {text}: file not found; write FILE:SIZE to make one, or docker://… for an image");
+    Err(Error::new(ErrorKind::NotFound, what))
+}
+
+/// Public keys in a file, or the key itself.
+fn key_lines(text: &str) -> Result<Vec<String>> {
+    let is_key =
+        |line: &str| line.starts_with("ssh-") || line.starts_with("ecdsa-") || line.starts_with("sk-");
+    if is_key(text) && text.contains(' ') {
+        return Ok(vec![text.to_owned()]);
+    }
+    let content = std::fs::read_to_string(full(Path::new(text))?)
+        .map_err(|e| Error::io(format!("cannot read the key {text}"), e))?;
+    let keys: Vec<String> =
+        content.lines().map(str::trim).filter(|line| is_key(line)).map(str::to_owned).collect();
+    if keys.is_empty() {
+        let what = format!("{text} holds no public key; it is the file that ends in .pub");
+        return Err(Error::new(ErrorKind::Usage, what));
+    }
+    Ok(keys)
+}
+
+/// The path of a flag, with `~` expanded: `--cdrom=~/a.iso` reaches the program as it is written.
+fn full(path: &Path) -> Result<PathBuf> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    Ok(path.to_str().map_or_else(|| Ok(path.to_owned()), |text| expand(text, home))?)
+}
+
+fn existing(path: &Path) -> Result<PathBuf> {
+    let path = &full(path)?;
+    match path.exists() {
+        true => Ok(absolute(path)?),
+        false => Err(Error::new(ErrorKind::NotFound, format!("file {} not found", path.display()))),
+    }
+}

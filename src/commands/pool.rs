@@ -1,0 +1,132 @@
+//! The verb `coracle pool`: disks that outlive VMs.
+
+use super::json_args::JsonArgs;
+use super::vm_args::HomeArgs;
+use crate::error::Result;
+use crate::relative_time::ago;
+use crate::ui;
+use cdi::size::human;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use local_vm::kept_disks::{self, KeptDisk};
+use local_vm::place::Home;
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+
+/// List and remove the disks of PersistentVolumeClaims and DataVolumes
+///
+/// The pool keeps these disks when their VMs are removed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  coracle pool ls\n  coracle pool rm web-root")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// List the disks, with their VMs
+    #[command(visible_alias = "list")]
+    Ls(LsArgs),
+    /// Remove disks, and all data on them
+    Rm(RmArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct LsArgs {
+    #[command(flatten)]
+    output: JsonArgs,
+
+    /// Print the names only
+    #[arg(short, long, conflicts_with_all = ["json", "output"])]
+    quiet: bool,
+
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+#[derive(Debug, clap::Args)]
+struct RmArgs {
+    /// Names of the disks
+    #[arg(value_name = "NAME", required = true, add = ArgValueCompleter::new(complete))]
+    names: Vec<String>,
+
+    /// Remove disks of stopped VMs, too
+    #[arg(short, long)]
+    force: bool,
+
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+#[derive(Debug, Serialize)]
+struct Disks {
+    schema: &'static str,
+    pool: String,
+    disks: Vec<KeptDisk>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    match &args.verb {
+        Verb::Ls(args) => ls(args),
+        Verb::Rm(args) => rm(args),
+    }
+}
+
+fn ls(args: &LsArgs) -> Result<()> {
+    let home = args.home.home()?;
+    let disks = kept_disks::list(&home)?;
+    if args.output.is_json() {
+        let pool = home.pool().display().to_string();
+        return ui::json(&Disks { schema: "coracle.pool/v1", pool, disks });
+    }
+    if args.quiet {
+        return ui::out(&disks.iter().map(|disk| format!("{}\n", disk.name)).collect::<String>());
+    }
+    ui::out(&table(&disks))
+}
+
+fn rm(args: &RmArgs) -> Result<()> {
+    let home = args.home.home()?;
+    args.names.iter().try_for_each(|name| {
+        let freed = kept_disks::remove(&home, name, args.force)?;
+        ui::out(&format!("{name} removed, {} freed\n", human(freed)))
+    })
+}
+
+/// Completes names of disks. Errors complete nothing: a shell must not print them.
+fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
+    let home =
+        Home::from_env(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
+    let disks = home.and_then(|home| kept_disks::list(&home)).unwrap_or_default();
+    let begin = begin.to_string_lossy();
+    disks
+        .into_iter()
+        .map(|disk| disk.name)
+        .filter(|name| name.starts_with(&*begin))
+        .map(CompletionCandidate::new)
+        .collect()
+}
+
+fn table(disks: &[KeptDisk]) -> String {
+    let widest = disks.iter().map(|disk| disk.name.len()).max().unwrap_or(0).max(4);
+    let vms = |disk: &KeptDisk| if disk.vms.is_empty() { "-".to_owned() } else { disk.vms.join(",") };
+    let widest_vm = disks.iter().map(|disk| vms(disk).len()).max().unwrap_or(0).max(3);
+    let mut text = format!(
+        "{:widest$}  {:>9}  {:>9}  {:widest_vm$}  {:12}  FROM\n",
+        "NAME", "SIZE", "ALLOCATED", "VMS", "CREATED"
+    );
+    for disk in disks {
+        let size = disk.size.map_or_else(|| "partial".to_owned(), human);
+        let created = disk.created.as_deref().map_or_else(|| "-".to_owned(), ago);
+        let from = disk.from.as_deref().map_or_else(|| "-".to_owned(), printable::line);
+        let _ = writeln!(
+            text,
+            "{:widest$}  {size:>9}  {:>9}  {:widest_vm$}  {created:12}  {from}",
+            disk.name,
+            human(disk.allocated),
+            vms(disk)
+        );
+    }
+    text
+}

@@ -1,0 +1,194 @@
+//! Disks of the pool, as a user manages them: which there are, which VM uses each, and the removal of one.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::place::{Home, Lock, check_name};
+use crate::record::Vm;
+use api::launcher::Source;
+use container_disk::file_id::FileId;
+use container_disk::in_use::file_in_use;
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// A disk in the pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeptDisk {
+    /// Name of the PVC or DataVolume.
+    pub name: String,
+    /// Size of the disk in bytes; unset while it is imported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Bytes that its files take.
+    pub allocated: u64,
+    /// Source that the disk was made from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Time of creation, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+    /// Names of the VMs whose disk it is, running or stopped.
+    pub vms: Vec<String>,
+}
+
+/// All disks of the pool, by name.
+pub fn list(home: &Home) -> Result<Vec<KeptDisk>> {
+    let pool = home.pool();
+    let cannot = |e| Error::io(format!("cannot read {}", pool.display()), e);
+    let entries = match fs::read_dir(&pool) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
+        other => other.map_err(cannot)?,
+    };
+    let mut names = vec![];
+    for entry in entries {
+        let entry = entry.map_err(cannot)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() && check_name(&name).is_ok() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let users = users(home)?;
+    names.into_iter().map(|name| facts(home, name, &users)).collect()
+}
+
+/// Removes a disk, and returns the number of freed bytes. The disk of a VM is removed with `force` alone, and that of
+/// a running one never.
+pub fn remove(home: &Home, name: &str, force: bool) -> Result<u64> {
+    check_name(name)?;
+    let folder = home.pool().join(name);
+    if !folder.is_dir() {
+        let what = format!("the pool has no disk {name:?}; 'coracle pool ls' lists all disks");
+        return Err(Error::new(ErrorKind::NotFound, what));
+    }
+    let _lock = Lock::take(&folder.join("lock"), &format!("the disk {name}"))?;
+    let disk = facts(home, name.to_owned(), &users(home)?)?;
+    for vm in &disk.vms {
+        let is_up = Vm::find(home, vm)?.map(|vm| vm.standing()).transpose()?.is_some_and(|is| is.is_up());
+        if is_up || !force {
+            let (state, hint) = match is_up {
+                true => ("running", format!("'coracle stop {vm}' ends it")),
+                false => {
+                    ("stopped", format!("'coracle rm {vm}' removes the VM, and -f the disk in any case"))
+                }
+            };
+            let what = format!("{name} is a disk of the {state} VM {vm}");
+            return Err(Error::failed(what).with_hint(hint));
+        }
+    }
+    let path = folder.join("disk.img");
+    let cannot = |e| Error::io(format!("cannot remove {}", path.display()), e);
+    if let Ok(file) = File::open(&path)
+        && let Some(why) = file_in_use(&file).map_err(cannot)?
+    {
+        return Err(Error::failed(format!("the disk {name} is not removed: {why}")));
+    }
+    // The record goes first: a folder without one has no disk that a VM would take for whole.
+    for file in ["disk.json", "disk.img"] {
+        crate::place::gone(fs::remove_file(folder.join(file))).map_err(cannot)?;
+    }
+    fs::remove_dir_all(&folder).map_err(cannot)?;
+    Ok(disk.allocated)
+}
+
+fn facts(home: &Home, name: String, users: &[(FileId, String)]) -> Result<KeptDisk> {
+    let folder = home.pool().join(&name);
+    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
+    let mut allocated = 0;
+    for entry in fs::read_dir(&folder).map_err(cannot)? {
+        let facts = entry.and_then(|entry| fs::symlink_metadata(entry.path())).map_err(cannot)?;
+        allocated += facts.blocks() * 512;
+    }
+    let disk = folder.join("disk.img");
+    let record: Option<serde_json::Value> =
+        fs::read(folder.join("disk.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let text = |field: &str| record.as_ref()?.get(field)?.as_str().map(str::to_owned);
+    let size = record.as_ref().and_then(|_| fs::metadata(&disk).ok()).map(|facts| facts.len());
+    let from = text("from").map(|from| cdi::source::shown(&from));
+    let file = FileId::of_path(&disk).ok();
+    let is_own = |(used, _): &&(FileId, String)| file.as_ref() == Some(used);
+    let mut vms: Vec<String> = users.iter().filter(is_own).map(|(_, vm)| vm.clone()).collect();
+    vms.dedup();
+    Ok(KeptDisk { size, allocated, created: text("created"), from, vms, name })
+}
+
+/// Files that VMs write to or read, each with the name of its VM.
+fn users(home: &Home) -> Result<Vec<(FileId, String)>> {
+    let mut users = vec![];
+    for (name, vm) in Vm::all(home)? {
+        // An unreadable record does not say which disks its VM needs, so none may pass for unused.
+        for source in vm?.record.sync.resolved.volumes.into_values() {
+            let (Source::File { path, .. } | Source::Image { path, .. }) = source else { continue };
+            users.extend(id(&path).map(|file| (file, name.clone())));
+        }
+    }
+    Ok(users)
+}
+
+fn id(path: &Path) -> Option<FileId> {
+    FileId::of_path(path).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Record;
+    use api::launcher::{Format, Resolved, Sync};
+
+    fn home(root: &Path) -> Home {
+        Home::from_env(Some(root.join("h")), |_| None).unwrap()
+    }
+
+    fn disk(home: &Home, name: &str) -> std::path::PathBuf {
+        let folder = home.pool().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("disk.img"), vec![1; 8192]).unwrap();
+        let record =
+            r#"{"schema":"coracle.disk/v1","from":"https://u:p@h/d.img?x=y","size":8192,"created":"now"}"#;
+        fs::write(folder.join("disk.json"), record).unwrap();
+        folder.join("disk.img")
+    }
+
+    #[test]
+    fn a_disk_says_its_source_and_its_vms() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        assert_eq!(list(&home).unwrap(), []);
+        let path = disk(&home, "web");
+        disk(&home, "free");
+        fs::create_dir_all(home.pool().join("half")).unwrap();
+        let volume = Source::File { path, format: Format::Raw, preallocated: false };
+        let resolved = Resolved { volumes: [("root".to_owned(), volume)].into(), ..Resolved::default() };
+        let sync = Sync { vmi: serde_json::Value::Null, generation: 1, resolved };
+        fs::create_dir_all(home.vm("vm")).unwrap();
+        Record::new("vm", "x", false, sync, Path::new("/launcher")).save(&home).unwrap();
+        let listed = list(&home).unwrap();
+        let names: Vec<&str> = listed.iter().map(|disk| disk.name.as_str()).collect();
+        assert_eq!(names, ["free", "half", "web"]);
+        assert_eq!((listed[1].size, listed[2].size), (None, Some(8192)));
+        assert_eq!(listed[2].from.as_deref(), Some("https://h/d.img"));
+        assert_eq!((listed[0].vms.len(), listed[2].vms.as_slice()), (0, &["vm".to_owned()][..]));
+
+        let e = remove(&home, "web", false).unwrap_err();
+        assert!(e.to_string().contains("a disk of the stopped VM vm; 'coracle rm vm'"), "{e}");
+        assert!(home.pool().join("web/disk.img").exists());
+        assert!(remove(&home, "web", true).unwrap() >= 8192);
+        assert!(remove(&home, "free", false).unwrap() >= 8192);
+        assert_eq!(remove(&home, "free", false).unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(remove(&home, "../vms", false).is_err());
+        assert_eq!(list(&home).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_disk_in_use_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let home = home(place.path());
+        let file = File::open(disk(&home, "web")).unwrap();
+        file.lock_shared().unwrap();
+        let e = remove(&home, "web", true).unwrap_err();
+        assert!(e.to_string().contains("is not removed: it is locked"), "{e}");
+        drop(file);
+        remove(&home, "web", true).unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+//! Absolute paths of the user's files.
+
+use crate::error::{Error, Result};
+use std::path::{Component, Path, PathBuf};
+
+/// The absolute path of a file without `.` and `..`, as the spec of a VMI wants it. The file itself may be a
+/// link, and stays one. A folder of a path with `..` is resolved by the kernel: `link/..` is where the link leads.
+pub fn absolute(path: &Path) -> Result<PathBuf> {
+    let cannot = |e| Error::io(format!("cannot find {}", path.display()), e);
+    let full = std::path::absolute(path).map_err(cannot)?;
+    if !full.components().any(|part| part == Component::ParentDir) {
+        return Ok(full);
+    }
+    match (full.parent(), full.file_name()) {
+        (Some(folder), Some(name)) => Ok(folder.canonicalize().map_err(cannot)?.join(name)),
+        _ => full.canonicalize().map_err(cannot),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_path_loses_its_dots_and_the_file_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("a/b")).unwrap();
+        std::fs::write(top.join("a/disk.img"), "").unwrap();
+        std::os::unix::fs::symlink(top.join("a/b"), top.join("to-b")).unwrap();
+        std::os::unix::fs::symlink("disk.img", top.join("a/link.img")).unwrap();
+        for (path, full) in [
+            ("a/./disk.img", "a/disk.img"),
+            ("a/b/../disk.img", "a/disk.img"),
+            ("to-b/../new.img", "a/new.img"),
+            ("a/b/../link.img", "a/link.img"),
+            ("a/b/..", "a"),
+            ("to-b/x.img", "to-b/x.img"),
+        ] {
+            assert_eq!(absolute(&top.join(path)).unwrap(), top.join(full), "{path}");
+        }
+        assert_eq!(absolute(&top.join("none/../x")).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
