@@ -48,11 +48,15 @@ fn key() -> [String; 6] {
 /// Characters that are not escaped in a URI: its unreserved characters, and the slash.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// URI of a driver in this process. The user chooses the folder's name, so characters with a meaning in a URI
-/// are escaped.
+/// URI of a driver in this process.
 pub fn uri(root: &Root) -> String {
-    let root = percent_encode(root.short().as_os_str().as_bytes(), PLAIN);
-    format!("qemu:///embed?root={root}")
+    format!("qemu:///embed?root={}", escaped(root.short()))
+}
+
+/// A path as one value of a URI. The user chooses the folder's name, so characters with a meaning in a URI are
+/// escaped.
+pub(super) fn escaped(path: &Path) -> String {
+    percent_encode(path.as_os_str().as_bytes(), PLAIN).to_string()
 }
 
 /// Environment variables that this process must have: libvirt and QEMU look for their user's folders there.

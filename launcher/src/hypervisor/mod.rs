@@ -15,6 +15,7 @@ pub mod embed;
 mod error;
 pub mod fake;
 pub mod passt;
+pub mod receiver;
 
 pub use error::{Error, ErrorKind, Result};
 

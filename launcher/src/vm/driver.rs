@@ -525,10 +525,7 @@ impl Driver {
     // ---- The VM of an earlier launcher ----
 
     fn take_over(&mut self, sync: Sync) -> Result<()> {
-        let machine = judge(&sync.vmi).map_err(|faults| {
-            let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            Error::refused(format!("the VM of an earlier launcher is not understood: {}", all.join("; ")))
-        })?;
+        let machine = keep::machine(&sync)?;
         let name = machine.domain_name();
         self.before.acpi = machine.features.acpi;
         self.disk_pressure = DiskPressure::of_last(&self.publisher.state());

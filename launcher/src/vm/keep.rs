@@ -1,9 +1,11 @@
 //! Files for a new launcher: the VM to run, and its last state.
 
+use super::handle::judge;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hypervisor::embed::write_durable;
 use crate::root::Root;
 use api::launcher::{State, Sync};
+use api::machine::Machine;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -15,6 +17,21 @@ pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
     let text = serde_json::to_vec(sync).map_err(|e| Error::new(ErrorKind::Failed, cannot()).because(e))?;
     // Without the file a new launcher could not continue.
     write_durable(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
+}
+
+/// Name of the domain of the VM that an earlier launcher, or the one that sends it here, has run.
+pub fn domain_name(root: &Root) -> Result<String> {
+    let missing = || Error::new(ErrorKind::NotFound, format!("there is no VM in {}", root.vm().display()));
+    let sync: Sync = read(&root.vm())?.ok_or_else(missing)?;
+    Ok(machine(&sync)?.domain_name())
+}
+
+/// The checked spec of the VM of an earlier launcher.
+pub(super) fn machine(sync: &Sync) -> Result<Machine> {
+    judge(&sync.vmi).map_err(|faults| {
+        let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        Error::refused(format!("the VM of an earlier launcher is not understood: {}", all.join("; ")))
+    })
 }
 
 /// The VM of an earlier launcher, if there was one.

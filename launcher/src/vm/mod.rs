@@ -58,3 +58,4 @@ mod stop_scenarios;
 pub use blocking_work::farewell;
 pub use driver::{Parts, drive};
 pub use handle::{Command, Handle, SyncError};
+pub use keep::domain_name;

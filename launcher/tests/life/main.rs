@@ -12,6 +12,7 @@ mod first;
 mod full_disk;
 mod kvm;
 mod metrics;
+mod migration;
 mod redirection;
 mod tpm;
 mod vm;

@@ -22,6 +22,7 @@ mod memory;
 mod node;
 mod probe;
 mod quiesce;
+mod receive;
 mod remains;
 mod run;
 mod virsh;

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  root (locked) ─► environment ─► cache seeded ─► files of a dead QEMU removed ─► libvirt ─► driver ─► server
+//!                                             └─ --receive: the VM arrives ──┘
 //!  the cache is saved when a VM has started
 //! ```
 
 use crate::libvirt::Libvirt;
-use crate::{args, memory, remains, surroundings};
+use crate::{args, memory, receive, remains, surroundings};
 use api::launcher::{Info, Life};
 use launcher::error::{Error, ErrorKind, Result};
 use launcher::hypervisor::{Hypervisor, embed};
@@ -63,7 +64,20 @@ async fn serve(
     cache: Option<&Path>,
     termination: Option<&Termination>,
 ) -> Result<()> {
-    let hypervisor = Arc::new(connect(args.libvirt_uri.as_deref(), &root, cache)?);
+    let mut term = signal(SignalKind::terminate()).map_err(|e| Error::io("cannot wait for signals", e))?;
+    let mut interrupt =
+        signal(SignalKind::interrupt()).map_err(|e| Error::io("cannot wait for signals", e))?;
+    if args.libvirt_uri.is_none() {
+        seed(&root, cache);
+    }
+    if let Some(socket) = &args.receive {
+        tokio::select! {
+            received = receive::receive(&root, socket) => received?,
+            _ = term.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+        }
+    }
+    let hypervisor = Arc::new(connect(args.libvirt_uri.as_deref(), &root)?);
     let about = hypervisor
         .about()
         .map_err(|e| Error::new(ErrorKind::Failed, "libvirt does not answer").because(e))?;
@@ -86,9 +100,6 @@ async fn serve(
     }
     let listener = Listener::bind(&args.socket).await?;
     tracing::info!("listening on {}, libvirt {} at {}", args.socket.display(), info.libvirt, info.uri);
-    let mut term = signal(SignalKind::terminate()).map_err(|e| Error::io("cannot wait for signals", e))?;
-    let mut interrupt =
-        signal(SignalKind::interrupt()).map_err(|e| Error::io("cannot wait for signals", e))?;
     let service = Service::new(handle.clone(), lines, info)?;
     let serving = listener.serve(service.clone());
     tokio::pin!(serving);
@@ -193,14 +204,17 @@ fn lock(root: &Root) -> Result<File> {
     }
 }
 
-fn connect(uri: Option<&str>, root: &Root, cache: Option<&Path>) -> Result<Libvirt> {
+/// Gives libvirt its cached findings about this host. A start without them takes longer, and works the same.
+fn seed(root: &Root, cache: Option<&Path>) {
+    if let Some(Err(e)) = cache.map(|cache| embed::seed(root, cache)) {
+        tracing::warn!("the cache of libvirt's findings is not used: {e}");
+    }
+}
+
+fn connect(uri: Option<&str>, root: &Root) -> Result<Libvirt> {
     let failed =
         |e: launcher::hypervisor::Error| Error::new(ErrorKind::Failed, "libvirt cannot be used").because(e);
     let Some(uri) = uri else {
-        // A start without a cache takes longer, and works the same.
-        if let Some(Err(e)) = cache.map(|cache| embed::seed(root, cache)) {
-            tracing::warn!("the cache of libvirt's findings is not used: {e}");
-        }
         remains::clear(root);
         return Libvirt::open(&embed::uri(root), Some(root.pids())).map_err(failed);
     };

@@ -1,0 +1,63 @@
+//! Receives a running VM from another launcher, before libvirt's driver is opened in this process.
+//!
+//! ```text
+//!  daemon started ─► QEMU probed ─► the source's connection, to its end ─► the domain is looked for ─► daemon killed
+//! ```
+
+use crate::libvirt::Libvirt;
+use launcher::error::{Error, ErrorKind, Result};
+use launcher::hypervisor::receiver::Receiver;
+use launcher::hypervisor::{Condition, ErrorKind as Cause, Hypervisor as _, Pause};
+use launcher::root::Root;
+use launcher::vm::domain_name;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Time for the daemon to end what has not arrived, after the source's connection has ended.
+const SETTLE: Duration = Duration::from_secs(10);
+/// Interval of looking at the domain.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Receives the VM that was handed over in the folder. The source's libvirt connects to `socket`, which exists from then on
+/// when all is ready. An error means that the VM is not here.
+pub(crate) async fn receive(root: &Root, socket: &Path) -> Result<()> {
+    let name = domain_name(root)?;
+    let mut receiver = Receiver::start(root).await?;
+    let failed = |e: launcher::hypervisor::Error| {
+        Error::new(ErrorKind::Failed, "the libvirt daemon does not answer").because(e)
+    };
+    // The daemon probes QEMU now, not while a source waits.
+    Libvirt::open(&receiver.uri(), None)
+        .and_then(|libvirt| libvirt.has_iothread_mapping())
+        .map_err(failed)?;
+    tracing::info!("waiting for {name}, which is received through {}", socket.display());
+    receiver.serve(socket).await?;
+    let libvirt = Libvirt::open(&receiver.uri(), None).map_err(failed)?;
+    arrived(&libvirt, &name).await
+}
+
+/// Waits until the domain is either here or not.
+async fn arrived(libvirt: &Libvirt, name: &str) -> Result<()> {
+    let not_here = |why: String| {
+        let said =
+            format!("{name} was not received: the migration failed; its cause is told where the VM runs");
+        Error::new(ErrorKind::Failed, said).because(Error::new(ErrorKind::Failed, why))
+    };
+    let until = Instant::now() + SETTLE;
+    loop {
+        match libvirt.state(name).map(|seen| seen.condition) {
+            // Paused for the migration.
+            Ok(Condition::Paused(Pause::Passing)) if Instant::now() < until => sleep(LOOK).await,
+            Ok(
+                Condition::Running
+                | Condition::Paused(Pause::Asked | Pause::IoError | Pause::Watchdog | Pause::Panicked),
+            ) => {
+                return Ok(());
+            }
+            Ok(condition) => return Err(not_here(format!("the domain is {condition:?}"))),
+            Err(e) if e.kind() == Cause::NotFound => return Err(not_here(e.to_string())),
+            Err(e) => return Err(Error::new(ErrorKind::Failed, format!("cannot look for {name}")).because(e)),
+        }
+    }
+}
