@@ -458,7 +458,7 @@ fn resume(
     convert_options: &ConvertOptions,
     flow: Flow,
 ) -> std::result::Result<ResumeCommand, &'static str> {
-    can_enter(facts, convert_options, flow)?;
+    check_resumable(facts, convert_options, flow)?;
     match &facts.source.identity {
         // All bytes are hashed, those of the earlier run by the hash state that it left.
         _ if convert_options.checksum.is_some() => Ok(ResumeCommand::SameCommand),
@@ -471,7 +471,7 @@ fn resume(
 }
 
 /// True if a later run can begin in the middle.
-fn can_enter(
+fn check_resumable(
     facts: &Facts,
     convert_options: &ConvertOptions,
     flow: Flow,

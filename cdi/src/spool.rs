@@ -87,7 +87,7 @@ impl Spool {
     }
 
     /// Fails if the read bytes may not be the kept ones. Called after the last read.
-    pub(crate) fn is_whole(&self) -> Result<()> {
+    pub(crate) fn check_written_back(&self) -> Result<()> {
         match self.is_empty() {
             true => Ok(()),
             false => sys::written_back(self.file.as_fd()).map_err(|e| lost(&self.folder, e)),

@@ -321,7 +321,7 @@ impl Run<'_> {
                 let moved = self.stream(&scratch, stream, None, folder)?;
                 let (image, bytes) = scratch.image(moved.size)?;
                 let sum = self.in_order(target, folder, &image, &bytes)?;
-                scratch.is_whole()?;
+                scratch.check_written_back()?;
                 Ok(TransferResult { sum, spool_peak: moved.spool_peak + scratch.written(), ..moved })
             }
         }
@@ -436,7 +436,7 @@ impl Run<'_> {
         let placed = self
             .engine(Some(&spooled), EngineSink::Any(target), None)
             .run(|feed| stream::place(feed, &mut *image, &spooled))?;
-        spool.is_whole()?;
+        spool.check_written_back()?;
         let disk =
             image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
         let size = self.final_size(disk)?;

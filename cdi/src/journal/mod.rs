@@ -24,7 +24,7 @@ mod frame;
 mod resume;
 
 pub(crate) use resume::NO_MARK;
-pub use resume::{Mode, Resume, may_resume};
+pub use resume::{Mode, Resume, decide_resume};
 
 use crate::filter::Boundary;
 use crate::filter::verify::SumAt;

@@ -31,7 +31,7 @@ pub enum Resume {
 
 /// Decides from the found state, the present conversion, and the user's choice. `doubt`: the reason why the
 /// found files may be another user's, as the end of a sentence.
-pub fn may_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&str>) -> Resume {
+pub fn decide_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&str>) -> Resume {
     if mode == Mode::Never {
         return match before {
             Before::Nothing => Resume::Anew(None),
@@ -368,11 +368,11 @@ mod tests {
                 Err("has changed"),
             ),
         ];
-        let doubted = |mode| may_resume(&run(&same), &same, mode, Some("one owner for all"));
+        let doubted = |mode| decide_resume(&run(&same), &same, mode, Some("one owner for all"));
         assert_eq!(doubted(Mode::Auto), Resume::Anew(Some("one owner for all".into())));
         assert_eq!(doubted(Mode::Always), go());
         for (name, before, now, mode, want) in cases {
-            let got = may_resume(before, now, *mode, None);
+            let got = decide_resume(before, now, *mode, None);
             match (want, &got) {
                 (Ok(want), got) => assert_eq!(got, want, "{name}"),
                 (Err(part), Resume::Anew(Some(why))) if *mode != Mode::Always => {

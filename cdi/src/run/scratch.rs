@@ -63,11 +63,11 @@ impl Scratch {
             take(at, part)?;
             at += part.len() as u64;
         }
-        self.is_whole()
+        self.check_written_back()
     }
 
     /// Fails if the read bytes may not be the written ones. Called after the last read.
-    pub(crate) fn is_whole(&self) -> Result<()> {
+    pub(crate) fn check_written_back(&self) -> Result<()> {
         sys::written_back(self.file.as_fd()).map_err(|e| lost(&self.folder, e))
     }
 }

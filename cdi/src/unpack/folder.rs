@@ -79,7 +79,7 @@ impl Folder {
     }
 
     /// Refuses a name that already exists.
-    pub(super) fn is_free(&self, name: &str) -> Result<()> {
+    pub(super) fn check_free(&self, name: &str) -> Result<()> {
         let mut own = [&self.partial, &self.whole, &self.naming].into_iter().chain(&self.done);
         if own.any(|own| own.as_bytes() == name.as_bytes()) {
             return Err(self.taken(name));
@@ -190,7 +190,7 @@ impl Folder {
     /// none is published, and the sealed archive is removed.
     pub(super) fn publish(&self) -> Result<()> {
         if self.is_there(&self.whole)? {
-            self.are_free().inspect_err(|_| {
+            self.check_all_free().inspect_err(|_| {
                 if let Err(e) = self.remove(&self.whole) {
                     tracing::warn!("what was unpacked stays in {}: {e}", self.path.display());
                 }
@@ -207,7 +207,7 @@ impl Folder {
 
     /// Checks that no name to be published exists already. No other program works in the folder of a PVC that
     /// is being filled.
-    fn are_free(&self) -> Result<()> {
+    fn check_all_free(&self) -> Result<()> {
         let whole = open(self.at.as_fd(), self.whole.as_c_str());
         let whole = whole.map_err(|e| self.failed("cannot look into", e))?;
         for entry in Dir::read_from(&whole).map_err(|e| self.failed("cannot list a folder of", e))? {

@@ -101,7 +101,7 @@ impl<'a> Staging<'a> {
         }
         let at = self.last.as_ref().map_or(self.at.as_fd(), |(_, at)| at.as_fd());
         if parent.is_empty() {
-            self.folder.is_free(last)?;
+            self.folder.check_free(last)?;
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let private = Mode::RUSR | Mode::WUSR;
@@ -188,7 +188,7 @@ impl<'a> Staging<'a> {
         let opened = match open() {
             Err(Errno::NOENT) => {
                 if is_top {
-                    self.folder.is_free(part)?;
+                    self.folder.check_free(part)?;
                 }
                 rustix::fs::mkdirat(at, part, Mode::from_raw_mode(mode | OWN)).and_then(|()| open())
             }

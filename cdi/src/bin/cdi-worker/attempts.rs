@@ -97,7 +97,7 @@ impl<J: Job> Attempts<J> {
         let pause = pause.min(PAUSES.longest);
         let until =
             SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
-        self.progress().waits(fault, until.unwrap_or_else(Timestamp::now));
+        self.progress().wait_until(fault, until.unwrap_or_else(Timestamp::now));
         tracing::warn!(
             reason = fault.reason,
             "{}; the next attempt is in {} s",

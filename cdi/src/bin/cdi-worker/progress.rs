@@ -159,16 +159,16 @@ impl Progress {
     }
 
     /// Records that the connection of an upload broke; another one may resume it.
-    pub(crate) fn holds(&mut self, message: String) {
+    pub(crate) fn hold_connection(&mut self, message: String) {
         self.is_held = true;
-        self.ends(
+        self.set_stage(
             Stage::Waiting,
             &Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true, ..Fault::default() },
         );
     }
 
     /// Resumes the upload on another connection.
-    pub(crate) fn goes_on(&mut self) {
+    pub(crate) fn resume_upload(&mut self) {
         self.seen.clear();
         self.is_held = false;
         self.report.stage = Stage::Moving;
@@ -176,18 +176,18 @@ impl Progress {
     }
 
     /// Records that an upload failed; another one may be sent.
-    pub(crate) fn waits_for_another(&mut self, fault: &Fault) {
+    pub(crate) fn record_failed_upload(&mut self, fault: &Fault) {
         self.is_held = false;
         self.report.failures = self.report.failures.saturating_add(1);
-        self.ends(Stage::Waiting, fault);
+        self.set_stage(Stage::Waiting, fault);
     }
 
     /// Records that the deadline of the pod has passed.
-    pub(crate) fn is_late(&mut self) {
+    pub(crate) fn record_passed_deadline(&mut self) {
         let message = self.messages.late.to_owned();
         let fault =
             Fault { reason: "DeadlinePassed".to_owned(), message, may_retry: true, ..Fault::default() };
-        self.ends(Stage::Waiting, &fault);
+        self.set_stage(Stage::Waiting, &fault);
         self.report.deadline_passed = true;
     }
 
@@ -259,14 +259,14 @@ impl Progress {
     }
 
     /// Waits for the next attempt.
-    pub(crate) fn waits(&mut self, fault: &Fault, until: Timestamp) {
-        self.ends(Stage::Waiting, fault);
+    pub(crate) fn wait_until(&mut self, fault: &Fault, until: Timestamp) {
+        self.set_stage(Stage::Waiting, fault);
         self.report.retry_at = Some(until.to_string());
     }
 
     /// Ends the job without a disk.
     pub(crate) fn fails(&mut self, fault: &Fault) {
-        self.ends(Stage::Failed, fault);
+        self.set_stage(Stage::Failed, fault);
     }
 
     /// Records that the process was asked to end. A complete disk stays complete; after this none becomes
@@ -278,10 +278,10 @@ impl Progress {
         self.is_stopped = true;
         let message = self.messages.stops.to_owned();
         let fault = Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true, ..Fault::default() };
-        self.ends(Stage::Waiting, &fault);
+        self.set_stage(Stage::Waiting, &fault);
     }
 
-    fn ends(&mut self, stage: Stage, fault: &Fault) {
+    fn set_stage(&mut self, stage: Stage, fault: &Fault) {
         self.report.stage = stage;
         self.report.reason.clone_from(&fault.reason);
         self.report.message.clone_from(&fault.message);
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(progress.report.message, "waits for an upload");
         progress.receives(Some(10));
         progress.moved(4, 10, false, Instant::now());
-        progress.holds("the connection broke".into());
+        progress.hold_connection("the connection broke".into());
         progress.moved(5, 10, false, Instant::now());
         let report = progress.report.clone();
         assert_eq!(
@@ -430,10 +430,10 @@ mod tests {
             (Stage::Waiting, 5, "the connection broke")
         );
         assert_eq!(report.failures, 0, "it may still go on");
-        progress.goes_on();
+        progress.resume_upload();
         progress.moved(6, 10, false, Instant::now());
         assert_eq!((progress.report.stage, progress.report.reason.as_str()), (Stage::Moving, ""));
-        progress.waits_for_another(&fault());
+        progress.record_failed_upload(&fault());
         assert_eq!((progress.report.stage, progress.report.failures), (Stage::Waiting, 1));
         progress.receives(None);
         assert_eq!((progress.report.done, progress.report.total, progress.report.failures), (0, None, 1));
@@ -447,7 +447,7 @@ mod tests {
         progress.begins();
         progress.moved(5, 10, false, Instant::now());
         progress.failed();
-        progress.waits(&fault(), Timestamp::from_second(0).unwrap());
+        progress.wait_until(&fault(), Timestamp::from_second(0).unwrap());
         let report = progress.report().clone();
         assert_eq!((report.stage, report.failures, report.done), (Stage::Waiting, 1, 5));
         assert_eq!(report.retry_at.as_deref(), Some("1970-01-01T00:00:00Z"));

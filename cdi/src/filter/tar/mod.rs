@@ -109,7 +109,7 @@ impl Tar {
                     looked = self.archive.peek(candidate::LOOK).map_err(error)?;
                     self.refuse_image(&entry, &looked)?;
                 }
-                if self.is_candidate(&entry, &mut looked)? {
+                if self.check_candidate(&entry, &mut looked)? {
                     self.candidate(entry, looked);
                 } else {
                     self.other.get_or_insert(entry.name);
@@ -134,7 +134,7 @@ impl Tar {
         Err(refused(Layer::Tar, entry.at, what))
     }
 
-    fn is_candidate(&mut self, entry: &Member, looked: &mut Vec<u8>) -> io::Result<bool> {
+    fn check_candidate(&mut self, entry: &Member, looked: &mut Vec<u8>) -> io::Result<bool> {
         Ok(match candidate::by_name(&entry.name, entry.size) {
             Worth::Disk => true,
             Worth::Never => false,

@@ -8,7 +8,7 @@
 
 use super::BlockTarget;
 use crate::device;
-use crate::journal::{self, Conversion, Journal, Mode, Resume, may_resume};
+use crate::journal::{self, Conversion, Journal, Mode, Resume, decide_resume};
 use crate::target::disk::Folder;
 use crate::target::file::Started;
 use crate::target::real_folder::RealFolder;
@@ -26,7 +26,7 @@ impl BlockTarget {
         let (identity, name) = self.identity()?;
         let folder: Arc<dyn Folder> = Arc::new(RealFolder::open(folder)?);
         let before = Journal::read(&*folder, &name, &identity)?;
-        match may_resume(&before, job, mode, None) {
+        match decide_resume(&before, job, mode, None) {
             Resume::Go(mark) => {
                 let journal = Journal::reopen(folder, &name, &identity)?;
                 Ok(Started { target: self, journal, mark: Some(mark), anew: None })

@@ -2,7 +2,7 @@
 //! the first byte is fetched, so that an unwritable target fails at once.
 
 use super::{FileOptions, FileTarget, Names, OPEN_END, Zeros, reserve};
-use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, may_resume};
+use crate::journal::{self, Before, Conversion, Journal, Mark, Mode, Resume, decide_resume};
 use crate::size::Human;
 use crate::target::disk::{Claimed, Folder, ForeignFile, Handle, Replaced};
 use crate::target::real_folder::RealFolder;
@@ -86,7 +86,7 @@ impl Claim {
             Journal::read(&*self.folder, &self.names.journal, &partial)?
         };
         let doubt = self.file.doubt().map_err(|e| self.failed("cannot examine", e))?;
-        match may_resume(&before, job, mode, doubt.as_deref()) {
+        match decide_resume(&before, job, mode, doubt.as_deref()) {
             Resume::Go(mark) => {
                 // Data behind the mark is written again, and must not meet pages that an earlier run could
                 // not write.

@@ -184,7 +184,7 @@ impl Serving {
     async fn until_the_end(&self, deadline: Option<Timestamp>, stop: &Stop) {
         tokio::select! {
             () = stop.asked() => self.progress().stops(),
-            () = pod::until(deadline) => self.progress().is_late(),
+            () = pod::until(deadline) => self.progress().record_passed_deadline(),
         }
     }
 

@@ -240,7 +240,7 @@ impl Uploads {
             self.over.send_replace(Some(Outcome::Failed));
             return;
         }
-        self.progress().waits_for_another(fault);
+        self.progress().record_failed_upload(fault);
         self.slot.free();
     }
 
@@ -297,7 +297,7 @@ impl Uploads {
                 return;
             },
             () = self.stop.asked() => self.progress().stops(),
-            () = self.late() => return self.progress().is_late(),
+            () = self.late() => return self.progress().record_passed_deadline(),
         }
         if self.progress().report().stage != Stage::Done {
             return;

@@ -179,7 +179,7 @@ async fn patch(site: Arc<Uploads>, request: Request<Incoming>, client: Client, i
         }
         UploadState::At(_) => match site.slot.resume(&id.text, here) {
             Some((conversion, cut)) => {
-                site.progress().goes_on();
+                site.progress().resume_upload();
                 Turn { conversion: Ok(conversion), cut }
             }
             None => return refuse(request, refused(&Unavailable::Busy)),
@@ -285,7 +285,7 @@ async fn receive(
 fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &str) {
     let patience = until(site.patience, site.deadline, Timestamp::now());
     let length = id.length;
-    site.progress().holds(format!(
+    site.progress().hold_connection(format!(
         "{why}; {offset} of {length} bytes are here, and the upload can go on within {}",
         time(patience)
     ));
