@@ -197,7 +197,7 @@ impl<'a> Detours<'a> {
     fn place_links(&mut self, named: &str, is_at: &str) -> Result<()> {
         for (_, link) in self.written_below(named).to_vec() {
             let place = moved(link.path, named, is_at);
-            for to in self.says(&link)? {
+            for to in self.link_targets(&link)? {
                 self.place(place.clone(), to)?;
             }
         }
@@ -209,7 +209,7 @@ impl<'a> Detours<'a> {
         let hard: Vec<Link<'a>> =
             self.links.iter().map(|(_, link)| *link).filter(|link| link.hard.is_some()).collect();
         for link in hard {
-            for to in self.says(&link)? {
+            for to in self.link_targets(&link)? {
                 self.place(link.path.to_owned(), to)?;
             }
         }
@@ -230,7 +230,7 @@ impl<'a> Detours<'a> {
 
     /// The targets of a link: its own if it is symbolic, else those of the symbolic links that it is a hard
     /// link to.
-    fn says(&mut self, link: &Link<'a>) -> Result<Vec<&'a str>> {
+    fn link_targets(&mut self, link: &Link<'a>) -> Result<Vec<&'a str>> {
         if link.hard.is_none() {
             return Ok(vec![link.to]);
         }

@@ -98,7 +98,7 @@ impl Links {
     }
 
     /// Adds a folder that contains a member.
-    pub(super) fn lies_in(&mut self, layer: usize, folder: &str) -> Result<()> {
+    pub(super) fn add_parents(&mut self, layer: usize, folder: &str) -> Result<()> {
         let mut left = folder;
         // A known folder's parents are known too.
         while !left.is_empty() && self.folders.insert(Hash::of(left).0) {

@@ -159,7 +159,7 @@ impl Changes {
     pub(crate) fn take(&mut self, interest: &Interest, layer: usize, member: &Member) -> Result<()> {
         self.count(interest, layer, member)?;
         let (folder, name) = member.name.rsplit_once('/').unwrap_or(("", &member.name));
-        self.links.lies_in(layer, folder)?;
+        self.links.add_parents(layer, folder)?;
         if name == OPAQUE {
             self.links.named(layer, &member.name)?;
             if folder.is_empty() || interest.keeps(folder) {

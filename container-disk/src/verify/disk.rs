@@ -24,9 +24,9 @@ pub(super) fn check(
     }
     if let Some(boot) = boot {
         let Some(tree) = checks.record_part("kernel", image.tree())? else { return Ok(()) };
-        checks.record("kernel", is_file(&tree, &boot.kernel))?;
+        checks.record("kernel", check_file(&tree, &boot.kernel))?;
         if let Some(initrd) = &boot.initrd {
-            checks.record("initrd", is_file(&tree, initrd))?;
+            checks.record("initrd", check_file(&tree, initrd))?;
         }
         // A kernel-boot image may lack a disk.
         if image.interest.path().is_none() && tree.below("disk").next().is_none() {
@@ -51,7 +51,7 @@ fn placed(image: &Image) -> Result<(String, Entry)> {
     Ok((path, entry))
 }
 
-fn is_file(tree: &Tree, path: &str) -> Result<()> {
+fn check_file(tree: &Tree, path: &str) -> Result<()> {
     let clean = scan::clean(path);
     let kind = clean.and_then(|path| tree.kind(&path));
     expect(kind == Some(&EntryKind::File), || format!("{} is not a file of the image", quoted(path)))

@@ -98,7 +98,7 @@ impl Source {
     }
 
     /// Records that a mirror was too slow.
-    pub(super) fn is_slow(&self, mirror: usize) {
+    pub(super) fn mark_slow(&self, mirror: usize) {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).push(mirror);
     }
 

@@ -28,7 +28,7 @@ pub(super) async fn bring(source: &Source, part: Part, sink: &mut impl PartSink)
             return Err(fault.error);
         }
         if fault.kind == FaultKind::Slow {
-            source.is_slow(mirror);
+            source.mark_slow(mirror);
         }
         mirror = transfer.mirror_session.failed(fault, transfer.at, transfer.at - before).await?;
     }
