@@ -43,7 +43,7 @@ impl ClientSlot {
         tokio::select! {
             left = self.give(&mut to) => left.unwrap_or(SlotEnd::Client),
             () = self.take(&mut from) => SlotEnd::Client,
-            () = is_over(gone) => SlotEnd::Replaced,
+            () = wait_until_taken(gone) => SlotEnd::Replaced,
         }
     }
 
@@ -99,7 +99,7 @@ impl Drop for ClientSlot {
 
 /// Waits until another client has taken the slot, and this client had time to read that. A client that does
 /// not read is not told.
-async fn is_over(gone: Option<Gone>) {
+async fn wait_until_taken(gone: Option<Gone>) {
     if let Some(gone) = gone {
         // Never sent to, only dropped.
         let _ = gone.await;

@@ -6,10 +6,10 @@ use api::machine::Target;
 use std::collections::BTreeMap;
 
 /// Checks that the VM has the disk or interface of the request.
-pub(super) fn may(known: &CurrentVm, request: &Request) -> Result<(), Denial> {
+pub(super) fn check(known: &CurrentVm, request: &Request) -> Result<(), Denial> {
     match request {
-        Request::Eject { disk } | Request::Insert { disk, .. } => has_cdrom(known, disk),
-        Request::Link { interface, .. } => has_link(known, interface),
+        Request::Eject { disk } | Request::Insert { disk, .. } => check_cdrom(known, disk),
+        Request::Link { interface, .. } => check_link(known, interface),
         _ => Ok(()),
     }
 }
@@ -21,7 +21,7 @@ pub(super) fn links(known: &CurrentVm) -> BTreeMap<String, bool> {
     taps.map(|interface| (interface.name.clone(), interface.up)).collect()
 }
 
-fn has_cdrom(known: &CurrentVm, disk: &str) -> Result<(), Denial> {
+fn check_cdrom(known: &CurrentVm, disk: &str) -> Result<(), Denial> {
     let reason = match known.machine.disks.iter().find(|known| known.name == disk) {
         None => DenialReason::NoDisk,
         Some(found) if !matches!(found.target, Target::CdRom { .. }) => DenialReason::NotCdRom,
@@ -31,7 +31,7 @@ fn has_cdrom(known: &CurrentVm, disk: &str) -> Result<(), Denial> {
     Err(Denial::new(reason, &[&disk]))
 }
 
-fn has_link(known: &CurrentVm, interface: &str) -> Result<(), Denial> {
+fn check_link(known: &CurrentVm, interface: &str) -> Result<(), Denial> {
     let reason = match known.sync.resolved.interfaces.get(interface) {
         None => DenialReason::NoInterface,
         Some(Link::User { .. }) => DenialReason::UserNetwork,

@@ -375,8 +375,8 @@ impl Driver {
             }
             // The event of the VM's end will follow; waiting requests must not be judged as if it ran.
             (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
-            (Request::Pause | Request::PauseForDiskPressure { .. }, Ok(())) => self.is_paused(),
-            (Request::Unpause | Request::ResumeAfterDiskPressure, Ok(())) => self.is_resumed(),
+            (Request::Pause | Request::PauseForDiskPressure { .. }, Ok(())) => self.record_pause(),
+            (Request::Unpause | Request::ResumeAfterDiskPressure, Ok(())) => self.record_resume(),
             (Request::Link { interface, up }, Ok(())) => {
                 self.publisher.change(|state| {
                     state.links.insert(interface.clone(), *up);
@@ -547,7 +547,7 @@ impl Driver {
                 let before = self.publisher.state();
                 self.saw(&seen);
                 if seen.condition == Condition::Paused(Pause::IoError) {
-                    self.goes_on_with_room(before);
+                    self.resume_with_room(before);
                 }
                 let root = self.parts.root.clone();
                 self.work =

@@ -25,7 +25,7 @@ pub(super) struct PauseEvents {
 
 impl Driver {
     pub(super) fn request(&mut self, request: Request) -> Answer {
-        if let Some(Err(denial)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
+        if let Some(Err(denial)) = self.known.as_ref().map(|known| changeable::check(known, &request)) {
             return Answer::Denied(denial);
         }
         let was_under_pressure = self.disk_pressure.is_there();
@@ -38,14 +38,14 @@ impl Driver {
     }
 
     /// A pause was carried out. An event that came already is newer than this result.
-    pub(super) fn is_paused(&mut self) {
+    pub(super) fn record_pause(&mut self) {
         if self.queue.mode() == Mode::Running && !self.heard.paused {
             self.mode(Mode::Paused);
         }
     }
 
     /// A resumption was carried out.
-    pub(super) fn is_resumed(&mut self) {
+    pub(super) fn record_resume(&mut self) {
         if self.queue.mode() == Mode::Paused && !self.heard.resumed {
             self.mode(Mode::Running);
         }

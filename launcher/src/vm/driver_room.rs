@@ -43,7 +43,7 @@ impl Driver {
 
     /// A VM that was taken over is paused by a disk. Only the launcher before knew which disk, and whether it was
     /// full: the VM is resumed once, and if that was in vain, the hypervisor reports the disk again.
-    pub(super) fn goes_on_with_room(&mut self, before: State) {
+    pub(super) fn resume_with_room(&mut self, before: State) {
         let path = self.parts.root.folder().display().to_string();
         self.disk_error = Some(DiskError { disk: None, path, no_space: true });
         self.tick = Some(Instant::now() + TICK);

@@ -250,7 +250,7 @@ impl Guest<'_> {
             question["arguments"] = arguments;
         }
         let text = self.hypervisor.agent(self.name, &question.to_string(), patience)?;
-        self.is_bounded(command, &text, most)?;
+        self.check_bounds(command, &text, most)?;
         let mut answer: Value = serde_json::from_str(&text).map_err(|_| self.nonsense(command))?;
         if let Some(why) = answer["error"]["desc"].as_str() {
             let why = why.chars().take(500).collect::<String>();
@@ -266,7 +266,7 @@ impl Guest<'_> {
     }
 
     /// Refuses a long answer before it is parsed: a parsed one is many times as large.
-    fn is_bounded(&self, command: &str, text: &str, most: usize) -> Result<()> {
+    fn check_bounds(&self, command: &str, text: &str, most: usize) -> Result<()> {
         let values = || text.bytes().filter(|byte| matches!(byte, b'{' | b'[' | b',')).count();
         let why = match text.len() {
             size if size > most => format!("its answer is longer than {} MiB", most >> 20),

@@ -218,7 +218,11 @@ const RESOURCE_OF: &str = "KUBEVIRT_RESOURCE_NAME_";
 /// Refuses a virtual function that the device plugin of its network has not given to the pod, if the plugin
 /// sets variables. (A plugin without variables tells only Multus; the kubelet then keeps other devices from
 /// the launcher.)
-pub(super) fn is_given(network: &str, address: &str, value: impl Fn(&str) -> Option<String>) -> Result<()> {
+pub(super) fn check_assigned(
+    network: &str,
+    address: &str,
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<()> {
     let resource = value(&format!("{RESOURCE_OF}{network}"));
     let Some(variable) = resource.map(|resource| variable(FUNCTIONS, &resource)) else { return Ok(()) };
     let Some(given) = value(&variable) else { return Ok(()) };
@@ -234,7 +238,7 @@ pub(super) fn is_given(network: &str, address: &str, value: impl Fn(&str) -> Opt
 /// Refuses a virtual function that is not a network device. The author of a NetworkAttachmentDefinition can
 /// name any resource of the node there, but other devices of VMIs must be permitted by
 /// `permittedHostDevices`. `sysfs`: path of `/sys`.
-pub(super) fn is_of_network(network: &str, address: &str, sysfs: &Path) -> Result<()> {
+pub(super) fn check_network_device(network: &str, address: &str, sysfs: &Path) -> Result<()> {
     let refused = |why: String| {
         let address: String = address.chars().filter(|c| !c.is_control()).take(64).collect();
         Err(Error::refused(format!("the virtual function {address} of the network '{network}' {why}")))
@@ -448,13 +452,13 @@ mod tests {
         };
         device("0000:65:00.2", "0x020000\n");
         device("0000:81:00.0", "0x030000\n");
-        assert!(is_of_network("blue", "0000:65:00.2", sysfs.path()).is_ok());
+        assert!(check_network_device("blue", "0000:65:00.2", sysfs.path()).is_ok());
         for (address, why) in [
             ("0000:81:00.0", "is not a network device: its PCI class is \"0x030000\""),
             ("0000:65:00.3", "cannot be checked"),
             ("../../0000:65:00.2", "is not the address of a PCI device"),
         ] {
-            let error = is_of_network("blue", address, sysfs.path()).unwrap_err();
+            let error = check_network_device("blue", address, sysfs.path()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Refused);
             assert!(error.to_string().contains(why) && error.to_string().contains("'blue'"), "{error}");
         }
@@ -463,7 +467,7 @@ mod tests {
     #[test]
     fn a_virtual_function_is_one_of_the_pods() {
         let with = |given: Option<&str>, address: &str| {
-            is_given("blue", address, |name| match name {
+            check_assigned("blue", address, |name| match name {
                 "KUBEVIRT_RESOURCE_NAME_blue" => Some("intel.com/vf_a".to_owned()),
                 "PCIDEVICE_INTEL_COM_VF_A" => given.map(str::to_owned),
                 _ => None,
@@ -471,7 +475,7 @@ mod tests {
         };
         assert!(with(Some("0000:65:00.1,0000:65:00.2"), "0000:65:00.2").is_ok());
         assert!(with(None, "0000:65:00.2").is_ok(), "the plugin tells Multus alone");
-        assert!(is_given("blue", "0000:65:00.2", |_| None).is_ok());
+        assert!(check_assigned("blue", "0000:65:00.2", |_| None).is_ok());
         for given in ["", "0000:65:00.1", "0000:65:00.20"] {
             let error = with(Some(given), "0000:65:00.2").unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Refused);

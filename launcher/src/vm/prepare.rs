@@ -369,9 +369,9 @@ impl Preparing<'_> {
             let name = &interface.name;
             match self.resolved.interfaces.get(name) {
                 Some(Link::Device { address, .. }) => {
-                    let given = host_devices::is_given(name, address, |name| std::env::var(name).ok());
-                    let given =
-                        given.and_then(|()| host_devices::is_of_network(name, address, Path::new(SYSFS)));
+                    let given = host_devices::check_assigned(name, address, |name| std::env::var(name).ok());
+                    let given = given
+                        .and_then(|()| host_devices::check_network_device(name, address, Path::new(SYSFS)));
                     self.faults.extend(given.err());
                 }
                 Some(_) => {}

@@ -50,7 +50,7 @@ pub(super) fn variables(
     }
     if let Some(folder) = path.parent() {
         make(folder)?;
-        is_folder(folder, "EFI variables")?;
+        check_folder(folder, "EFI variables")?;
     }
     if let Some(found) = metadata(&path)? {
         if !found.is_file() {
@@ -96,10 +96,10 @@ pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: Prep
         (Some(place), found) => {
             if let Some(above) = place.parent() {
                 make(above)?;
-                is_folder(above, "a TPM")?;
+                check_folder(above, "a TPM")?;
             }
             make(place)?;
-            is_folder(place, "a TPM")?;
+            check_folder(place, "a TPM")?;
             if found.is_some() {
                 remove(&folder)?;
             }
@@ -124,7 +124,7 @@ fn metadata(path: &Path) -> Result<Option<Metadata>> {
 }
 
 /// Checks that the path is a folder. A link is refused.
-fn is_folder(path: &Path, what: &str) -> Result<()> {
+fn check_folder(path: &Path, what: &str) -> Result<()> {
     match metadata(path)?.is_some_and(|found| found.is_dir()) {
         true => Ok(()),
         false => Err(Error::refused(format!(
