@@ -75,7 +75,7 @@ impl Turn {
         shared.counters.cut(cut_now);
         shared.connections().begins(admitted.id, now);
         let Some(share) = share else {
-            shared.connections().ends(admitted.id, 0, true, now);
+            shared.connections().end_request(admitted.id, 0, true, now);
             if let Some(heads) = heads {
                 heads.ends();
             }
@@ -97,8 +97,8 @@ impl Turn {
         self.shared.room().enters(self.share, phase)
     }
 
-    fn takes(&self, bytes: usize) -> bool {
-        let (fits, cut) = self.shared.room().takes(self.share, bytes, Instant::now());
+    fn set_bytes(&self, bytes: usize) -> bool {
+        let (fits, cut) = self.shared.room().set_bytes(self.share, bytes, Instant::now());
         self.shared.counters.cut(cut);
         fits
     }
@@ -109,15 +109,15 @@ impl Turn {
     }
 
     /// Frees the memory of the head before the body has come.
-    pub(super) fn has_no_head(&self) {
+    pub(super) fn free_head(&self) {
         self.base.store(BASE, Ordering::Relaxed);
-        self.takes(BASE);
+        self.set_bytes(BASE);
     }
 
     /// Charges the answer, and prepares it for sending.
     pub(super) fn answers(self: Arc<Self>, answer: HttpResponse) -> http::Response<ResponseBody> {
         let size = answer.body().len();
-        let answer = if self.takes(self.base() + size) { answer } else { too_much() };
+        let answer = if self.set_bytes(self.base() + size) { answer } else { too_much() };
         let success = answer.status().is_success();
         let leaves = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
         self.switched.store(leaves, Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let works = self.phase.load(Ordering::Relaxed) == Phase::Working as u8;
         self.shared.room().end(self.share);
-        self.shared.connections().ends(self.admitted.id, self.share, works, Instant::now());
+        self.shared.connections().end_request(self.admitted.id, self.share, works, Instant::now());
         if let Some(heads) = &self.heads {
             heads.ends();
         }
@@ -169,7 +169,7 @@ impl Whole {
 impl Drop for Whole {
     fn drop(&mut self) {
         self.bytes = Vec::new();
-        self.turn.takes(self.turn.base());
+        self.turn.set_bytes(self.turn.base());
     }
 }
 
@@ -190,7 +190,7 @@ impl Body {
     pub async fn whole(mut self, most: usize) -> Result<Whole, HttpResponse> {
         let turn = Arc::clone(&self.turn);
         turn.enters(Phase::Arriving);
-        turn.shared.connections().waits(turn.admitted.id, Instant::now());
+        turn.shared.connections().mark_waiting(turn.admitted.id, Instant::now());
         let came = tokio::select! {
             came = tokio::time::timeout(self.patience, self.collect(most)) => came,
             () = turn.cut.notified() => Ok(Err(too_much())),
@@ -235,7 +235,7 @@ impl Body {
                 // The buffer doubles each time, so that each byte moves only a few times. It is charged
                 // before it is allocated.
                 let next = size.next_power_of_two().min(announced.unwrap_or(most)).max(size);
-                if !self.turn.takes(self.turn.base() + next) {
+                if !self.turn.set_bytes(self.turn.base() + next) {
                     return Err(too_much());
                 }
                 bytes.reserve_exact(next - bytes.len());

@@ -149,7 +149,7 @@ impl Connections {
     }
 
     /// The request waits for its body.
-    pub(super) fn waits(&mut self, id: u64, now: Instant) {
+    pub(super) fn mark_waiting(&mut self, id: u64, now: Instant) {
         self.change(id, now, |connection| {
             connection.working = connection.working.saturating_sub(1);
             connection.waiting += 1;
@@ -175,7 +175,7 @@ impl Connections {
     }
 
     /// The request is over. `works`: it was still being worked on.
-    pub(super) fn ends(&mut self, id: u64, request: u64, works: bool, now: Instant) {
+    pub(super) fn end_request(&mut self, id: u64, request: u64, works: bool, now: Instant) {
         self.change(id, now, |connection| {
             let count = if works { &mut connection.working } else { &mut connection.waiting };
             *count = count.saturating_sub(1);
@@ -265,7 +265,7 @@ mod tests {
     fn proves(connections: &mut Connections, id: u64, now: Instant) {
         connections.begins(id, now);
         connections.answers(id, id, true, now);
-        connections.ends(id, id, false, now);
+        connections.end_request(id, id, false, now);
     }
 
     #[test]
@@ -293,7 +293,7 @@ mod tests {
         connections.begins(busy, begin);
         let (silent, slow) = (enter(&mut connections, 1, begin), enter(&mut connections, 1, begin));
         connections.begins(slow, begin);
-        connections.waits(slow, begin);
+        connections.mark_waiting(slow, begin);
         let now = begin + YOUNG;
         let mut gone = Vec::new();
         let mut kept = vec![server, silent, slow];
@@ -315,7 +315,7 @@ mod tests {
         let old = enter(&mut connections, 1, begin);
         let new = enter(&mut connections, 1, begin + YOUNG);
         connections.begins(old, begin + 2 * YOUNG);
-        connections.waits(old, begin + 2 * YOUNG);
+        connections.mark_waiting(old, begin + 2 * YOUNG);
         assert!(connections.close_one(begin + 3 * YOUNG));
         assert!(!connections.connections.contains_key(&old) && connections.connections.contains_key(&new));
     }
@@ -344,7 +344,7 @@ mod tests {
         connections.answers(admitted.id, 1, false, now);
         assert!(connections.enter(peer(2), now).is_some_and(|(_, evicted)| evicted));
         // Events after the notice to close change nothing.
-        connections.ends(admitted.id, 1, false, now);
+        connections.end_request(admitted.id, 1, false, now);
         connections.left(admitted.id);
         assert_eq!(connections.len(), 1);
     }
@@ -363,7 +363,7 @@ mod tests {
         connections.answers(id, 7, true, begin + seconds(50));
         assert_eq!(due(&connections, 60), Some(begin + seconds(70)));
         assert_eq!(due(&connections, 70), None, "nobody takes the answer");
-        connections.ends(id, 7, false, begin + seconds(60));
+        connections.end_request(id, 7, false, begin + seconds(60));
         assert_eq!(due(&connections, 100), Some(begin + seconds(180)));
         assert_eq!(due(&connections, 180), None);
     }
@@ -391,11 +391,11 @@ mod tests {
                         }
                     }
                     (2, Some((0, 0))) => connections.begins(id, now),
-                    (3, Some((1, 0))) => connections.waits(id, now),
+                    (3, Some((1, 0))) => connections.mark_waiting(id, now),
                     (3, Some((0, 1))) => connections.works(id, now),
                     (4, Some((1, 0))) => connections.answers(id, id, from == 0, now),
                     (5, Some((working, waiting))) if working + waiting > 0 => {
-                        connections.ends(id, id, working > 0, now);
+                        connections.end_request(id, id, working > 0, now);
                     }
                     (5, Some(_)) => connections.left(id),
                     _ => {}

@@ -76,7 +76,7 @@ impl Heads {
         }
         let fits = coming.share.is_some_and(|share| {
             room.enters(share, Phase::Arriving);
-            let (fits, cut) = room.takes(share, coming.bytes, now);
+            let (fits, cut) = room.set_bytes(share, coming.bytes, now);
             self.shared.counters.cut(cut);
             fits
         });

@@ -83,14 +83,14 @@ impl MemoryBudget {
         let id = self.next;
         let share = Share { peer, began: now, bytes: 0, phase: Phase::Arriving, cut };
         self.shares.insert(id, share);
-        let (fits, cut) = self.takes(id, bytes, now);
+        let (fits, cut) = self.set_bytes(id, bytes, now);
         self.enters(id, Phase::Working);
         (fits.then_some(id), cut)
     }
 
     /// Changes the bytes of a request. Returns false if that is not permitted, and the number of requests
     /// that were cut, including itself.
-    pub(super) fn takes(&mut self, id: u64, bytes: usize, now: Instant) -> (bool, usize) {
+    pub(super) fn set_bytes(&mut self, id: u64, bytes: usize, now: Instant) -> (bool, usize) {
         let Some(share) = self.shares.get_mut(&id) else { return (false, 0) };
         let before = std::mem::replace(&mut share.bytes, bytes);
         self.held = self.held - before + bytes;
@@ -184,7 +184,7 @@ mod tests {
     fn arrives(room: &mut MemoryBudget, number: u8, bytes: usize, now: Instant) -> u64 {
         let id = room.begin(peer(number), BASE, Arc::default(), now).0.expect("room");
         room.enters(id, Phase::Arriving);
-        assert!(room.takes(id, BASE + bytes, now).0, "room for the body");
+        assert!(room.set_bytes(id, BASE + bytes, now).0, "room for the body");
         id
     }
 
@@ -241,7 +241,7 @@ mod tests {
                 room.end(small.pop_front().unwrap());
             }
             let came = ms as usize * 300 * KIB / 140;
-            assert!(room.takes(review, BASE + came, now).0, "it was refused after {ms} ms");
+            assert!(room.set_bytes(review, BASE + came, now).0, "it was refused after {ms} ms");
         }
         assert!(room.enters(review, Phase::Working), "it was cut");
     }
@@ -266,8 +266,8 @@ mod tests {
         room.enters(worked, Phase::Working);
         let new = room.begin(peer(2), BASE, Arc::default(), now).0.unwrap();
         room.enters(new, Phase::Arriving);
-        assert_eq!(room.takes(new, BASE + 64 * KIB, now), (false, 1));
-        assert_eq!(room.takes(new, BASE, now), (false, 0), "it is not cut twice");
+        assert_eq!(room.set_bytes(new, BASE + 64 * KIB, now), (false, 1));
+        assert_eq!(room.set_bytes(new, BASE, now), (false, 0), "it is not cut twice");
         assert_eq!(all(&room), [worked]);
         assert!(!room.enters(new, Phase::Working), "it was cut");
         assert_eq!(room.held(), BASE + 8 * KIB);
@@ -275,7 +275,7 @@ mod tests {
         room.leaves(worked, Arc::default());
         let told = Arc::new(Notify::new());
         let other = room.begin(peer(3), BASE, Arc::clone(&told), now).0.unwrap();
-        assert_eq!(room.takes(other, 16 * KIB, now), (true, 1));
+        assert_eq!(room.set_bytes(other, 16 * KIB, now), (true, 1));
         assert_eq!(all(&room), [other]);
     }
 
@@ -288,7 +288,7 @@ mod tests {
         room.enters(old, Phase::Arriving);
         let later = now + Duration::from_secs(1);
         let new = room.begin(peer(2), BASE, Arc::default(), later).0.unwrap();
-        assert_eq!(room.takes(new, BASE * 3, later), (true, 1));
+        assert_eq!(room.set_bytes(new, BASE * 3, later), (true, 1));
         told.notified().await;
     }
 
@@ -306,7 +306,7 @@ mod tests {
                 match act {
                     0 => drop(room.begin(peer(from), BASE, Arc::default(), now)),
                     1 => drop(room.enters(id, Phase::Arriving)),
-                    2 => drop(room.takes(id, BASE + size * KIB, now)),
+                    2 => drop(room.set_bytes(id, BASE + size * KIB, now)),
                     3 if from == 0 => drop(room.enters(id, Phase::Working)),
                     3 => room.leaves(id, Arc::default()),
                     _ => room.end(id),

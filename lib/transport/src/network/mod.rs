@@ -83,7 +83,7 @@ impl IncomingRequest {
     /// little of it, since a request that is being worked on cannot be cut.
     pub fn drop_head(&mut self) {
         self.head = Request::new(()).into_parts().0;
-        self.body.turn.has_no_head();
+        self.body.turn.free_head();
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn interfaces(
             result.push(interface);
         }
         if interface.state == Some(vmi::InterfaceState::Absent) {
-            may_be_absent(interface, networks.get(name).and_then(Option::as_ref), &at.child("state"), check);
+            check_absent(interface, networks.get(name).and_then(Option::as_ref), &at.child("state"), check);
             // Skips the interface, and its network.
             result.retain(|known: &Interface| known.name != interface.name);
         }
@@ -152,10 +152,10 @@ fn interface_of(
         );
     }
     if binding == Binding::Passt && check.settings.site != Site::Checked {
-        may_be_passt(interface, network.as_ref(), at, check);
+        check_passt(interface, network.as_ref(), at, check);
     }
     if binding == Binding::Sriov && check.settings.site != Site::Checked {
-        may_be_sriov(interface, network.as_ref(), at, check);
+        check_sriov(interface, network.as_ref(), at, check);
     }
     if *state == Some(vmi::InterfaceState::Down) {
         check.not_yet_at(&[Site::Laptop], at.child("state"), NO_LINK_STATE);
@@ -372,7 +372,7 @@ fn is_up(state: Option<&vmi::InterfaceState>, at: &Path, check: &mut Check<'_>) 
 }
 
 /// Checks the limits of passt, and of passt in a launcher pod.
-fn may_be_passt(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
+fn check_passt(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
     if !check.settings.gate("PasstBinding") {
         check.invalid(at.child("name"), "PasstBinding feature gate is not enabled");
     }
@@ -404,7 +404,7 @@ fn may_be_passt(interface: &vmi::Interface, network: Option<&Network>, at: &Path
 }
 
 /// Checks the limits of a virtual function.
-fn may_be_sriov(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
+fn check_sriov(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
     if matches!(network, Some(Network::Pod { .. } | Network::Multus { default: true, .. })) {
         let message = "an interface with sriov needs a network of Multus that is not the default one: its \
                        NetworkAttachmentDefinition says which devices of nodes are meant";
@@ -430,7 +430,7 @@ fn may_be_sriov(interface: &vmi::Interface, network: Option<&Network>, at: &Path
     }
 }
 
-fn may_be_absent(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
+fn check_absent(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
     let name = &interface.name;
     if interface.bridge.is_none() {
         let message = format!("{name:?} interface's state \"absent\" is supported only for bridge binding");
