@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    fn is_committed(name: &str, all: &[serde_json::Value]) {
+    fn check_committed(name: &str, all: &[serde_json::Value]) {
         let wanted = manifest::text(all);
         let file = format!("{}/controller/manifests/{name}", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -151,7 +151,7 @@ mod tests {
     fn what_is_committed_is_what_is_made() {
         let mut all = objects(&wishes());
         all.retain(|object| object["kind"] != "CustomResourceDefinition");
-        is_committed("install.yaml", &all);
+        check_committed("install.yaml", &all);
     }
 
     /// The dashboards are beside, a file each.
@@ -160,6 +160,6 @@ mod tests {
         let monitor = Monitor { namespace: "monitoring".into(), account: "prometheus-k8s".into() };
         let mut all = monitoring::objects(&wishes(), &monitor);
         all.retain(|object| object["kind"] != "ConfigMap");
-        is_committed("monitoring.yaml", &all);
+        check_committed("monitoring.yaml", &all);
     }
 }

@@ -81,7 +81,7 @@ impl Work {
             Task::Look { image, digest } => {
                 self.look(&named(&image)?, digest.map(|digest| digest.parse()).transpose()?)
             }
-            Task::HasDisk { image } => self.has_disk(&pinned(&image)?),
+            Task::HasDisk { image } => self.find_disk(&pinned(&image)?),
             Task::Judge { path } => judge(&path),
             Task::Disk { image, path, folder } => {
                 let image = pinned(&image)?;
@@ -148,7 +148,7 @@ impl Work {
         Ok(json!(ImageInfo { digest: open.document.digest.to_string(), boot: locate::boot(&config) }))
     }
 
-    fn has_disk(&self, image: &Pinned) -> Result<Value> {
+    fn find_disk(&self, image: &Pinned) -> Result<Value> {
         self.reads(&image.name)?.enter();
         let open = self.open(image)?;
         let how = locate::Options { one_pass: true, ..locate::Options::default() };

@@ -36,7 +36,7 @@ pub(crate) async fn send_bytes(context: UploadContext<'_>, proxy: &Proxy, bytes:
     let mut protocol = choose_protocol(params, proxy, bytes);
     let mut attempts = Attempts::new(params.attempts);
     loop {
-        bytes.are_there().await;
+        bytes.wait_for_bytes().await;
         let ended = match &mut protocol {
             UploadProtocol::Tus(upload) => upload.attempt(proxy, &token, bytes, &mut attempts).await?,
             UploadProtocol::Plain => plain::attempt(proxy, &token, bytes).await?,

@@ -158,7 +158,7 @@ impl Bytes {
     }
 
     /// Waits until bytes are available: a browser may be away.
-    pub(super) async fn are_there(&self) {
+    pub(super) async fn wait_for_bytes(&self) {
         if let Origin::Browser(browser) = &self.origin {
             browser.wait_for_request().await;
         }

@@ -278,13 +278,13 @@ fn matcher(
             .ok_or_else(|| usage("at least one volume is needed to infer an instance type or preference"))?,
         (None, Some(false)) => return Ok(None),
         (None, None) => {
-            let first = volumes.first().filter(|first| volumes.may_name_types(first).is_ok());
+            let first = volumes.first().filter(|first| volumes.check_inference_volume(first).is_ok());
             // The user did not ask for inference, so a volume without the labels is not an error.
             return Ok(first
                 .map(|first| json!({"inferFromVolume": first, "inferFromVolumeFailurePolicy": "Ignore"})));
         }
     };
-    volumes.may_name_types(volume)?;
+    volumes.check_inference_volume(volume)?;
     Ok(Some(json!({"inferFromVolume": volume})))
 }
 

@@ -87,7 +87,7 @@ impl Volumes {
     }
 
     /// Fails unless the volume of this name can have the labels of an instance type or a preference.
-    pub(super) fn may_name_types(&self, name: &str) -> Result<()> {
+    pub(super) fn check_inference_volume(&self, name: &str) -> Result<()> {
         let Some(volume) = self.volumes.iter().find(|volume| volume["name"] == name) else {
             return Err(usage(format!("there is no volume with name \"{name}\"")));
         };
